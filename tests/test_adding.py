@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from textwrap import indent
+from typing import Any, get_args
 
 import pytest
 from pyspark.sql import SparkSession
 
-from auditor.checks import TableCheck
+from auditor.checks import Basis, Need, TableCheck
+from auditor.checks.check import Way
 from auditor.findings.table import ask_table_checks
 from auditor.notebook.run import open_run
 from auditor.reports.forms import FORMS
+from auditor.tables import Tables
+from auditor.tables.published_schemas import TABLES
 from tests.checks.tables_builder import ledger, tables
 from tests.made_runs import made_run
 
+SOURCES = Path(__file__).parents[1] / "auditor"
 PAGE = (Path(__file__).parents[1] / "docs" / "adding.md").read_text("utf-8")
 
 
 def told(name: str) -> dict[str, Any]:
     """What the page's code of this name defines."""
-    [code] = re.findall(rf"<!-- {name} -->\n```python\n(.*?)```", PAGE, re.DOTALL)
     defined: dict[str, Any] = {}
-    exec(compile(code, "docs/adding.md", "exec"), defined)
+    exec(compile(code_of(name), "docs/adding.md", "exec"), defined)
     return defined
 
 
@@ -38,6 +43,27 @@ def test_the_check_of_the_page_finds_and_leaves_alone(spark: SparkSession) -> No
     assert [(row["id"], row["ledger_id"], row["severity"]) for row in rows] == [
         ("ledger-unreplicated", 1, "note")
     ]
+
+
+def code_of(name: str) -> str:
+    [code] = re.findall(rf"<!-- {name} -->\n```python\n(.*?)```", PAGE, re.DOTALL)
+    return str(code)
+
+
+def test_a_basis_is_one_row() -> None:
+    assert f"    {code_of('basis')}" in (SOURCES / "checks" / "check.py").read_text("utf-8")
+    for basis in Basis:
+        assert basis.way in get_args(Way)
+        if basis.table is not None:
+            assert basis.table in TABLES, basis
+            assert basis.table in {field.name for field in fields(Tables)}, basis
+
+
+def test_a_need_is_said_in_one_place() -> None:
+    text = (SOURCES / "reports" / "blind_spots.py").read_text("utf-8")
+    assert indent(code_of("need"), "    ") in text
+    for need in Need:
+        assert f"Need.{need.name}" in text, f"{need} is never lacking"
 
 
 def test_the_form_of_the_page_is_written_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from auditor.checks import Basis
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.suppress import Suppress, apply_suppressions, read_suppressions
@@ -172,10 +173,8 @@ def _coverage_of(tables: Tables, holes: bool) -> RunCoverage:
         tables.bookies,
         holes,
         bool(tables.roster.unread),
-        entry_logs=tables.space is not None,
-        digests=tables.digests is not None,
         owners=owners_read and tables.ownership.where("fault = 'owner-unreadable'").isEmpty(),
-        objects=tables.offload_objects is not None,
+        asked={each.table for each in Basis if each.table and getattr(tables, each.table) is not None},
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from auditor.audit.landing import WHOLE, Landing, RunDirectory
-from auditor.findings.two_runs import EarlierFindings, confirm_by_two_runs, healing_suspects
+from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
 from auditor.model.history import RunSummary
 from auditor.model.report import Cluster
 from auditor.runs.history import Previous, RunsBeside, runs_beside

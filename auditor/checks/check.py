@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from auditor.checks import manual
 from auditor.checks.commands import Command
@@ -27,29 +27,41 @@ if TYPE_CHECKING:
     FindBookies = Callable[[Roster], Iterable[Mapping[str, Any]]]
 
 Group = Literal["replication", "storage", "identity", "metadata", "owner"]
+Way = Literal["records", "copies", "disks", "owners"]
+"""How it is told whether a basis was looked at."""
 GROUPS: tuple[str, ...] = get_args(Group)
 
 
 class Basis(StrEnum):
     """What the absence of a finding rests on: unless that was looked at, nothing is fixed.
 
-    `auditor.findings.basis_coverage` says when each was.
+    Each is a word, the way in which `auditor.findings.basis` tells whether it was looked at, and the table
+    without which it was not: one that a run has only where it was asked to. A new basis is a row here.
     """
 
-    METADATA = "metadata"
+    METADATA = "metadata", "records"
     """The store alone shows it."""
-    COPIES = "copies"
+    COPIES = "copies", "copies"
     """Whether a ledger has its copies."""
-    DISKS = "disks"
+    DISKS = "disks", "disks"
     """What lies on a bookie's disks."""
-    OWNERS = "owners"
+    OWNERS = "owners", "owners"
     """Who refers to ledgers, as applications keep it."""
-    ENTRY_LOGS = "entry logs"
+    ENTRY_LOGS = "entry logs", "disks", "entry_logs"
     """What lies in a bookie's entry logs, which are read only where a run is asked to."""
-    DIGESTS = "digests"
+    DIGESTS = "digests", "disks", "digests"
     """What sampled entries are, which are read whole only where a run is asked to look deep."""
-    OBJECTS = "objects"
+    OBJECTS = "objects", "owners", "offload_objects"
     """What a bucket has, by the inventory that a run is given, and who refers to it."""
+
+    way: Way
+    table: str | None
+
+    def __new__(cls, word: str, way: Way, table: str | None = None) -> Self:
+        """One of these rows."""
+        made = str.__new__(cls, word)
+        made._value_, made.way, made.table = word, way, table
+        return made
 
 
 class Need(StrEnum):
@@ -156,7 +168,7 @@ class Check:
     @property
     def all_needs(self) -> frozenset[Need]:
         """What it declares, and the metadata where it rests on that alone."""
-        of_records = self.rests_on in (Basis.METADATA, Basis.OWNERS, Basis.OBJECTS)
+        of_records = self.rests_on.way in ("records", "owners")
         return self.needs | {Need.METADATA} if of_records else self.needs
 
     @property

@@ -1,10 +1,10 @@
-"""What it rests on that a finding is not found any more: unless that was looked at, nothing is fixed.
+"""Whether a run looked at what a finding rests on: unless that was looked at, nothing is fixed.
 
 A run that could not read a bookie finds nothing on its disks, and that is not a repair. So a finding of an
 earlier run that is not found now is *fixed* only where what would show it was looked at and did not; else
-it is *unseen*, and stays known until a run can tell.
+it is *unseen*, and stays known until a run can tell. How that is told is the ``way`` of its `Basis`:
 
-``metadata``
+``records``
     The store alone shows it. Looked at where the ledger is listed, or where the listing has no holes.
 ``copies``
     Whether a ledger has its copies. Looked at where the class of the ledger is decided, whatever could not be
@@ -17,21 +17,28 @@ it is *unseen*, and stays known until a run can tell.
     Who refers to ledgers. Looked at where the owners' trees were read, with every value in them, and the
     listing of ledgers has no holes.
 
-``entry logs``
-    What lies in a bookie's entry logs. Looked at as disks are, by a run that read entry logs.
-``digests``
-    What sampled entries are. Looked at as disks are, by a run that looked deep.
-
-``objects``
-    What a bucket has. Looked at as owners are, by a run that was given the bucket's inventory.
-
-Holes are parts of the metadata that could not be read, and ids that these or a misplaced record leave in
-doubt. What marks show needs a listing without them.
+A basis with a ``table`` was looked at only by a run that has it. Holes are parts of the metadata that could
+not be read, and ids that these or a misplaced record leave in doubt. What marks show needs a listing without
+them. `auditor.findings.changes` asks the same in Spark.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from auditor.checks import BY_ID, Basis
+from auditor.checks.check import Way
+from auditor.errors import RunError
+from auditor.findings.columns import Batches, among, find, keys, whole
+from auditor.model.states import GONE, BookieRead, LedgerClass
+from auditor.tables.changes import CHANGED
+from auditor.tables.published_schemas import TABLES
 
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 """Ids that are stages of one trouble, the mildest first: a ledger that goes to the next got worse."""
@@ -39,6 +46,7 @@ STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 UNREADABLE = "index-unreadable"
 
 
+@cache
 def basis(id: str) -> Basis:
     """What the absence of a finding with this id rests on; of an id that no check has now, on disks.
 
@@ -47,6 +55,11 @@ def basis(id: str) -> Basis:
     """
     check = BY_ID.get(id)
     return Basis.DISKS if check is None else check.rests_on
+
+
+def ids_resting_on(*wanted: Basis) -> list[str]:
+    """The ids of the checks that rest on any of these."""
+    return [id for id in BY_ID if basis(id) in wanted]
 
 
 def of_marks(id: str) -> bool:
@@ -65,3 +78,172 @@ def stage_of(id: str) -> str:
     ('below-write-quorum', 'orphan-ledger')
     """
     return STAGES[0] if id in STAGES else id
+
+
+Flags = NDArray[np.bool_]
+_BASES = tuple(Basis)
+OWNERS = "tables/owners"
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """What some findings are about, as columns; bookies are numbered as in ``names``, -1 is none.
+
+    ``basis`` is the place of each one's `Basis` among them.
+    """
+
+    basis: NDArray[np.int8]
+    of_marks: Flags
+    has_ledger: Flags
+    ledger: NDArray[np.bytes_]
+    scope_id: NDArray[np.int64]
+    ledger_id: NDArray[np.int64]
+    bookie: NDArray[np.int64]
+    names: Sequence[str]
+
+
+def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
+    """What the findings at these rows of a run's table changes are about; ``rows`` are ascending."""
+    numbers: dict[str, int] = {}
+    parts: list[tuple[Any, ...]] = []
+    for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
+        kinds = batch["id"].to_pylist()
+        parts.append(
+            (
+                np.array([_BASES.index(basis(id)) for id in kinds], np.int8),
+                np.array([of_marks(id) for id in kinds], np.bool_),
+                batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False),
+                whole(batch["scope_id"]),
+                whole(batch["ledger_id"]),
+                _to_numbers(batch["bookie_id"], numbers),
+            )
+        )
+    kinds = (np.int8, np.bool_, np.bool_, np.int64, np.int64, np.int64)
+    columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
+    on, marks, has, scope, ledger, bookie = (
+        np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
+    )
+    return Subjects(on, marks, has, keys(scope, ledger), scope, ledger, bookie, list(numbers))
+
+
+def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
+    """The rows at these places of a run's table changes, ascending; read only as far as there are any."""
+    import pyarrow as pa
+
+    start = taken = 0
+    if not len(rows):
+        return
+    for batch in batches(CHANGED, columns):
+        end = int(np.searchsorted(rows, start + batch.num_rows))
+        if end > taken:
+            yield batch.take(pa.array(rows[taken:end] - start))
+        start, taken = start + batch.num_rows, end
+        if taken == len(rows):
+            return
+
+
+def covers(run: Batches, holes: bool, found: Subjects) -> Flags:
+    """Of each finding, whether ``run`` would have shown it; ``holes``: its listings of metadata had some."""
+    if not len(found.bookie):
+        return np.empty(0, np.bool_)
+    listed, judged, decided = _ledgers(run, found)
+    known, read, some_unread = _bookies(run, found.names)
+    listed &= found.has_ledger
+    gone = ~listed & (not holes)
+    # No bookie is meant, or one: -1 takes the last place, which stands for none.
+    here = np.append(known, True)[found.bookie]
+    disks = np.where(here, np.append(read, not some_unread)[found.bookie], not holes)
+    ledger = np.where(found.has_ledger, np.where(listed, judged, not holes), True)
+    # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
+    counted = not holes and not some_unread
+    rules: dict[Way, Callable[[], Flags]] = {
+        "records": lambda: listed | (not holes),
+        "copies": lambda: np.where(found.has_ledger, (listed & decided) | gone, counted),
+        "disks": lambda: disks & ledger & ~_unreadable(run, found),
+        "owners": lambda: np.full_like(listed, not holes and _owners_read(run)),
+    }
+    answer = np.zeros_like(listed)
+    for place, each in enumerate(_BASES):
+        rows = found.basis == place
+        if rows.any() and (each.table is None or _has_table(run, each.table)):
+            answer[rows] = rules[each.way]()[rows]
+    return answer & ~(found.of_marks & holes)
+
+
+def _has_table(run: Batches, name: str) -> bool:
+    """Whether the run has a table that is made only where it was asked to."""
+    try:
+        return next(iter(run(f"tables/{name}", TABLES[name].names[:1])), None) is not None
+    except RunError:
+        return False
+
+
+def _ledgers(run: Batches, found: Subjects) -> tuple[Flags, Flags, Flags]:
+    """Of each finding's ledger: whether the run lists it, whether it could judge it, and whether its class is
+    decided."""
+    import pyarrow.compute as pc
+
+    wanted, place = np.unique(found.ledger[found.has_ledger], return_inverse=True)
+    listed, judged, decided = (np.full(len(wanted), start) for start in (False, True, True))
+    if len(wanted):
+        for batch in run("tables/verdicts", ["scope_id", "ledger_id", "class", "potential_class"]):
+            at = find(wanted, keys(whole(batch["scope_id"]), whole(batch["ledger_id"])))
+            rows = np.flatnonzero(at >= 0)
+            known = ~among(batch["class"], [LedgerClass.UNDECIDED])[rows]
+            same = pc.equal(batch["class"], batch["potential_class"]).fill_null(False)
+            listed[at[rows]] = True
+            # Two records may say that they are one ledger: what both allow is known.
+            np.logical_and.at(judged, at[rows], known)
+            np.logical_and.at(decided, at[rows], known & same.to_numpy(zero_copy_only=False)[rows])
+    every = np.zeros((3, len(found.has_ledger)), np.bool_)
+    every[:, found.has_ledger] = np.stack([listed, judged, decided])[:, place]
+    return every[0], every[1], every[2]
+
+
+def _owners_read(run: Batches) -> bool:
+    """Whether the run read the owners' trees, all of them and every value."""
+    seen = False
+    for batch in run(OWNERS, ["status"]):
+        if not among(batch["status"], ["ok"]).all():
+            return False
+        seen = seen or batch.num_rows > 0
+    return seen
+
+
+def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
+    """Whether each is known to the run, whether it was read whole, and whether any was not."""
+    rows = [
+        row
+        for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])
+        for row in batch.to_pylist()
+    ]
+    complete = {row["bookie_id"]: row["found"] and row["read"] == BookieRead.READ for row in rows}
+    some_unread = any((row["named"] or row["found"]) and row["read"] != BookieRead.READ for row in rows)
+    known = np.array([name in complete for name in names], np.bool_)
+    return known, np.array([complete.get(name, False) for name in names], np.bool_), some_unread
+
+
+def _unreadable(run: Batches, found: Subjects) -> Flags:
+    """Whether the run could not read the index of that very ledger on that very bookie."""
+    import pyarrow as pa
+
+    numbers = {name: number for number, name in enumerate(found.names)}
+    parts = [np.empty(0, "S24")]
+    for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):
+        rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
+        rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
+        if rows.any():
+            some = batch.filter(pa.array(rows))
+            bookies = np.array([numbers.get(name, -2) for name in some["bookie_id"].to_pylist()], np.int64)
+            parts.append(keys(whole(some["scope_id"]), whole(some["ledger_id"]), bookies))
+    hit = find(np.unique(np.concatenate(parts)), keys(found.scope_id, found.ledger_id, found.bookie)) >= 0
+    return hit & found.has_ledger
+
+
+def _to_numbers(column: Any, numbers: dict[str, int]) -> NDArray[np.int64]:
+    encoded = column.dictionary_encode()
+    codes = [numbers.setdefault(name, len(numbers)) for name in encoded.dictionary.to_pylist()]
+    indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    # The last place is for null, which is -1.
+    taken: NDArray[np.int64] = np.array([*codes, -1], np.int64)[indices]
+    return taken

@@ -6,11 +6,13 @@ finished runs without Spark. What makes a finding fixed or unseen is told in `au
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from auditor.checks import BY_ID, Basis
-from auditor.findings.basis import STAGES, UNREADABLE, basis, of_marks
+from auditor.checks.check import Way
+from auditor.findings.basis import STAGES, UNREADABLE, ids_resting_on, of_marks
 from auditor.findings.table import fingerprints, ranks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
@@ -29,17 +31,14 @@ _KNOWN = ("known_severity", "known_missing", "known_confidence")
 @dataclass(frozen=True)
 class RunCoverage:
     """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
-    bookie was not read whole, and whether entry logs, sampled entries in them, all owners, and a bucket's
-    inventory were read."""
+    bookie was not read whole, whether all owners were read; the tables of a `Basis` that it was asked for."""
 
     verdicts: DataFrame
     bookies: DataFrame
     holes: bool
     some_unread: bool
-    entry_logs: bool = False
-    digests: bool = False
     owners: bool = False
-    objects: bool = False
+    asked: Set[str] = frozenset()
 
 
 def findings_with_changes(
@@ -188,11 +187,6 @@ def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) ->
 
 def _was_looked_at(looked: RunCoverage) -> Column:
     no_holes, listed = F.lit(not looked.holes), F.col("judged").isNotNull()
-    of_store = F.col("id").isin(*_ids(Basis.METADATA))
-    of_copies = F.col("id").isin(*_ids(Basis.COPIES))
-    of_logs = F.col("id").isin(*_ids(Basis.ENTRY_LOGS))
-    of_digests = F.col("id").isin(*_ids(Basis.DIGESTS))
-    of_owners, of_objects = (F.col("id").isin(*_ids(each)) for each in (Basis.OWNERS, Basis.OBJECTS))
     marked = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
     gone = ~listed & no_holes
     ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", no_holes))
@@ -201,24 +195,23 @@ def _was_looked_at(looked: RunCoverage) -> Column:
         .when(F.col("whole").isNull(), no_holes)
         .otherwise(F.col("whole"))
     )
-    return (
-        F.when(marked & ~no_holes, False)
-        .when(of_logs & F.lit(not looked.entry_logs), False)
-        .when(of_digests & F.lit(not looked.digests), False)
-        .when(of_owners, no_holes & F.lit(looked.owners))
-        .when(of_objects, no_holes & F.lit(looked.owners and looked.objects))
-        .when(of_store, listed | no_holes)
-        # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
-        .when(of_copies & F.col("ledger_id").isNull(), no_holes & F.lit(not looked.some_unread))
-        .when(of_copies, F.coalesce("decided", F.lit(False)) | gone)
-        .otherwise(disks & ledger & F.col("unreadable").isNull())
-    )
+    # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
+    counted = no_holes & F.lit(not looked.some_unread)
+    decided = F.coalesce("decided", F.lit(False)) | gone
+    rules: dict[Way, Column] = {
+        "records": listed | no_holes,
+        "copies": F.when(F.col("ledger_id").isNull(), counted).otherwise(decided),
+        "disks": disks & ledger & F.col("unreadable").isNull(),
+        "owners": no_holes & F.lit(looked.owners),
+    }
+    unasked = [each for each in Basis if each.table is not None and each.table not in looked.asked]
+    answer = F.when((marked & ~no_holes) | F.col("id").isin(*ids_resting_on(*unasked)), False)
+    for way in ("records", "copies", "owners"):
+        resting = ids_resting_on(*(each for each in Basis if each.way == way))
+        answer = answer.when(F.col("id").isin(*resting), rules[way])
+    return answer.otherwise(rules["disks"])
 
 
 def _whole() -> Column:
     """Whether a bookie's directories were found and read to the end; its own answers are less than that."""
     return F.col("found") & (F.col("read") == BookieRead.READ)
-
-
-def _ids(wanted: str) -> list[str]:
-    return [id for id in BY_ID if basis(id) == wanted]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.findings.basis_coverage import covers, subjects
+from auditor.findings.basis import covers, subjects
 from auditor.findings.columns import Batches, among, find, fingerprint_numbers, to_codes, whole
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import FOUND, Change

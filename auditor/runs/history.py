@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.errors import RunError, RunUsageError
-from auditor.findings.basis_coverage import pick_rows
+from auditor.findings.basis import pick_rows
 from auditor.findings.compare import CONFIDENCES, KINDS, FindingPairs, pair_findings
 from auditor.model.finding import Severity
 from auditor.model.history import NOT_COMPARED, ChangedFinding, ChangeTally, Difference, RunSummary

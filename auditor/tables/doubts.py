@@ -3,7 +3,7 @@
 Each says whether time heals it. It does where a newer look at the same version of the ledger answers what
 the doubt asks: an index that is too old, a bookie that nobody heard. It does not where two looks at one wrong
 place are two wrong looks: a disk in another bookie's place, a ledger that is still written to, a listing that
-leaves out the same page again. What two runs confirm (`auditor.findings.two_runs`) rests on this alone.
+leaves out the same page again. What two runs confirm (`auditor.findings.confirm`) rests on this alone.
 """
 
 from __future__ import annotations

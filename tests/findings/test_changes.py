@@ -80,7 +80,7 @@ def test_spark_and_diff_agree(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         gaps,
         "partial" in reads,
-        logs,
+        asked={"entry_logs"} if logs else set(),
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))

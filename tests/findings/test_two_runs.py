@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
 from auditor.findings.table import FINDINGS
-from auditor.findings.two_runs import EarlierFindings, confirm_by_two_runs, healing_suspects
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
 from tests.findings.test_confirm import CHANGED, moves

@@ -11,7 +11,6 @@ import pytest
 
 from auditor.model.finding import Standing, no_standing
 from auditor.notebook.run import Run, open_run
-from auditor.reports import json
 from auditor.runs.load_ledger import SHOWN, findings_for_ledger
 from auditor.runs.standings import standings_of, standings_of_report
 from auditor.runs.tables import RunTables
@@ -48,7 +47,7 @@ def write(below: Path, rows: list[dict[str, Any]], schema: pa.Schema | None = No
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    (tmp_path / "report.json").write_text(json.render(report()))
+    (tmp_path / "report.json").write_text(report().to_json())
     (tmp_path / "tables").mkdir()
     others = [
         FINDING | {"ledger_id": 43, "fingerprint": "f1"},

@@ -14,7 +14,6 @@ from auditor.errors import RunError
 from auditor.model.finding import Severity
 from auditor.model.views import UnreadBookie
 from auditor.notebook.run import open_run
-from auditor.reports import json as whole
 from auditor.runs.load_overview import UNREAD_SHOWN, run_view
 from tests.reports.samples import report
 
@@ -44,7 +43,7 @@ def out(tmp_path: Path) -> Path:
     elsewhere = BOOKIE | {"bookie_id": "x", "named": False, "found": False, "read": "unread", "replicas": 99}
     write(tmp_path / "tables" / "bookies", [BOOKIE, elsewhere, *unread], list(BOOKIE))
     write(tmp_path / "tables" / "directories", [{"path": "/a"}, {"path": "/b"}], ["path"])
-    (tmp_path / "report.json").write_text(whole.render(report()))
+    (tmp_path / "report.json").write_text(report().to_json())
     (tmp_path / "manifest.json").write_text(json.dumps({"identity": {"options": {"fail_on": "warning"}}}))
     return tmp_path
 
