@@ -2,8 +2,8 @@
 
 A block of code is indented by four blanks, or fenced. One that shows what can only be run on somebody's own
 cluster, or takes too long, is fenced as ``console example``. All others are run in this process, page by
-page, on a saved Pulsar cluster in the place of what the documents name. The page of checks is generated, and
-its commands are for the cluster that a finding is about.
+page, on a saved Pulsar cluster in the place of what the documents name. The pages of checks are generated,
+and their commands are for the cluster that a finding is about.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def commands(page: Path) -> tuple[list[str], list[str]]:
     return kinds
 
 
-RUN = {page: commands(page)[0] for page in PAGES if page.name != "checks.md"}
+RUN = {page: commands(page)[0] for page in PAGES if page.parent.name != "checks"}
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ LONGEST_FUNCTION = 60
 MODULES = sorted(path for path in HOUSE.rglob("*.py") if GENERATED not in path.parents)
 FOLDERS = (HOUSE, *(ROOT / name for name in ("jobs", "conf", "schemas", "benchmarks", ".ci")))
 SUFFIXES = ("py", "md", "toml", "conf", "properties", "json", "proto")
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = [
     *sorted(path for folder in FOLDERS for suffix in SUFFIXES for path in folder.rglob(f"*.{suffix}")),
     *DOCUMENTS,

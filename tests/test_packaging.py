@@ -121,8 +121,10 @@ def test_jobs_and_documents_are_in_a_wheel(wheel: Path, tmp_path: Path) -> None:
     for name in ("audit", "collect", "scan"):
         assert said("-m", f"auditor.jobs.{name}", "-h").startswith(f"Usage: bkaudit {name} [OPTIONS]")
     program = "from auditor.cli import main; main(['conf', 'show', {!r}])"
-    for page in sorted((ROOT / "docs").glob("*.md"))[:3]:
-        assert said("-c", program.format(f"docs/{page.name}")) == page.read_text("utf-8")
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    for page in (*pages[:2], ROOT / "docs" / "checks" / "storage.md"):
+        name = page.relative_to(ROOT).as_posix()
+        assert said("-c", program.format(name)) == page.read_text("utf-8")
 
 
 def test_a_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:

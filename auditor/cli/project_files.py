@@ -15,7 +15,10 @@ def project_files() -> dict[str, Path]:
     for folder in FOLDERS:
         places = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]
         place = next((each for each in places if each.is_dir()), None)
-        for file in sorted(place.iterdir()) if place is not None else []:
-            if file.is_file():
-                found[file.name if folder == "conf" else f"{folder}/{file.name}"] = file
+        if place is None:
+            continue
+        for file in sorted(place.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                name = file.relative_to(place).as_posix()
+                found[name if folder == "conf" else f"{folder}/{name}"] = file
     return found

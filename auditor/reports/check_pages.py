@@ -1,12 +1,15 @@
-"""The manual pages of the checks: one at a terminal, and all of them as docs/checks.md.
+"""The manual pages of the checks: one at a terminal, and all of them as documents.
 
-python -m auditor.reports.check_pages > docs/checks.md
+python -m auditor.reports.check_pages
+
+writes docs/checks.md, which lists them, and a page of each group in docs/checks.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
+from pathlib import Path
 
 from auditor.checks import ALL, GROUPS, Check
 from auditor.checks.commands import RISKS, Command
@@ -17,9 +20,9 @@ _BULLET = re.compile(r"^- ", re.MULTILINE)
 _PREFACE = """\
 # What the checks find, and what to do
 
-Written from the checks themselves by `python -m auditor.reports.check_pages > docs/checks.md`; at a terminal
+Written from the checks themselves by `python -m auditor.reports.check_pages`; at a terminal
 `bkaudit explain check NAME` shows one of them, and `bkaudit explain ledger`, `bkaudit explain bookie` and
-`bkaudit explain run` fill their commands in.
+`bkaudit explain run` fill their commands in. There is a page for each group; this one lists the checks.
 
 Commands are those of BookKeeper 4.17's shell. Words in capitals are to be filled in; NEXT is one past the
 last entry. A page begins with commands that change nothing. Each says its risk:
@@ -58,22 +61,37 @@ def command_lines(command: Command, width: int, indent: str) -> list[str]:
     ]
 
 
-def markdown() -> str:
-    """All pages as one Markdown document, by group."""
+def documents() -> dict[str, str]:
+    """The text of each document by its path below docs: the list of all checks, and a page of each group."""
     risks = "".join(f"| {level} | {said} |\n" for level, said in RISKS.items())
-    parts = [f"{_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
+    listed = [f"{_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
+    pages = {}
     for group in GROUPS:
         checks = [check for check in ALL if check.group == group]
-        parts += [f"## {group.capitalize()}", "\n".join(map(_entry, checks)), *map(_markdown_page, checks)]
-    return "\n\n".join(parts)
+        listed += [
+            f"## [{group.capitalize()}](checks/{group}.md)",
+            "\n".join(_entry(check) for check in checks),
+        ]
+        head = f"# Checks: {group}\n\n[All checks, and what their commands risk](../checks.md)"
+        pages[f"checks/{group}.md"] = "\n\n".join([head, *map(_markdown_page, checks)]) + "\n"
+    return {"checks.md": "\n\n".join(listed) + "\n", **pages}
+
+
+def write_documents(docs: Path = Path("docs")) -> None:
+    """Write them where they belong."""
+    for name, text in documents().items():
+        (docs / name).parent.mkdir(exist_ok=True)
+        (docs / name).write_text(text, "utf-8")
 
 
 def _entry(check: Check) -> str:
-    return f"- [{check.id}](#{check.id}) ({check.severity}): {check.title}"
+    # What leads to a check in this page, as it stood there once, still does.
+    link = f"[{check.id}](checks/{check.group}.md#{check.id})"
+    return f'- <a id="{check.id}"></a>{link} ({check.severity}): {check.title}'
 
 
 def _markdown_page(check: Check) -> str:
-    parts = [f"### {check.id}", f"*{check.severity}.* {check.title}"]
+    parts = [f"## {check.id}", f"*{check.severity}.* {check.title}"]
     if check.aliases:
         parts.append(f"Once called {', '.join(check.aliases)}.")
     for heading, text in check.sections.items():
@@ -113,4 +131,4 @@ def _wrap(text: str, width: int, first: str, later: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(markdown())
+    write_documents()

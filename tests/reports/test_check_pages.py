@@ -1,10 +1,8 @@
-"""The manual pages, at a terminal and in docs/checks.md."""
+"""The manual pages, at a terminal and in docs."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,25 +12,33 @@ from auditor.checks.commands import RISKS
 from auditor.reports import check_pages
 
 ROOT = Path(__file__).parents[2]
+PAGES = check_pages.documents()
 every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
 
 
 def test_the_pages_in_docs_are_those_of_the_checks() -> None:
-    written = (ROOT / "docs" / "checks.md").read_text("utf-8")
-    assert written == check_pages.markdown() + "\n", "python -m auditor.reports.check_pages > docs/checks.md"
+    docs = ROOT / "docs"
+    names = ["checks.md", *(f"checks/{path.name}" for path in (docs / "checks").iterdir())]
+    written = {name: (docs / name).read_text("utf-8") for name in names}
+    assert written == check_pages.documents(), "python -m auditor.reports.check_pages"
 
 
-def test_the_command_that_writes_the_pages_prints_them() -> None:
-    program = [sys.executable, "-m", "auditor.reports.check_pages"]
-    printed = subprocess.run(program, capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    assert printed == check_pages.markdown() + "\n"
+def test_the_command_writes_the_pages(tmp_path: Path) -> None:
+    check_pages.write_documents(tmp_path)
+    assert {name: (tmp_path / name).read_text("utf-8") for name in PAGES} == PAGES
 
 
-def test_every_link_of_the_pages_leads_to_a_heading() -> None:
-    text = check_pages.markdown()
-    headings = re.findall(r"^### (\S+)$", text, re.MULTILINE)
-    assert headings == [each.id for each in ALL]
-    assert re.findall(r"\]\(#([^)]+)\)", text) == headings
+def test_every_link_of_the_list_leads_to_a_heading() -> None:
+    headings = {
+        f"{name}#{id}" for name, text in PAGES.items() for id in re.findall(r"^## (\S+)$", text, re.MULTILINE)
+    }
+    links = re.findall(r"\]\(([^)#]+#[^)]+)\)", PAGES["checks.md"])
+    assert links == [f"checks/{each.group}.md#{each.id}" for each in ALL]
+    assert {*links} == {each for each in headings if each.startswith("checks/")}
+
+
+def test_a_link_of_old_still_finds_its_check_in_the_list() -> None:
+    assert re.findall(r'<a id="([^"]+)"></a>', PAGES["checks.md"]) == [each.id for each in ALL]
 
 
 @every_check
@@ -54,11 +60,12 @@ def test_a_page_has_all_of_its_text(each: Check) -> None:
             assert " ".join(each.sections[heading].split()) in words
     for command in each.commands:
         assert f"Risk: {command.risk}" in words
-    assert each.title in check_pages.markdown()
+    assert each.title in PAGES["checks.md"]
+    assert each.title in PAGES[f"checks/{each.group}.md"]
 
 
 def test_the_risks_are_explained() -> None:
-    assert all(f"| {level} | {said} |" in check_pages.markdown() for level, said in RISKS.items())
+    assert all(f"| {level} | {said} |" in PAGES["checks.md"] for level, said in RISKS.items())
 
 
 def test_a_command_is_told_with_its_risk_below_it() -> None:
