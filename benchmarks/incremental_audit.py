@@ -40,11 +40,11 @@ from auditor.audit.manifest import REUSABLE
 from auditor.keys import index_path
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
+from auditor.sources.bookies.earlier_rows import QUIET_MS
+from auditor.sources.bookies.file_stamp import RACY_NS
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
-from auditor.sources.reuse.file_stamp import RACY_NS
-from auditor.sources.reuse.unchanged_files import QUIET_MS
 from auditor.spark.session import build_session
 from benchmarks.cluster import Alike, Cluster, Longs
 from benchmarks.cluster_disks import add_index_files, write_bookies

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
+from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.ledger_rows import LEDGERS, ledger_rows
 from auditor.sources.metadata.store import StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
-from auditor.sources.reuse.earlier_ledgers import EarlierLedgers, find_ledgers
 from benchmarks import ledger_records as made
 from benchmarks.measure import Line, alternate
 from tests.servers.etcd import Etcd, running

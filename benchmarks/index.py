@@ -28,9 +28,7 @@ from auditor.keys import index_path
 from auditor.keys.index_path import ledger_ids
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.listing import PIECE_FILES
-from auditor.sources.bookies.index_files.row_builder import RowBuilder
-from auditor.sources.bookies.index_files.threads import read_files
-from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.part_rows import RowBuilder, read_files, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from benchmarks.measure import Line, alternate, drop_pages
 

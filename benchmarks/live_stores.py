@@ -32,12 +32,12 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind, to_path
 from auditor.model.ledger_id import LedgerId
+from auditor.sources.metadata.earlier_ledgers import find_ledgers
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tree, Znode
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
-from auditor.sources.reuse.earlier_ledgers import find_ledgers
 from benchmarks import ledger_records as made
 from benchmarks.costs import Cost, CountingPort, least, measured
 from benchmarks.measure import ROUNDS, Line

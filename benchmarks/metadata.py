@@ -25,8 +25,7 @@ from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.one import MAGIC
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.zookeeper.snapshot import boundaries, nodes_begin
-from auditor.sources.metadata.ledger_arrays import metadata_arrays
-from auditor.sources.metadata.ledger_rows import ledger_rows
+from auditor.sources.metadata.ledger_rows import ledger_rows, metadata_arrays
 from auditor.sources.metadata.store import BATCH_ZNODES, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper.files import map_file

@@ -20,7 +20,7 @@ from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.bookie.wire import LENGTH
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
-from auditor.sources.bookies.rpc.listing_rows import rpc_rows
+from auditor.sources.bookies.rpc.listings import rpc_rows
 from auditor.sources.metadata.store import StoreOptions
 from benchmarks.measure import Line, alternate
 

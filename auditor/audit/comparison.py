@@ -27,7 +27,7 @@ from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
 from auditor.model.states import BookieRead
 from auditor.sources.bookies.parts import ROCKSDB
-from auditor.sources.bookies.rpc.listing_rows import rpc_availability
+from auditor.sources.bookies.rpc.listings import rpc_availability
 from auditor.sources.bookies.rpc.pairs import endpoints, every_replica
 from auditor.spark import functions as F
 from auditor.spark.batches import as_frame

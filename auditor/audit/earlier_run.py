@@ -1,9 +1,9 @@
 """An earlier run of the same cluster, and what of it may be taken again instead of being read (``--since``).
 
 What is taken is only what surely reads the same today: index files and databases whose stamps are unchanged
-(`auditor.sources.reuse.unchanged_files`), on bookies whose directories are; and of a running etcd the ledgers
-that have not changed since (`auditor.sources.reuse.etcd_since`). Everything else is read, all other metadata
-too; so a run that may take nothing is a full one, and says why.
+(`auditor.sources.bookies.earlier_rows`), on bookies whose directories are; and of a running etcd the ledgers
+that have not changed since (`auditor.sources.metadata.etcd.since`). Everything else is read, all other
+metadata too; so a run that may take nothing is a full one, and says why.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from auditor.runs.siblings import same_cluster, siblings
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import Earlier, IndexPart
+from auditor.sources.earlier_files import extremes, open_earlier_file
+from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.metadata.store import History
-from auditor.sources.reuse.earlier_files import extremes, open_earlier_file
-from auditor.sources.reuse.earlier_ledgers import EarlierLedgers, find_ledgers
 
 _TAKEN = ("availability", "ledgers")
 """The tables that rows are taken from."""

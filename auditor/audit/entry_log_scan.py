@@ -17,15 +17,15 @@ from auditor.audit.digest_scan import whole_entries
 from auditor.audit.landing import Landing
 from auditor.model.options import AuditOptions
 from auditor.sources.bookies import parts as index_parts
-from auditor.sources.bookies.collections.collected_rows import collected_rows
-from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
-from auditor.sources.bookies.collections.directory_rows import (
+from auditor.sources.bookies.collections.collected_rows import (
     DISKS,
     LOGS,
     SPACE_TABLES,
     DirectoryOwner,
+    collected_rows,
     rows_of_directories,
 )
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.writer import LOCATIONS
 from auditor.sources.bookies.disks import DISKS as DISK_ROWS
 from auditor.sources.bookies.disks_source import disk_sizes

@@ -18,8 +18,8 @@ from auditor.model.columns import REPLICA
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, TailRead, TailState
 from auditor.sources.bookies.bytes_on_disk import journals_fit
+from auditor.sources.bookies.collections.collected_rows import collected_tails
 from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
-from auditor.sources.bookies.collections.tails import collected_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
 from auditor.sources.bookies.journal.tails import TailPart, from_json, to_json
 from auditor.sources.bookies.owners import AttributedBookie

@@ -15,7 +15,7 @@ from auditor.errors import RunError, StoreError
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import Cluster
-from auditor.sources.metadata.comparable_store import ComparableStore
+from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.options import polite, source_options
 from auditor.sources.metadata.spark_source import LedgerSource, StorePartition, StoreSource

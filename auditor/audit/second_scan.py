@@ -19,7 +19,7 @@ from auditor.audit.landing import WHOLE
 from auditor.audit.manifest import reusable_facts
 from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_ledgers
 from auditor.errors import RunError, StoreError
-from auditor.sources.metadata.comparable_store import ComparableStore
+from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore

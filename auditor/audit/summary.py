@@ -43,7 +43,7 @@ from auditor.model.report import (
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.model.version import program_version
 from auditor.reports.blind_spots import saw_nothing
-from auditor.sources.bookies.rpc.listing_rows import ASKED
+from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F
 from auditor.spark.aggregates import aggregate_many
 from auditor.tables import Tables

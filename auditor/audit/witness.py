@@ -17,7 +17,7 @@ from auditor.audit.landing import WHOLE, Landing
 from auditor.audit.metadata_scan import FirstScan
 from auditor.model.options import AuditOptions
 from auditor.model.states import WitnessAnswer
-from auditor.sources.bookies.rpc import read_rows
+from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc.pairs import endpoints
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
@@ -109,7 +109,7 @@ def judge_with_witness(
         where = endpoints(registrations(first.nodes), askable)
         rows = landing.land(
             "witness",
-            lambda: read_rows.witness(
+            lambda: reads.witness(
                 requests(ledgers, by_indexes, askable, options.witness_reads), where, politeness(options)
             ),
         )

@@ -51,8 +51,7 @@ def dump(
         raise UsageError(f"{names[2]}: one URI and one file are enough")
     uri, file = names if len(names) == 2 else (None, names[0])
     of = sources(uri, (), cluster, conf)
-    from auditor.sources.metadata.dump.save import new_file, save
-    from auditor.sources.metadata.dump.save_request import SaveRequest
+    from auditor.sources.metadata.dump.save import SaveRequest, new_file, save
     from auditor.sources.metadata.options import polite
     from auditor.sources.metadata.uri import parse_metadata_uri
     from auditor.sources.owners.applications import APPLICATIONS

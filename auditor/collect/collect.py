@@ -35,14 +35,15 @@ from auditor.model.states import ELSEWHERE, BookieRead, EntryLogState, IndexStat
 from auditor.model.version import program_version
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections import place_rows
+from auditor.sources.bookies.collections.collected_rows import DISKS, LOGS
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
-from auditor.sources.bookies.collections.directory_rows import DISKS, LOGS
-from auditor.sources.bookies.collections.pieces import Piece, pieces_of
 from auditor.sources.bookies.collections.writer import (
     AVAILABILITY,
     LOCATIONS,
     TAILS,
+    Piece,
     batches_of,
+    pieces_of,
     with_piece,
     write_table,
 )

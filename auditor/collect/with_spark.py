@@ -12,10 +12,16 @@ from auditor.collect.input import CollectionInput
 from auditor.collect.space_tables import log_parts
 from auditor.model.progress import Progress
 from auditor.sources.bookies import parts as index_parts
+from auditor.sources.bookies.collections.collected_rows import DISKS, LOGS
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
-from auditor.sources.bookies.collections.directory_rows import DISKS, LOGS
-from auditor.sources.bookies.collections.pieces import Piece
-from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION, LOCATIONS, TAILS, batches_of
+from auditor.sources.bookies.collections.writer import (
+    AVAILABILITY,
+    COMPRESSION,
+    LOCATIONS,
+    TAILS,
+    Piece,
+    batches_of,
+)
 from auditor.sources.bookies.disks_source import disk_sizes
 from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.entry_logs.locations_source import LocationSource

@@ -19,8 +19,8 @@ from auditor.sources.metadata.store import ClusterNodes, MetadataStore, Neighbou
 from auditor.sources.metadata.stores import is_live, open_store
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.owners.applications import APPLICATIONS
+from auditor.sources.owners.spark_source import OWNER_VALUES, OwnerValueSource
 from auditor.sources.owners.uri import OwnersUri
-from auditor.sources.owners.value_source import OWNER_VALUES, OwnerValueSource
 from auditor.spark.batches import source_rows
 from auditor.tables.store_differences import digest_values
 

@@ -17,8 +17,7 @@ from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import Credentials, read_credentials
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.options import polite
-from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, StoreOptions
-from auditor.sources.metadata.store_facts import Server
+from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, Server, StoreOptions
 from auditor.sources.metadata.stores import check_reachable, count_ledgers, open_store, probe_servers
 from auditor.sources.metadata.uri import PATHS_ETCD, parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing, store_cookies

@@ -15,7 +15,7 @@ from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import UnknownCopy
-from auditor.sources.bookies.rpc.read_rows import WITNESS
+from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 from auditor.tables import doubts

@@ -15,7 +15,7 @@ from auditor.sources.bookies.entry_logs.locations import LOCATIONS
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.bookies.part_rows import SCHEMA as AVAILABILITY
-from auditor.sources.bookies.rpc.read_rows import WITNESS
+from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN
 from auditor.sources.metadata.mark_rows import MARKS
 from auditor.sources.owners.owner_rows import OWNERS

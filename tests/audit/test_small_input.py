@@ -12,8 +12,7 @@ from auditor.audit.small_input import SMALL_BYTES, SMALL_LEDGERS, is_small
 from auditor.errors import StoreError
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions
-from auditor.sources.metadata.store import ClusterNodes, StoreOptions
-from auditor.sources.metadata.store_facts import LedgerCount
+from auditor.sources.metadata.store import ClusterNodes, LedgerCount, StoreOptions
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 
 

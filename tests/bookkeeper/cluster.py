@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.sources.metadata.dump.save import new_file, save
-from auditor.sources.metadata.dump.save_request import SaveRequest
+from auditor.sources.metadata.dump.save import SaveRequest, new_file, save
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.java import find_java

@@ -19,8 +19,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.ledger_id import LedgerId
 from auditor.model.options import AuditOptions
-from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.metadata.store_facts import LedgerCount
+from auditor.sources.metadata.store import LedgerCount, StoreOptions
 from auditor.sources.metadata.stores import count_ledgers
 from auditor.sources.metadata.zookeeper.facts import SAMPLED
 from tests.servers.etcd import Etcd, running

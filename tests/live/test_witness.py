@@ -19,7 +19,7 @@ from auditor import Audit, open_run
 from auditor.collect.collect import collect
 from auditor.model.exit_code import exit_code
 from auditor.model.options import AuditOptions, YesNo
-from auditor.sources.bookies.rpc import read_rows
+from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc import reads as bookie_reads
 from auditor.sources.bookies.rpc.connection import Wire
 from auditor.sources.bookies.rpc.pairs import endpoints
@@ -242,7 +242,7 @@ def ask(cluster: LiveCluster, wanted: list[tuple[int, int]]) -> dict[tuple[str, 
         for ledger, entry in wanted
     ]
     found: list[Row] = []
-    for batch in read_rows.read_rows([pa.RecordBatch.from_pylist(rows)], where, StoreOptions(timeout_s=10.0)):
+    for batch in reads.read_rows([pa.RecordBatch.from_pylist(rows)], where, StoreOptions(timeout_s=10.0)):
         found += batch.to_pylist()
     return {(row["bookie_id"], row["ledger_id"], row["entry_id"]): row["answer"] for row in found}
 

@@ -22,10 +22,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.sources.bookies.rpc.conversation import Conversation
+from auditor.sources.bookies.rpc.client import Conversation
 from auditor.sources.bookies.rpc.reads import Entry, ReadClient
-from auditor.sources.metadata.dump.save import save
-from auditor.sources.metadata.dump.save_request import SaveRequest
+from auditor.sources.metadata.dump.save import SaveRequest, save
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.living.store import Store

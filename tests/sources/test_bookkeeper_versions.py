@@ -29,12 +29,12 @@ from auditor.keys import index_path
 from auditor.keys.layouts import LONG_HIERARCHICAL
 from auditor.model.cookie import Cookie
 from auditor.sources.bookies.entry_logs.locations import located_batches
-from auditor.sources.bookies.entry_logs.metadata_cache import open_cache
+from auditor.sources.bookies.entry_logs.parts import open_cache
 from auditor.sources.bookies.entry_logs.reader import read_contents
 from auditor.sources.bookies.entry_logs.sample import EntrySample
 from auditor.sources.bookies.entry_logs.whole_entries import Secrets, read_whole_entries
+from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.last_marks import read_marks
-from auditor.sources.bookies.journal.replay import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart, plan_parts

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.sources.bookies.rpc.listing_rows import rpc_rows
-from auditor.sources.bookies.rpc.listings import DB_LEDGER_STORAGE
+from auditor.sources.bookies.rpc.listings import DB_LEDGER_STORAGE, rpc_rows
 from auditor.sources.bookies.rpc.pairs import Address, endpoints
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store

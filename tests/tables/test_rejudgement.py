@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from auditor.sources.bookies.rpc.read_rows import WITNESS
+from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.rejudgement import ANSWERS_KEPT, rejudge, requests

@@ -19,7 +19,7 @@ from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 from auditor.sources.bookies.cookie_paths import path_parts, shared_parts
-from auditor.sources.bookies.journal.replay import NONE, Journals, journals_of
+from auditor.sources.bookies.journal.files import NONE, Journals, journals_of
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory, paths_of
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound

@@ -1,20 +1,184 @@
-"""What one part of the index says, as rows: the table ``availability``."""
+"""What one part of the index says, as rows of the table ``availability``.
+
+Rows come from index files, read by several threads, and from what was passed over, in batches of up to
+`ROWS`, the size at which a Spark data source is fastest. Threads are slower for files in the page cache,
+several times faster for others: they do not share the work of Python, but they wait for the disk together.
+They also have the system fetch files ahead of reading them, which helps as much: of 20,000 cold files `cat`
+took 2.5 s, four threads 1.2 s, four that fetch ahead 0.8 s, and a single one that does 0.7 s. In the page
+cache they cost half as much time again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
+import numpy as np
 import pyarrow as pa
 
-from auditor.sources.bookies.availability_schema import SCHEMA
-from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.codecs.availability.groups import GROUP, Longs, offsets_of
+from auditor.model.states import IndexState
+from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS, SCHEMA
+from auditor.sources.bookies.earlier_rows import EarlierRows, list_changed
+from auditor.sources.bookies.index_files.batch import IndexBatch, IndexFiles
 from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions, list_part
-from auditor.sources.bookies.index_files.row_builder import RowBuilder
-from auditor.sources.bookies.index_files.threads import read_files
+from auditor.sources.bookies.index_files.reader import BATCH_UNITS, IndexReader
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.rows import read_databases
-from auditor.sources.reuse.earlier_rows import EarlierRows
-from auditor.sources.reuse.unchanged_files import list_changed
+
+
+class RowBuilder:
+    """Rows of one bookie, gathered until there are enough of them.
+
+    >>> rows = RowBuilder("bk1", "idx")
+    >>> rows.add_skipped([SkippedPath(None, "/l0/current/notes", "stray", "is nobody's")])
+    >>> rows.take()["state"].to_pylist(), rows.count
+    (['stray'], 0)
+    """
+
+    def __init__(self, bookie_id: str, storage: str) -> None:
+        self._bookie_id = bookie_id
+        self._storage = storage
+        self._clear()
+
+    def _clear(self) -> None:
+        self.count = 0
+        self._group_bytes = 0
+        self._files: list[IndexBatch] = []
+        self._passed: list[SkippedPath] = []
+
+    def add_files(self, batch: IndexBatch) -> None:
+        """Add a row per file."""
+        self.count += len(batch.paths)
+        self._group_bytes += len(batch.groups.first) * GROUP.itemsize
+        self._files.append(batch)
+
+    def add_skipped(self, passed: list[SkippedPath]) -> None:
+        """Add a row for each thing that was not read."""
+        self.count += len(passed)
+        self._passed += passed
+
+    def take_when_full(self, passed: list[SkippedPath]) -> Iterator[pa.RecordBatch]:
+        """Add what was passed over, empty that list, and yield whenever there is enough for a batch."""
+        while passed or self._full:
+            if self._full:
+                yield self.take()
+            self.add_skipped(passed[:BATCH_UNITS])
+            del passed[:BATCH_UNITS]
+
+    @property
+    def _full(self) -> bool:
+        return self.count + BATCH_UNITS > ROWS or self._group_bytes > MAX_BATCH_BYTES
+
+    def take(self) -> pa.RecordBatch:
+        """All rows so far, as one record batch; then it is empty."""
+        batches = [
+            self._batch(columns)
+            for columns in (
+                *([_of_files(self._files)] if self._files else []),
+                *([_skipped_rows(self._passed)] if self._passed else []),
+            )
+        ]
+        self._clear()
+        return pa.concat_batches(batches)
+
+    def _batch(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+        count = len(columns["path"])
+        columns |= {
+            "bookie_id": pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
+            "storage": pa.repeat(pa.scalar(self._storage), count),
+            "answered": pa.nulls(count, pa.int64()),
+            "reused": pa.repeat(pa.scalar(False), count),
+        }
+        return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def _of_files(batches: list[IndexBatch]) -> dict[str, pa.Array]:
+    lengths = np.array([len(path) for batch in batches for path in batch.paths], np.int64)
+    count = len(lengths)
+    paths = _strings(pa.string(), lengths, [path for batch in batches for path in batch.paths])
+    paths.validate(full=True)  # a path need not be UTF-8, and a text is
+    states: pa.Array = pa.repeat(pa.scalar(IndexState.OK), count)
+    reasons: pa.Array = pa.nulls(count, pa.string())
+    offsets: pa.Array = pa.nulls(count, pa.int64())
+    if any(batch.faults for batch in batches):
+        faults = [batch.faults.get(row, _NO_FAULT) for batch in batches for row in range(len(batch.paths))]
+        states, reasons, offsets = (
+            pa.array(column, kind)
+            for column, kind in zip(
+                zip(*faults, strict=True), (pa.string(), pa.string(), pa.int64()), strict=True
+            )
+        )
+    groups = np.concatenate([np.diff(batch.groups.offsets) for batch in batches]) * GROUP.itemsize
+    mtimes = np.concatenate([batch.mtimes for batch in batches])
+    return {
+        "scope_id": pa.array(np.concatenate([batch.scope_ids for batch in batches])),
+        "ledger_id": pa.array(np.concatenate([batch.ledger_ids for batch in batches])),
+        "groups": _strings(pa.binary(), groups, [batch.groups.tobytes() for batch in batches]),
+        "state": states,
+        "reason": reasons,
+        "offset": offsets,
+        "path": paths,
+        "page_bytes": pa.array(np.concatenate([batch.page_bytes for batch in batches])),
+        "mtime": pa.array(mtimes, mask=mtimes < 0),
+        "stamp": pa.array(
+            np.concatenate([batch.stamps.value for batch in batches]),
+            mask=~np.concatenate([batch.stamps.sure for batch in batches]),
+        ),
+    }
+
+
+def _skipped_rows(passed: list[SkippedPath]) -> dict[str, pa.Array]:
+    count = len(passed)
+    return {
+        "scope_id": pa.array(
+            [None if each.ledger_id is None else each.scope_id for each in passed], pa.int64()
+        ),
+        "ledger_id": pa.array([each.ledger_id for each in passed], pa.int64()),
+        "groups": pa.repeat(pa.scalar(b""), count),
+        "state": pa.array([each.state for each in passed], pa.string()),
+        "reason": pa.array([each.reason for each in passed], pa.string()),
+        "offset": pa.array([each.offset for each in passed], pa.int64()),
+        "path": pa.array([each.path for each in passed], pa.string()),
+        "page_bytes": pa.nulls(count, pa.int64()),
+        "mtime": pa.nulls(count, pa.int64()),
+        "stamp": pa.nulls(count, pa.int64()),
+    }
+
+
+_NO_FAULT = (IndexState.OK, None, None)
+
+
+def _strings(kind: pa.DataType, lengths: Longs, pieces: list[bytes]) -> pa.Array:
+    """Byte strings that lie one after another in ``pieces``."""
+    offsets = offsets_of(lengths).astype(np.int32)
+    data = b"".join(pieces)
+    return pa.Array.from_buffers(kind, len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def read_files(pieces: Iterable[IndexFiles], threads: int) -> Iterator[IndexBatch]:
+    """Read files in order; no more is taken ahead than two pieces a thread."""
+    if threads <= 1:
+        yield from IndexReader().read(pieces)
+        return
+    own = threading.local()
+
+    def read(files: IndexFiles) -> list[IndexBatch]:
+        if not hasattr(own, "reader"):
+            own.reader = IndexReader(ahead=True)
+        return list(own.reader.read([files]))
+
+    waiting: deque[Future[list[IndexBatch]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for files in pieces:
+            waiting.append(pool.submit(read, files))
+            if len(waiting) >= 2 * threads:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+
 
 __all__ = ["SCHEMA", "read_part"]
 

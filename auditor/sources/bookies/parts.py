@@ -57,7 +57,7 @@ class IndexDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Rows of an earlier run that may be taken again (`auditor.sources.reuse.earlier_rows`).
+    """Rows of an earlier run that may be taken again (`auditor.sources.bookies.earlier_rows`).
 
     ``files`` of the table availability at ``table``, a path or URI, may have rows of the bookie; that run
     began to list at ``began``, in ms.
@@ -75,7 +75,7 @@ class IndexPart:
     On DbLedgerStorage it is one directory, without names. A part with ``elsewhere`` reads every name that is
     *not* in it, whatever it finds when it looks: one part of each bookie has it, so nothing that appears
     after planning is passed over, and that part also looks for files directly in ``current``. ``threads``
-    pay where the files are not in the page cache (`auditor.sources.bookies.index_files.threads`). What did
+    pay where the files are not in the page cache (`auditor.sources.bookies.part_rows`). What did
     not change since ``earlier`` is not read again.
     """
 

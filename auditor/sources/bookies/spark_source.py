@@ -1,21 +1,181 @@
-"""The index of every bookie as a Spark table."""
+"""The index of every bookie as a Spark table, and bookies' directories named by their path alone.
+
+An audit knows a cluster's bookies from its metadata, and keeps a table of how far each was read. Who reads
+indexes by name has the rows of ``availability`` only, so what those cannot show is a row too: a ``gap`` of
+the bookie that is not whole, or of nobody where nothing says whose a directory is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, BooleanType, DataType, LongType, StringType, StructField, StructType
 
-from auditor.sources.bookies.by_name import FORMAT, Unread, find_indexes, gaps_of
-from auditor.sources.bookies.part_rows import SCHEMA, read_part
-from auditor.sources.bookies.parts import IndexPart, from_json, to_json
+from auditor.codecs.bookie import cookie as cookie_codec
+from auditor.errors import DecodeError, UsageError
+from auditor.model.cookie import Cookie
+from auditor.model.states import BookieRead, IndexState
+from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.owners import Attribution, attribute
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import IndexPart, from_json, plan_parts, to_json
+from auditor.sources.bookies.places import PlaceFound, find_places
+from auditor.sources.bookies.source_kinds import split_sources
+from auditor.sources.metadata.credentials import credentials_file
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.metadata.stores import open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+FORMAT = "bookkeeper_indexes"
+OPTIONS = ("bookies", "metadata", "credentials", "tasks")
+TASKS = 8
+"""How many tasks read the files of all bookies, where nobody says."""
+
+
+class Unread(NamedTuple):
+    """Something that no row of ``availability`` shows; ``bookie_id`` None: nobody knows whose it is."""
+
+    bookie_id: str | None
+    path: str
+    reason: str
+
+
+class NamedSources(NamedTuple):
+    """Everything that the options of `OPTIONS` name."""
+
+    parts: list[IndexPart]
+    unread: list[Unread]
+
+
+def find_indexes(options: Mapping[str, str]) -> NamedSources:
+    """Find the bookies that ``bookies`` names, and cut their indexes into about ``tasks`` parts.
+
+    ``bookies`` is one directory with a sub-directory for each bookie, or an inventory file, or a JSON list of
+    such paths. A bookie is known by its VERSION cookies, and by ``metadata`` where that is given.
+
+    >>> find_indexes({"bookies": "/no/such/place"})
+    Traceback (most recent call last):
+    auditor.errors.UsageError: --bookies /no/such/place: no such directory or file
+
+    Raises:
+        UsageError: an option that is unknown or cannot be meant.
+        StoreError: the metadata cannot be read.
+    """
+    for option in options:
+        if option not in OPTIONS:
+            raise UsageError(f"{FORMAT}: {option}: no such option; there are {', '.join(OPTIONS)}, or parts")
+    if not options.get("bookies"):
+        raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory a bookie")
+    places = find_places(_directories(options["bookies"]))
+    known = {cookie.bookie_id for place in places for cookie in _cookies(place)}
+    store = _Store()
+    if uri := options.get("metadata"):
+        store = _store_at(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
+    attribution = attribute(places, known | store.ids, store.cookies, store.instance_id)
+    wanted = [(name, each.index_directories) for name, each in attribution.bookies.items()]
+    return NamedSources(plan_parts(wanted, _tasks(options)), _unread(places, attribution))
+
+
+def gaps_of(unread: Sequence[Unread]) -> pa.RecordBatch:
+    """What could not be read, as rows of ``availability``."""
+    rows = [{"state": IndexState.GAP, **each._asdict()} for each in unread]
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+class _Store(NamedTuple):
+    """What a metadata store says of bookies."""
+
+    ids: frozenset[str] = frozenset()
+    cookies: Mapping[str, Cookie] = {}
+    instance_id: str | None = None
+
+
+def _store_at(uri: str, options: StoreOptions) -> _Store:
+    with closing(open_store(uri, options)) as store:
+        nodes = store.cluster().nodes
+    named: dict[str, list[str]] = {}
+    for below in nodes:
+        parent, _, name = below.rpartition("/")
+        named.setdefault(parent, []).append(name)
+    cookies = {name: _cookie(nodes[f"cookies/{name}"].data) for name in named.get("cookies", [])}
+    registered = {*named.get("available", []), *named.get("available/readonly", [])} - {"readonly"}
+    instance = nodes.get("INSTANCEID")
+    return _Store(
+        frozenset(registered | set(cookies)),
+        {name: cookie for name, cookie in cookies.items() if cookie is not None},
+        instance.data.decode("utf-8", "replace") if instance else None,
+    )
+
+
+def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[Unread]:
+    owned: dict[str | None, list[str]] = {}
+    for directory in attribution.directories:
+        owned.setdefault(directory.owner, []).append(directory.path)
+    unread = [
+        Unread(name, min(owned.get(name, [""])), each.reason or each.read)
+        for name, each in attribution.bookies.items()
+        if each.read != BookieRead.READ
+    ]
+    unread += [
+        Unread(None, each.path, each.damage or "nothing says whose directory this is")
+        for each in attribution.directories
+        if each.owner is None
+    ]
+    told = {path for paths in owned.values() for path in paths}
+    names = {name.replace(":", "_") for name in attribution.bookies} | set(attribution.bookies)
+    for place in places:
+        if place.name not in names and told.isdisjoint(each.path for each in place.directories):
+            unread += [Unread(None, path, reason) for path, reason in place.gaps]
+    return unread
+
+
+def _directories(text: str) -> tuple[str, ...]:
+    """The paths of the option: paths may hold commas, so only a JSON list means several."""
+    paths = [text]
+    if text.startswith("["):
+        try:
+            paths = json.loads(text)
+        except ValueError as error:
+            raise UsageError(f"{FORMAT}: bookies: a list of paths is written as JSON: {error}") from error
+        if not paths or not all(isinstance(path, str) for path in paths):
+            raise UsageError(f"{FORMAT}: bookies: a list of paths is a list of texts")
+    found = split_sources(paths)
+    if found.collections:
+        raise UsageError(
+            f"{FORMAT}: bookies: {found.collections[0]} is a collection: read its availability as Parquet"
+        )
+    if found.rpc:
+        raise UsageError(f"{FORMAT}: bookies: rpc: asks only for what metadata names; use an audit")
+    return found.directories
+
+
+def _tasks(options: Mapping[str, str]) -> int:
+    text = options.get("tasks", str(TASKS))
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"{FORMAT}: tasks: {text!r} is not a number of 1 or more")
+    return int(text)
+
+
+def _cookies(place: PlaceFound) -> list[Cookie]:
+    versions = [_cookie(each.version) for each in place.directories if each.version is not None]
+    return [cookie for cookie in versions if cookie is not None]
+
+
+def _cookie(data: bytes) -> Cookie | None:
+    try:
+        return cookie_codec.decode(data)
+    except DecodeError:
+        return None  # its directory's row says why; here it only names nobody
+
 
 __all__ = ["FORMAT", "SPARK_SCHEMA", "IndexSource", "register"]
 

@@ -1,8 +1,9 @@
 """What a metadata store is: the types that all of them share.
 
 All of them are one thing to the rest of the house: a tree of znodes, of which the small part is read on the
-driver (`MetadataStore.cluster`) and the large parts, ledgers and under-replication marks, are cut into
-parts that tasks read on their own (`MetadataStore.parts`, `MetadataStore.read`).
+driver (`MetadataStore.cluster`) and the large parts, ledgers and under-replication marks, are cut into parts
+that tasks read on their own (`MetadataStore.parts`, `MetadataStore.read`). A running one tells about itself
+too: its servers, and about how many ledgers it has.
 """
 
 from __future__ import annotations
@@ -274,3 +275,26 @@ def tree_of(below_root: str) -> Tree | None:
     if first in CLUSTER_CHILDREN or first.startswith("ID-"):
         return None
     return Tree.LEDGERS
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerCount:
+    """So many ledgers of scope 0 (etcd: of all); ``exact`` where nothing stands for another."""
+
+    ledgers: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server of the URI: whether it answers, in how many ms, its version and mode.
+
+    ``trouble`` says why it does not answer, or why it does not tell its version, which is None then.
+    """
+
+    host: str
+    reached: bool
+    latency_ms: float | None = None
+    version: str | None = None
+    mode: str | None = None
+    trouble: str | None = None

@@ -17,8 +17,7 @@ from typing import Any
 from auditor.errors import StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.credentials import read_credentials
-from auditor.sources.metadata.store import MetadataStore, StoreOptions
-from auditor.sources.metadata.store_facts import LedgerCount, Server
+from auditor.sources.metadata.store import LedgerCount, MetadataStore, Server, StoreOptions
 from auditor.sources.metadata.uri import PATHS_ETCD, PATHS_SNAPSHOT, MetadataUri, parse_metadata_uri
 
 
@@ -61,9 +60,9 @@ STORES = {
         recogniser="auditor.sources.metadata.etcd.snapshot:recognise",
     ),
     PATHS_ETCD: StoreKind(
-        "auditor.sources.metadata.etcd.paths:PathEtcdStore",
+        "auditor.sources.metadata.etcd.live:PathEtcdStore",
         live=True,
-        counter="auditor.sources.metadata.etcd.paths:count_path_ledgers",
+        counter="auditor.sources.metadata.etcd.live:count_path_ledgers",
         prober="auditor.sources.metadata.etcd.facts:probe",
     ),
     PATHS_SNAPSHOT: StoreKind(

@@ -12,8 +12,8 @@ from pyspark.sql import Row, SparkSession
 
 import auditor
 from auditor.errors import StoreError, UsageError
-from auditor.sources.bookies.by_name import Unread, find_indexes, gaps_of
 from auditor.sources.bookies.part_rows import SCHEMA
+from auditor.sources.bookies.spark_source import Unread, find_indexes, gaps_of
 from tests.sources.bookie_corpora import DATA, unpack_bookies
 
 

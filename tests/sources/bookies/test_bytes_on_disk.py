@@ -8,7 +8,7 @@ import pytest
 
 from auditor.sources.bookies import bytes_on_disk
 from auditor.sources.bookies.bytes_on_disk import indexes_fit, journals_fit
-from auditor.sources.bookies.journal.replay import JournalDirectory
+from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart
 

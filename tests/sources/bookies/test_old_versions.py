@@ -26,8 +26,8 @@ from auditor.codecs.store import layout
 from auditor.demo.sample import extract
 from auditor.keys.layouts import FLAT, HIERARCHICAL
 from auditor.model.ledger_metadata import LedgerMetadata
-from auditor.sources.bookies.by_name import find_indexes
 from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.spark_source import find_indexes
 
 DATA = Path(__file__).parents[2] / "data"
 

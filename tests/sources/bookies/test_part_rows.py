@@ -126,8 +126,8 @@ def test_rows_have_the_published_columns_with_their_meaning(tmp_path: Path) -> N
 
 
 def test_many_strays_come_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.sources.bookies.index_files.row_builder.ROWS", 20)
-    monkeypatch.setattr("auditor.sources.bookies.index_files.row_builder.BATCH_UNITS", 10)
+    monkeypatch.setattr("auditor.sources.bookies.part_rows.ROWS", 20)
+    monkeypatch.setattr("auditor.sources.bookies.part_rows.BATCH_UNITS", 10)
     leaf = tmp_path / "current" / "0" / "0"
     leaf.mkdir(parents=True)
     for n in range(95):

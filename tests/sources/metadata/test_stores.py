@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.metadata.store_facts import Server
+from auditor.sources.metadata.store import Server, StoreOptions
 from auditor.sources.metadata.stores import PROXIES, check_reachable, probe_servers
 from tests.servers.zookeeper import free_ports
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.errors import RunError
+from auditor.sources.metadata.earlier_ledgers import PIECE_BYTES, EarlierLedgers, find_ledgers, pieces
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.sources.reuse.earlier_ledgers import PIECE_BYTES, EarlierLedgers, find_ledgers, pieces
 
 START, END = b"/bk/ledgers/", b"/bk/ledgers0"
 
@@ -38,7 +38,7 @@ def found(folder: Path, *files: list[dict[str, Any]], statistics: bool = True) -
 def test_pieces_cover_every_key_once_with_the_rows_that_lie_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: int
 ) -> None:
-    monkeypatch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", 2)
+    monkeypatch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", 2)
     names = [f"{number:02}" for number in range(9)]
     files = [[row(name) for name in part] for part in (names[:5], [], names[5:6], names[6:])]
     earlier = found(tmp_path, *files)

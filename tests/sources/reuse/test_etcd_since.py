@@ -101,7 +101,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_read_gives(
     first = {**dict.fromkeys(LEDGERS, CLOSED), **odd, "/layout": b""}
     server.load([(scope + path, value) for path, value in first.items()])
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", piece)
+        patch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", piece)
         patch.setattr("auditor.sources.metadata.etcd.pages.FIRST_PAGE", page)
         patch.setattr("auditor.sources.metadata.etcd.client.MESSAGE_LIMIT", MESSAGE_BYTES)
         store = opened(server, scope, in_flight=in_flight)
@@ -136,7 +136,7 @@ def made(server: Etcd, scope: str, ledgers: range) -> EtcdStore:
 def test_only_what_has_changed_is_read_and_a_few_of_the_newest(
     server: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", 10)
+    monkeypatch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", 10)
     store = made(server, "/few", range(40))
     earlier = kept(tmp_path / "run", whole(store), 3)
     server.load([(key("/few", 3), OPEN), (key("/few", 100), OPEN)])
@@ -169,7 +169,7 @@ def test_nothing_is_listed_where_nothing_is_gone(server: Etcd, tmp_path: Path) -
 def test_a_stray_key_has_its_neighbours_read_and_no_others(
     server: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", 10)
+    monkeypatch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", 10)
     server.load([("/stray/ledgers/00000000-0000-0000-0000-00000000000z", b"")])
     store = made(server, "/stray", range(40))
     earlier = kept(tmp_path / "run", whole(store), 1)
@@ -207,7 +207,7 @@ def test_a_restored_etcd_is_found_out_whatever_revision_it_has_reached(
 def test_a_server_that_was_put_back_is_found_out_by_the_newest_of_what_it_forgot(
     server: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", 10)
+    monkeypatch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", 10)
     store = made(server, "/back", range(0, 80, 2))
     server.save(tmp_path / "snapshot.db")
     for ledger in (64, 66, 25, 27, 29):  # the last three are new

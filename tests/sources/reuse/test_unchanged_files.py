@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from auditor.errors import RunError
 from auditor.keys import index_path
+from auditor.sources.bookies import earlier_rows
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart
-from auditor.sources.reuse import unchanged_files
 from tests.corpora.cluster import index_bytes
 from tests.sources.earlier_runs import TICK, cut, kept, quick_clocks, read, settle, since, told
 
@@ -192,8 +192,8 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         quick_clocks(patch)
-        patch.setattr("auditor.sources.reuse.unchanged_files.GROUP_ROWS", group_rows)
-        patch.setattr("auditor.sources.reuse.unchanged_files.SLICE_FILES", slice_files)
+        patch.setattr("auditor.sources.bookies.earlier_rows.GROUP_ROWS", group_rows)
+        patch.setattr("auditor.sources.bookies.earlier_rows.SLICE_FILES", slice_files)
         root = Path(folder, "bookie")
         directories = made(root)
         began = settle()
@@ -268,16 +268,16 @@ def test_files_that_a_disk_is_waited_for_are_asked_for_side_by_side(
     wait: float, at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     earlier = earlier_of(tmp_path)
-    monkeypatch.setattr(unchanged_files, "SLICE_FILES", 1)
-    monkeypatch.setattr(unchanged_files, "WAIT_S", 0.01)
-    threads, states = set(), unchanged_files._states
+    monkeypatch.setattr(earlier_rows, "SLICE_FILES", 1)
+    monkeypatch.setattr(earlier_rows, "WAIT_S", 0.01)
+    threads, states = set(), earlier_rows._states
 
     def waiting(paths: Sequence[bytes]) -> Any:
         threads.add(threading.get_ident())
         time.sleep(wait)
         return states(paths)
 
-    monkeypatch.setattr(unchanged_files, "_states", waiting)
+    monkeypatch.setattr(earlier_rows, "_states", waiting)
     table = read(since(cut(seen(tmp_path / "bookie"), 1), earlier))
     assert table["reused"].to_pylist() == [True] * len(LEDGERS)
     assert (len(threads) > 2) == at_once

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from auditor.codecs.availability.groups import GroupBatch, Longs
-from auditor.sources.reuse.file_stamp import Stamps
+from auditor.sources.bookies.file_stamp import Stamps
 
 
 class IndexFiles(NamedTuple):

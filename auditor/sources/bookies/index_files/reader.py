@@ -26,13 +26,13 @@ from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
 from auditor.model.states import VANISHED, IndexState
+from auditor.sources.bookies.file_stamp import modification_times
 from auditor.sources.bookies.index_files.batch import (
     FileFault,
     IndexBatch,
     IndexFiles,
 )
 from auditor.sources.regular_file import open_descriptor
-from auditor.sources.reuse.file_stamp import modification_times
 
 BATCH_UNITS = 4096
 """What one pass of arithmetic takes on, in KiB: what caches hold. A file takes one KiB or more."""

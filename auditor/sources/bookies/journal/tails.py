@@ -33,13 +33,13 @@ from auditor.sources.bookies.index_files.listing import check_versions
 from auditor.sources.bookies.journal.files import (
     ENTRIES,
     MASTER_KEYS,
+    JournalDirectory,
     JournalEntries,
     JournalFile,
     first_records,
     list_journals,
     read_entries,
 )
-from auditor.sources.bookies.journal.replay import JournalDirectory
 from auditor.sources.bookies.parts import IndexDirectory
 from auditor.sources.clock import now_ms
 

@@ -18,8 +18,7 @@ from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.errors import CoverageLimitError
-from auditor.sources.bookies.rocksdb.scan import Rows
-from auditor.sources.bookies.rocksdb.unexpected_rows import UnexpectedRows
+from auditor.sources.bookies.rocksdb.scan import Rows, UnexpectedRows
 
 KEY_BYTES, VALUE_BYTES = 16, 8
 
@@ -56,7 +55,7 @@ def fold_locations(
     """Fold the rows of ``locations`` into one set a ledger; what is none of its rows goes to ``odd``.
 
     ``signed_ids``: negative ids are ledgers too, after all others, as in scopes other than 0. Their entries
-    are not negative: `auditor.sources.bookies.rocksdb.scoped_ledgers` sees to that.
+    are not negative: `auditor.sources.bookies.rocksdb.ledgers` sees to that.
     """
     open_ledger: _Open | None = None
     for rows in batches:

@@ -4,7 +4,7 @@ The bookie keeps two databases in each index directory: where each entry lies (`
 ledgers it knows (``ledgers``). Both are read in key order, side by side, in bounded memory. A ledger that
 ``ledgers`` lacks is not served, whatever ``locations`` has of it; and the bookie looks for a ledger in one
 directory only, which its id decides. Ledgers of scopes other than 0 have a third one, if there are any:
-`auditor.sources.bookies.rocksdb.scoped_ledgers`.
+`auditor.sources.bookies.rocksdb.ledgers`.
 
 ``locations`` is opened first. A bookie writes the locations of a new ledger before the ledger: on a running
 one the other order would call many new ledgers not indexed, this one only those between whose two writes it
@@ -26,19 +26,22 @@ from auditor.codecs.availability.groups import GROUP, Longs
 from auditor.errors import DamagedError, UnreadError
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS, SCHEMA
+from auditor.sources.bookies.earlier_rows import EarlierRows, database_unchanged
+from auditor.sources.bookies.file_stamp import files_stamp
 from auditor.sources.bookies.index_files.listing import NOT_OURS, SkippedPath
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
 from auditor.sources.bookies.rocksdb.copy import states
-from auditor.sources.bookies.rocksdb.join import JoinedLedgers, join_ledgers
-from auditor.sources.bookies.rocksdb.ledgers import BROKEN, StorageFlags, indexed_ledgers
+from auditor.sources.bookies.rocksdb.ledgers import (
+    BROKEN,
+    JoinedLedgers,
+    StorageFlags,
+    indexed_ledgers,
+    join_ledgers,
+    scoped_ledgers,
+)
+from auditor.sources.bookies.rocksdb.ledgers import NAME as SCOPED
 from auditor.sources.bookies.rocksdb.locations import fold_locations
-from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
-from auditor.sources.bookies.rocksdb.scoped_ledgers import NAME as SCOPED
-from auditor.sources.bookies.rocksdb.scoped_ledgers import scoped_ledgers
-from auditor.sources.bookies.rocksdb.unexpected_rows import UnexpectedRows
-from auditor.sources.reuse.earlier_rows import EarlierRows
-from auditor.sources.reuse.file_stamp import files_stamp
-from auditor.sources.reuse.unchanged_files import database_unchanged
+from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, open_rocksdb, scan
 
 CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie must first find out what it has lost"
 UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the bookie uses is unclear"

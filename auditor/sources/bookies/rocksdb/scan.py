@@ -2,6 +2,7 @@
 
 The only module that knows the library. It is opened read-only, through the copy of
 `auditor.sources.bookies.rocksdb.copy`; checksums are verified, and a damaged block is an error, never an end.
+Rows that are none of the storage's are counted, the first one kept as an example.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,6 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.errors import DamagedError, UnreadError
+from auditor.model.states import IndexState
+from auditor.sources.bookies.index_files.listing import SkippedPath
 from auditor.sources.bookies.rocksdb.copy import SCRATCH, open_copy
 
 if TYPE_CHECKING:
@@ -122,3 +126,33 @@ def _typed_error(directory: str, words: str) -> UnreadError:
         return UnreadError(directory, words)
     table = _TABLE_OFFSET.search(words)
     return DamagedError(table[1], words, int(table[2])) if table else DamagedError(directory, words)
+
+
+MAX_SHOWN = 32
+"""Bytes of a key that are shown."""
+
+
+@dataclass(slots=True)
+class UnexpectedRows:
+    """What was odd in the database ``path``, as at most one row ``damaged``.
+
+    >>> list(UnexpectedRows("/data/ledgers0/current/locations").rows())
+    []
+    """
+
+    path: str
+    count: int = 0
+    first: str = ""
+
+    def add(self, rows: Rows, at: NDArray[np.intp], what: str) -> None:
+        """Count the rows ``at``, which are ``what``. Values are never shown: some hold a key of a ledger."""
+        if len(at) and not self.count:
+            key = rows.keys.item(int(at[0]))
+            self.first = f"{what}: {key[:MAX_SHOWN].hex()}{'...' if len(key) > MAX_SHOWN else ''}"
+        self.count += len(at)
+
+    def rows(self) -> Iterator[SkippedPath]:
+        """A row that says so, if there was anything."""
+        if self.count:
+            reason = f"{self.count} of its rows are none of DbLedgerStorage's; the first is {self.first}"
+            yield SkippedPath(None, self.path, IndexState.DAMAGED, reason)

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.dump.frame import Frame
 from auditor.sources.metadata.dump.records import (
     LINE_LIMIT,
     DamagedLineError,
+    Frame,
     FrameLineError,
     next_line,
     no_dump,

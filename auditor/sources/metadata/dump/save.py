@@ -1,4 +1,4 @@
-"""A running store saved as a dump that says how it begins and ends (`auditor.sources.metadata.dump.frame`).
+"""A running store saved as a dump that says how it begins and ends (`auditor.sources.metadata.dump.records`).
 
 The file is made beside its place under another name, for its owner's eyes alone, and has its own name when it
 is whole: a dump that was broken off is not there. A name that ends with .gz or .zst is packed.
@@ -11,18 +11,62 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import pyarrow as pa
 
 from auditor.errors import UsageError
-from auditor.sources.metadata.dump.frame import first_line, last_line
-from auditor.sources.metadata.dump.records import UNREAD, line_of
-from auditor.sources.metadata.dump.save_request import Reader, SaveRequest
+from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line, line_of
 from auditor.sources.metadata.packed_file import GZIP, ZSTD
+from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import check_reachable
-from auditor.sources.metadata.uri import PATHS_ETCD
+from auditor.sources.metadata.uri import PATHS_ETCD, MetadataUri
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SaveRequest:
+    """What is to be saved of a store: its root, and the trees ``beside`` it that are there.
+
+    ``passwords`` false: ledger metadata loses its passwords on the way.
+    """
+
+    uri: MetadataUri
+    beside: tuple[str, ...]
+    passwords: bool
+    options: StoreOptions
+
+    @property
+    def trees(self) -> tuple[str, ...]:
+        """The absolute paths beside the root."""
+        above = self.uri.root.rpartition("/")[0]
+        return tuple(f"{above}/{name}" for name in self.beside)
+
+
+@dataclass(frozen=True)
+class StoreRecords:
+    """A store that is being read: ``time`` is when that began, in ms, and the records come in batches.
+
+    A record with a reason (`auditor.sources.metadata.dump.records.unread_record`) is what could not be read.
+    """
+
+    time: int
+    batches: Iterator[list[Record]]
+
+
+class Reader(Protocol):
+    """Begins to read a store."""
+
+    def __call__(self, wanted: SaveRequest) -> StoreRecords:
+        """Connect, find the root, and go on as the batches are taken.
+
+        Raises:
+            StoreError: the store cannot be reached, or has no such root; from the batches too.
+        """
+
 
 READERS = {
     "zk": "auditor.sources.metadata.dump.save_zookeeper:read_zookeeper",

@@ -8,18 +8,17 @@ from auditor.codecs.ledger_metadata.password import without_password
 from auditor.keys import etcd
 from auditor.sources.metadata.dump.etcd import key_record
 from auditor.sources.metadata.dump.records import unread_record
-from auditor.sources.metadata.dump.save_request import Record, SaveRequest, StoreRecords
+from auditor.sources.metadata.dump.save import Record, SaveRequest, StoreRecords
 from auditor.sources.metadata.etcd.client import EtcdClient
-from auditor.sources.metadata.etcd.live import EtcdStore
+from auditor.sources.metadata.etcd.live import EtcdStore, PathEtcdStore
 from auditor.sources.metadata.etcd.nodes import is_ledger
 from auditor.sources.metadata.etcd.pages import EtcdPages
-from auditor.sources.metadata.etcd.paths import PathEtcdStore
 from auditor.sources.metadata.store import Tree, tree_of
 from auditor.sources.metadata.uri import PATHS_ETCD, MetadataUri
 
 
 def read_etcd(wanted: SaveRequest) -> StoreRecords:
-    """See `auditor.sources.metadata.dump.save_request.Reader`."""
+    """See `auditor.sources.metadata.dump.save.Reader`."""
     kind = PathEtcdStore if wanted.uri.scheme == PATHS_ETCD else EtcdStore
     store = kind(wanted.uri, wanted.options)
     try:

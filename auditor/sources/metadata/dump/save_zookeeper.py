@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from auditor.codecs.ledger_metadata.password import without_password
 from auditor.sources.metadata.dump.records import unread_record
-from auditor.sources.metadata.dump.save_request import Record, SaveRequest, StoreRecords
+from auditor.sources.metadata.dump.save import Record, SaveRequest, StoreRecords
 from auditor.sources.metadata.dump.zookeeper import znode_record
 from auditor.sources.metadata.store import Tree, Znode, tree_of
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
@@ -19,7 +19,7 @@ from auditor.sources.metadata.zookeeper.walk import Top, walk
 
 
 def read_zookeeper(wanted: SaveRequest) -> StoreRecords:
-    """See `auditor.sources.metadata.dump.save_request.Reader`."""
+    """See `auditor.sources.metadata.dump.save.Reader`."""
     store = ZooKeeperStore(wanted.uri, wanted.options)
     try:
         # It says in its own words what is wrong with hosts, rights or the root.

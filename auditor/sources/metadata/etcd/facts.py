@@ -15,8 +15,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.client import EtcdClient
 from auditor.sources.metadata.etcd.pages import EtcdPages
 from auditor.sources.metadata.etcd.spans import key_of
-from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.metadata.store_facts import LedgerCount, Server
+from auditor.sources.metadata.store import LedgerCount, Server, StoreOptions
 
 
 def count_ledgers(hosts: Sequence[str], scope: str, layout: LayoutKind, options: StoreOptions) -> LedgerCount:

@@ -1,26 +1,43 @@
-"""BookKeeper's own layout in a running etcd: which keys are the cluster's, and how ledgers are cut."""
+"""BookKeeper's metadata in a running etcd: its own layout, and Pulsar's, whose keys are ZooKeeper's paths.
+
+    <root>/LAYOUT, INSTANCEID, cookies/ID, available/ID, available/readonly/ID, idgen ...
+    <root>/00/0000/L0018, <root>/000/0000/0000/0000/L0018
+    <root>/underreplication/ledgers/..., /locks/...
+
+Values are those of ZooKeeper. A parent is there only where somebody put it. What is ephemeral has a lease;
+the version of a ledger is its mod revision, as everywhere in etcd here. Source: EtcdMetadataStore of Pulsar
+4.2.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from auditor.errors import StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.etcd.client import EtcdQuestion, Keys
-from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name
-from auditor.sources.metadata.etcd.pinned_etcd import PinnedEtcd, znodes_of
-from auditor.sources.metadata.etcd.spans import KeySpan, dealt, spans
+from auditor.sources.metadata.earlier_ledgers import EarlierLedgers
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
+from auditor.sources.metadata.etcd.nodes import NOTE, PATHS_NOTE, by_node_name, own_nodes
+from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
+from auditor.sources.metadata.etcd.pinned_etcd import EtcdPart, PinnedEtcd, znodes_of
+from auditor.sources.metadata.etcd.since import Moment, SincePart, rows_since
+from auditor.sources.metadata.etcd.spans import KeySpan, dealt, digit_spans, spans
 from auditor.sources.metadata.store import (
+    CLUSTER_CHILDREN,
+    MARK_ROOTS,
     History,
+    LedgerCount,
     Part,
+    StoreOptions,
     Tree,
     Znode,
+    ZnodeBatch,
+    tree_of,
 )
-from auditor.sources.reuse.earlier_ledgers import EarlierLedgers
-from auditor.sources.reuse.etcd_since import Moment, SincePart, rows_since
 
 _SINGLE = (
     "layout",
@@ -85,7 +102,7 @@ class EtcdStore(PinnedEtcd):
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Read such a part at its revision; see `auditor.sources.reuse.etcd_since`."""
+        """Read such a part at its revision; see `auditor.sources.metadata.etcd.since`."""
         assert isinstance(part, SincePart)
         self._client.expect_cluster(part.cluster_id)
         yield from rows_since(self._pages, part, self.root, columns)
@@ -113,3 +130,121 @@ class EtcdStore(PinnedEtcd):
 
 def _edges(lot: list[KeySpan]) -> tuple[bytes, ...]:
     return (lot[0].start, *(span.end for span in lot))
+
+
+@dataclass(frozen=True)
+class PathPart(EtcdPart):
+    """Spans of keys of which only those of one tree count."""
+
+    tree: Tree
+
+
+class PathEtcdStore(PinnedEtcd):
+    """ZooKeeper's paths in a running etcd; see `PinnedEtcd` for how it is read."""
+
+    keeps_marks = True
+    note = PATHS_NOTE
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Ranges of keys at the revision that `cluster` pinned last; see `MetadataStore.parts`."""
+        moment = self._moment = self._moment or self._pin()
+        if tree is Tree.WHOLE:
+            return [self._path_part(_below(self.root), moment, tree)]
+        if tree is Tree.MARKS:
+            return [self._path_part(_below(f"{self.root}/{name}"), moment, tree) for name in MARK_ROOTS]
+        found: list[Part] = []
+        for start, end in _without_marks(self.root):
+            cut = digit_spans(
+                start,
+                end,
+                lambda ranges: self._pages.counts(ranges, moment.revision),
+                lambda start, end: self._pages.first(start, end, moment.revision),
+                wanted,
+            )
+            for lot in dealt(cut, wanted):
+                edges = (lot[0].start, *(span.end for span in lot))
+                found.append(self._path_part(edges, moment, tree))
+        return found
+
+    def read(self, part: Part) -> Iterator[ZnodeBatch]:
+        """Read one part at its revision; see `PinnedEtcd.read`."""
+        tree = part.tree if isinstance(part, PathPart) else Tree.WHOLE
+        assert isinstance(part, EtcdPart)
+        self._client.expect_cluster(part.cluster_id)
+        for start, end in zip(part.edges, part.edges[1:], strict=False):
+            for page in self._pages.read(start, end, part.moment.revision):
+                kept = page if tree is Tree.WHOLE else _of_tree(page, self.root, tree)
+                if kept.keys.names or kept.gaps:
+                    yield batch_of(kept, part.moment.time)
+
+    def has_beside(self, name: str) -> bool:
+        """Whether there is a key below it; see `NeighbourStore.has_beside`."""
+        moment = self._moment = self._moment or self._pin()
+        beside = f"{self.root.rpartition('/')[0]}/{name}"
+        return self._pages.first(*_below(beside), moment.revision) is not None
+
+    def _path_part(self, edges: tuple[bytes, ...], moment: Moment, tree: Tree) -> PathPart:
+        return PathPart(edges, moment, self._cluster_id(), tree)
+
+    def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
+        found: list[Keys] = []
+        gaps: list[tuple[str, str]] = []
+        for name in CLUSTER_CHILDREN:
+            key = etcd.key_bytes(f"{self.root}/{name}")
+            found.append(self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys)
+            for start, end in _without_marks(self.root, name):
+                for page in self._pages.read(start, end, moment.revision):
+                    found.append(page.keys)
+                    gaps += page.gaps
+        first = self._pages.first(*_below(self.root), moment.revision)
+        if first is None:
+            raise StoreError(
+                f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
+                "ends with the cluster's root, such as /ledgers"
+            )
+        return own_nodes(self.root, znodes_of(found)), gaps
+
+
+def count_path_ledgers(
+    hosts: tuple[str, ...], root: str, layout: LayoutKind, options: StoreOptions
+) -> LedgerCount:
+    """Count the keys whose first name is a number: ledgers, and parents where somebody put them.
+
+    Raises:
+        StoreError: etcd cannot be reached.
+    """
+    client = EtcdClient(hosts, options)
+    start = etcd.key_bytes(f"{root}/")
+    try:
+        (keys,) = EtcdPages(client, options).counts([(start + b"0", start + b":")], 0)
+    finally:
+        client.close()
+    return LedgerCount(keys, False)
+
+
+def _below(path: str) -> tuple[bytes, bytes]:
+    parent, _, name = path.rpartition("/")
+    return etcd.children(parent, name)
+
+
+def _without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
+    """What lies below the root, or below a name there, in ranges of keys that leave out marks and locks."""
+    start, end = _below(f"{root}/{name}" if name else root)
+    ranges = []
+    for left_out in sorted(MARK_ROOTS):
+        begin, stop = _below(f"{root}/{left_out}")
+        if start < begin < end:
+            ranges.append((start, begin))
+            start = stop
+    return [*ranges, (start, end)]
+
+
+def _of_tree(page: Page, root: str, tree: Tree) -> Page:
+    """Those keys of a page that are of a tree."""
+    names, below = page.keys.names, len(root) + 1
+    at = len(etcd.key_bytes(root)) + 1
+    gaps = [gap for gap in page.gaps if tree_of(gap[0][below:]) is tree]
+    if tree is Tree.LEDGERS and names and all(name[at : at + 1].isdigit() for name in (names[0], names[-1])):
+        return Page(page.keys, gaps)  # keys are in order, so all between them begin with digits too
+    kept = [row for row, name in enumerate(names) if tree_of(etcd.key_text(name)[below:]) is tree]
+    return Page(page.keys.taken(kept), gaps)

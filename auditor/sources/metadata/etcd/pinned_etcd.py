@@ -26,9 +26,9 @@ from auditor.sources.clock import now_ms
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
 from auditor.sources.metadata.etcd.nodes import key_znode
 from auditor.sources.metadata.etcd.pages import EtcdPages, batch_of
+from auditor.sources.metadata.etcd.since import Moment
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, Part, StoreOptions, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
-from auditor.sources.reuse.etcd_since import Moment
 
 
 @dataclass(frozen=True)

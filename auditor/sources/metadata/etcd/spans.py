@@ -7,6 +7,12 @@ millions is read in spans with ends of their own, and these are also what is dea
 Ids are made in 128 buckets, ``bucket << 56 | n``, so the buckets' edges are tried first, eight buckets at a
 time, and mostly suffice. A span that holds too many still, because a cluster's ids are of its own making, is
 cut where about half of its keys lie. No list of keys is ever held.
+
+Where keys are ZooKeeper's paths, ids are digits, so a span with too many keys is cut where the next digit
+differs:
+
+    /ledgers/00/0000/L0018               ids below 2^31
+    /ledgers/000/0000/0000/0000/L0018    beyond
 """
 
 from __future__ import annotations
@@ -154,3 +160,52 @@ def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> tuple[KeyS
     if not span.start < at < span.end:
         return None
     return KeySpan(span.start, at, left), KeySpan(at, span.end, span.keys - left)
+
+
+"""Spans are cut no more often than this, in ten each, whatever the ids look like."""
+
+_DIGITS = [bytes([byte]) for byte in range(ord("0"), ord("9") + 2)]
+"""The digits, and the byte behind them."""
+
+
+def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, wanted: int) -> list[KeySpan]:
+    """Spans in the order of keys, end to end, that cover everything from ``start`` and before ``end``.
+
+    They are small enough to be dealt out to ``wanted`` tasks. What was counted empty is read as well.
+    """
+    (total,) = counts([(start, end)])
+    grain = max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, wanted))))
+    waiting, done, cuts = [KeySpan(start, end, total)], [], 0
+    while waiting:
+        span = waiting.pop()
+        edges = _edges(span, first) if span.keys > grain and cuts < CUTS_LIMIT else []
+        if not edges:
+            done.append(span)
+            continue
+        cuts += 1
+        ranges = list(pairwise([span.start, *edges, span.end]))
+        found = [KeySpan(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
+        waiting += found[::-1]
+    return done
+
+
+def _edges(span: KeySpan, first: First) -> Sequence[bytes]:
+    """Where a span can be cut: at the digit in which its first key and its end begin to differ, or later."""
+    key = first(span.start, span.end)
+    if key is None:
+        return []
+    for at in range(_alike(key, span.end), len(key)):
+        if key[at : at + 1].isdigit():
+            edges = [key[:at] + digit for digit in _DIGITS]
+            inside = [edge for edge in edges if span.start < edge < span.end]
+            if inside:
+                return inside
+    return []
+
+
+def _alike(one: bytes, other: bytes) -> int:
+    """How many bytes two keys have in common at their beginning."""
+    for at, (mine, its) in enumerate(zip(one, other, strict=False)):
+        if mine != its:
+            return at
+    return min(len(one), len(other))

@@ -17,7 +17,7 @@ from kazoo.exceptions import UnimplementedError, ZookeeperError
 from auditor.errors import DecodeError, StoreError
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.metadata.zookeeper.multi_read import Answer, NodeData, Operation
+from auditor.sources.metadata.zookeeper.requests import Answer, NodeData, Operation
 from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Session, reason_of
 from auditor.sources.rate_limit import RateLimit
 

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.credentials import read_credentials
-from auditor.sources.metadata.store import CLUSTER_CHILDREN, StoreOptions
-from auditor.sources.metadata.store_facts import LedgerCount, Server
+from auditor.sources.metadata.store import CLUSTER_CHILDREN, LedgerCount, Server, StoreOptions
 from auditor.sources.metadata.zookeeper.client import FailedRead, ZooKeeperReader
 
 SAMPLED = 64

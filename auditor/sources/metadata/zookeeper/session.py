@@ -29,8 +29,15 @@ from kazoo.retry import KazooRetry
 
 from auditor.errors import DecodeError, StoreError
 from auditor.sources.metadata.credentials import Sasl, Tls, ZooKeeperCredentials
-from auditor.sources.metadata.zookeeper.multi_read import Answer, MultiRead, NodeData, Operation, Stat
-from auditor.sources.metadata.zookeeper.watch import AddWatch, WatchEvent
+from auditor.sources.metadata.zookeeper.requests import (
+    AddWatch,
+    Answer,
+    MultiRead,
+    NodeData,
+    Operation,
+    Stat,
+    WatchEvent,
+)
 
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 """What a request ends with when its connection did."""

@@ -26,12 +26,13 @@ from auditor.sources.metadata.saved_store import SavedStore
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file, snapshots_and_logs
-from auditor.sources.metadata.zookeeper.replay import Replay, read_logs
 from auditor.sources.metadata.zookeeper.snapshot_index import (
+    Replay,
     Slice,
     ZooKeeperSnapshotIndex,
     below,
     build_index,
+    read_logs,
     read_slice,
     surely_ledgers,
 )

@@ -25,10 +25,16 @@ from auditor.errors import DecodeError, StoreError
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import LedgerMoves, StoreOptions, Tree, tree_of
 from auditor.sources.metadata.zookeeper.client import NO_NODE
-from auditor.sources.metadata.zookeeper.multi_read import Answer, MultiRead, NodeData, Operation
+from auditor.sources.metadata.zookeeper.requests import (
+    Answer,
+    EventType,
+    MultiRead,
+    NodeData,
+    Operation,
+    WatchEvent,
+)
 from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Session, reason_of
 from auditor.sources.metadata.zookeeper.walk import DIVISIBLE, LEAF
-from auditor.sources.metadata.zookeeper.watch import EventType, WatchEvent
 from auditor.sources.rate_limit import RateLimit
 
 MOVES_LIMIT = 500_000

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.entry_logs.metadata_cache import NAME, open_cache
-from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
+from auditor.sources.bookies.entry_logs.parts import NAME, LogPart, open_cache, read_logs_of
 from auditor.sources.bookies.entry_logs.reader import contents_of
 from tests.codecs.bookie.test_entry_log_records import one_by_one
 from tests.codecs.entry_logs import Entry, log
@@ -138,7 +137,7 @@ def test_a_cache_that_is_no_database_is_unreadable_and_the_logs_are_read(tmp_pat
 @given(st.dictionaries(st.sampled_from([5, 9]), st.just(None)))
 def test_any_part_of_the_logs_ledgers_agrees(dropped: dict[int, None]) -> None:
     from auditor.codecs.bookie.entry_log_metadata import decode
-    from auditor.sources.bookies.entry_logs.metadata_cache import contradiction
+    from auditor.sources.bookies.entry_logs.parts import contradiction
 
     data = log(ENTRIES)
     found = contents_of(lambda offset, length: data[offset : offset + length], len(data))

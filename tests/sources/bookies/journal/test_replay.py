@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.sources.bookies.journal.replay import Journals
+from auditor.sources.bookies.journal.files import Journals
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.places import find_places
 

@@ -18,8 +18,7 @@ from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.wire import expand
 from auditor.codecs.bookie.journal import Journal
 from auditor.model.states import TailState
-from auditor.sources.bookies.journal.files import list_journals, read_entries
-from auditor.sources.bookies.journal.replay import JournalDirectory
+from auditor.sources.bookies.journal.files import JournalDirectory, list_journals, read_entries
 from auditor.sources.bookies.journal.tails import (
     NO_DATA,
     NO_RECORDS,

@@ -22,8 +22,7 @@ from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, pl
 from auditor.sources.bookies.rocksdb import rows as rocksdb_rows
 from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
 from auditor.sources.bookies.rocksdb.locations import fold_locations
-from auditor.sources.bookies.rocksdb.scan import Rows, Strings
-from auditor.sources.bookies.rocksdb.unexpected_rows import UnexpectedRows
+from auditor.sources.bookies.rocksdb.scan import Rows, Strings, UnexpectedRows
 from benchmarks.rocksdb import generate
 from tests.sources.rocksdb_databases import (
     KNOWN,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
-from auditor.sources.bookies.rocksdb.scoped_ledgers import NAME
+from auditor.sources.bookies.rocksdb.ledgers import NAME
 from tests.sources.rocksdb_databases import (
     entries,
     key,

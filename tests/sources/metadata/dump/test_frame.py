@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.dump.frame import Frame
+from auditor.sources.metadata.dump.records import Frame
 from auditor.sources.metadata.store import ClusterNodes, Tree
 from auditor.sources.metadata.stores import open_store
 

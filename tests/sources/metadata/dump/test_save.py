@@ -16,8 +16,7 @@ from auditor.codecs.ledger_metadata.one import parse
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.dump.save import DumpSummary, new_file, save
-from auditor.sources.metadata.dump.save_request import SaveRequest
+from auditor.sources.metadata.dump.save import DumpSummary, SaveRequest, new_file, save
 from auditor.sources.metadata.store import UNCOUNTED, StoreOptions, Tree, Znode
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from auditor.errors import NoRootError, StoreError
 from auditor.keys.etcd import key_text
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.etcd.paths import PathEtcdStore
+from auditor.sources.metadata.etcd.live import PathEtcdStore
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.store import MetadataStore, NeighbourStore, StoreOptions, Tree, tree_of
 from auditor.sources.metadata.stores import count_ledgers, open_store

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.errors import DecodeError
-from auditor.sources.metadata.zookeeper.multi_read import MultiRead, NodeData, Operation, Stat
+from auditor.sources.metadata.zookeeper.requests import MultiRead, NodeData, Operation, Stat
 
 # Sent to and received from a 3.9.5 server: getData of /zookeeper/quota and of a path that does not exist.
 GOLDEN_REQUEST = (

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.zookeeper.txnlog import CloseSession, Create, Delete, Operation, SetData
 from auditor.sources.metadata.store import Znode
-from auditor.sources.metadata.zookeeper.replay import Replay
+from auditor.sources.metadata.zookeeper.snapshot_index import Replay
 
 PATHS = [f"/r/{name}" for name in "abc"]
 SESSIONS = [7, 8]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
-from auditor.sources.metadata.zookeeper.multi_read import NodeData, Stat
+from auditor.sources.metadata.zookeeper.requests import NodeData, Stat
 from auditor.sources.metadata.zookeeper.walk import DEPTH_LIMIT, Top, walk
 
 GONE = FailedRead(NO_NODE, "no such znode")

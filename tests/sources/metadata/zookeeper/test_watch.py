@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.errors import DecodeError
-from auditor.sources.metadata.zookeeper.watch import AddWatch, EventType, WatchEvent
+from auditor.sources.metadata.zookeeper.requests import AddWatch, EventType, WatchEvent
 
 # Sent to and received from a 3.9.5 server: a watch of /bk, while one znode was made, changed and deleted.
 GOLDEN_REQUEST = "00000003 2f626b 00000001"

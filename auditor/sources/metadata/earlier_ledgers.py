@@ -6,7 +6,8 @@ its rows come piece by piece, each with the range of keys that it stands for. To
 key once, those too that no row is of.
 
 Only ledgers in their places come. Of anything else (stray keys, values that no message held) a row does not
-tell for sure under which key it lay; where a table has such rows, its pieces may lack keys.
+tell for sure under which key it lay; where a table has such rows, its pieces may lack keys. A store
+that can say what has not changed since is a `ComparableStore`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,8 +25,12 @@ import pyarrow.compute as pc
 from auditor.errors import RunError
 from auditor.keys.etcd import key_bytes
 from auditor.model.states import LISTED, UNLISTED
+from auditor.sources.earlier_files import extremes, open_earlier_file
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.sources.reuse.earlier_files import extremes, open_earlier_file
+from auditor.sources.metadata.store import History, Part
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PIECE_ROWS = 5_000
 """Rows of a piece: for each the server goes through all of its keys, as it does for a page of so many."""
@@ -156,3 +161,17 @@ def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
 def _may_be_odd(statuses: tuple[str, str] | None) -> bool:
     """Whether rows with statuses between these two can be of anything but ledgers in their places."""
     return statuses is None or any(statuses[0] <= odd <= statuses[1] for odd in UNLISTED)
+
+
+@runtime_checkable
+class ComparableStore(Protocol):
+    """A store that can be asked what has changed since a ledger was read, and gives rows of that ledger."""
+
+    def history(self) -> History:
+        """Which history it shows; after `MetadataStore.cluster`."""
+
+    def parts_since(self, earlier: EarlierLedgers, wanted: int) -> list[Part]:
+        """Cut the ledgers as `MetadataStore.parts` does, along what an earlier run read of them."""
+
+    def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of such a part as they are now; those of the earlier run where nothing has changed."""

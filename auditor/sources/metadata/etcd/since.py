@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 
 from auditor.keys.etcd import key_text
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, pieces
 from auditor.sources.metadata.etcd.client import Pending
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import Part
-from auditor.sources.reuse.earlier_ledgers import EarlierLedgers, EarlierPiece, pieces
 
 WITNESSES = 8
 """Of the newest rows of a piece so many are asked for again; of few rows no more than a quarter."""

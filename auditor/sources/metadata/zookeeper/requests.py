@@ -1,4 +1,6 @@
-"""ZooKeeper's multiRead: many getData or getChildren in one request (3.6 and later); kazoo has none.
+"""Requests of ZooKeeper 3.6 and later that kazoo lacks: multiRead and the persistent recursive watch.
+
+multiRead is many getData or getChildren in one request:
 
     request    multiRead (22): for each path  header, path string, watch 1 byte
     response   for each path  header, then by its type
@@ -8,6 +10,15 @@
 
 A header is int type, 1 byte done, int error; one with type -1 and done 1 ends both. Strings and buffers are
 an int length and bytes. All numbers are big-endian (Java: ``MultiOperationRecord``, ``MultiResponse``).
+
+The watch, what is sent and what comes:
+
+    request   addWatch (106): path string, int mode (1: persistent, of all znodes at or below the path)
+    response  int error, 0; nothing that the header of the answer does not have
+    event     int type, int state (3: connected), path string
+
+A string is an int length and bytes. All numbers are big-endian (Java: ``AddWatchRequest``, ``WatcherEvent``).
+A watch is the session's: the server forgets it when that ends, and writes nothing.
 """
 
 from __future__ import annotations
@@ -135,3 +146,55 @@ def _bytes(buffer: bytes, offset: int, length: int) -> tuple[bytes, int]:
     if end > len(buffer):
         raise ValueError(f"{length} bytes promised, {len(buffer) - offset} present")
     return bytes(buffer[offset:end]), end
+
+
+_HEAD = struct.Struct("!iii")
+_RECURSIVE = 1
+
+
+class EventType(IntEnum):
+    """What happened to a znode; other numbers say something of the session or of one znode's children."""
+
+    CREATED = 1
+    DELETED = 2
+    CHANGED = 3
+
+
+class WatchEvent(NamedTuple):
+    """One event; ``type`` is an `EventType` where it is of a znode."""
+
+    type: int
+    path: str
+
+    @classmethod
+    def read(cls, buffer: bytes, offset: int) -> WatchEvent:
+        """The event that begins at ``offset``.
+
+        Raises:
+            DecodeError: it is cut, or its path is not text.
+        """
+        try:
+            type, _, length = _HEAD.unpack_from(buffer, offset)
+            begin = offset + _HEAD.size
+            if not 0 <= length <= len(buffer) - begin:
+                raise ValueError(f"a path of {length} bytes, {len(buffer) - begin} present")
+            return cls(type, bytes(buffer[begin : begin + length]).decode())
+        except (struct.error, ValueError) as error:
+            raise DecodeError("watch event", min(offset, len(buffer)), str(error)) from error
+
+
+class AddWatch:
+    """A request as kazoo's connection wants it: a number, bytes to send, bytes to read."""
+
+    type = 106
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def serialize(self) -> bytes:
+        """The request's body."""
+        encoded = self.path.encode()
+        return _INT.pack(len(encoded)) + encoded + _INT.pack(_RECURSIVE)
+
+    def deserialize(self, buffer: bytes, offset: int) -> None:
+        """Nothing: an error is in the header of the answer."""

@@ -1,1 +1,0 @@
-"""What an incremental audit takes from an earlier run instead of reading it."""
