@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
-from auditor.checks.samples import with_ledgers
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, with_ledgers, words
 from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity

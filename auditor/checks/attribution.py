@@ -1,10 +1,12 @@
-"""Whose data an index is: not sure where a directory's cookie and its place name two bookies."""
+"""Whose data a directory is, where its cookie, its place and the ledgers in it may name different bookies."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.spark import functions as F
+from auditor.tables.roster import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,3 +22,13 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
     of = tables.roster.suspect_ids
     suspect = F.coalesce(F.col("bookie_id").isin(of), F.lit(False)) if of else F.lit(False)
     return rows.withColumn("attribution_suspect", suspect)
+
+
+MARGIN = 10
+"""So many ledgers speak for the candidate for each that speaks for the owner."""
+
+
+def points_elsewhere(row: Row) -> bool:
+    """Whether a row of the table contents says that its directory is the candidate's, and not its owner's."""
+    least = max(LEAST_LEDGERS, MARGIN * row["worse"])
+    return bool(row["candidate"] != row["owner"] and row["better"] >= least)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
-from auditor.checks.samples import with_ledgers
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, with_ledgers, words
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 from auditor.spark import functions as F

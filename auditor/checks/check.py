@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from auditor.checks import manual
-from auditor.checks.commands import Command
-from auditor.checks.manual import SECTIONS
+from auditor.checks.manual import SECTIONS, Command
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc, words
-from auditor.checks.samples import with_samples
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc, with_samples, words
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
 from auditor.tables.full_disks import suspended

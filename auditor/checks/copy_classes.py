@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, quantity, suspect_if, words
-from auditor.checks.queue import in_queue, with_queue
+from auditor.checks.marks import in_queue, with_queue
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 from auditor.spark import functions as F

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from auditor.checks.attribution import points_elsewhere
 from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
-from auditor.checks.content_evidence import points_elsewhere
 from auditor.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from auditor.checks.finding_rows import (
     name_of_ledger,
     quantity,
     suspect_if,
+    with_ledgers,
     words,
 )
-from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
 from auditor.model.states import Probe
 from auditor.spark import functions as F

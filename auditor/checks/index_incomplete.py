@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
-from auditor.checks.samples import with_ledgers
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, with_ledgers, words
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
 

@@ -1,14 +1,15 @@
 """A check's manual page, read out of a docstring: its sections, and its commands with what each risks.
 
 A command stands in the section Commands, one per bullet, with words in capitals where something is to be
-filled in. What a command of several pages does and risks is in `auditor.checks.commands`; the page says no
-more than why it is of use, if that. Any other says what it does, and its risk, which begins with a word of
-`auditor.checks.commands.RISKS`:
+filled in. What a command of several pages does and risks stands here once; the page says no more than why it
+is of use, if that. Any other says what it does, and its risk, which begins with a word of `RISKS`:
 
     - `bookkeeper shell cookie_get BOOKIE`
       Look at its directories.
     - `bookkeeper shell whoisauditor`
       names it. Risk: none; it reads metadata.
+
+Commands are those of BookKeeper 4.17's shell.
 """
 
 from __future__ import annotations
@@ -16,9 +17,181 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from auditor.checks.commands import RISKS, SHARED, Command
+RISKS = {
+    "none": "nothing changes, and nothing is felt",
+    "load": "nothing changes, but bookies feel it",
+    "writes": "something changes, and can be changed back",
+    "danger": "something changes that cannot be changed back, or data may be lost",
+}
+READS_METADATA = "none; it reads metadata."
+READS_ALL_METADATA = "none; it reads all metadata."
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, what it does, and what it may do besides; ``level`` is the first word of ``risk``."""
+
+    text: str
+    does: str
+    risk: str
+
+    @property
+    def level(self) -> str:
+        """A word of `RISKS`.
+
+        >>> SHARED["bookkeeper shell cookie_get BOOKIE"].level
+        'none'
+        """
+        return self.risk.replace(";", " ").split()[0]
+
+
+def _by_text(commands: Iterable[tuple[str, str, str]]) -> dict[str, Command]:
+    return {
+        f"bookkeeper shell {text}": Command(f"bookkeeper shell {text}", *said) for text, *said in commands
+    }
+
+
+SHARED = _by_text(
+    [
+        ("ledgermetadata -l ID", "prints the ledger's metadata", READS_METADATA),
+        (
+            "ledgermetadata -l ID -dumptofile FILE",
+            "writes the ledger's metadata to a file",
+            "none; it reads metadata, and writes to FILE. It fails where the server refuses the record: "
+            "then keep it with the store's own client.",
+        ),
+        (
+            "readledger -l ID -fe FIRST -le NEXT -b BOOKIE",
+            "asks one bookie for these entries: with -b the command stops before the one after -le",
+            "load; it reads from the bookie. Never add -r to find something out: that recovers, and so "
+            "closes, the ledger.",
+        ),
+        ("cookie_get BOOKIE", "prints the bookie's cookie as the store has it", READS_METADATA),
+        (
+            "cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE",
+            "writes a cookie to a file: directories separated by commas, in configured order; -ix "
+            "INDEXES where indexDirectories is configured",
+            "none; it changes nothing but the file. Compare it with a VERSION.",
+        ),
+        (
+            "cookie_update -cf FILE BOOKIE",
+            "replaces the store's cookie",
+            "writes; a wrong one keeps the bookie from starting. Keep what cookie_get printed.",
+        ),
+        (
+            "updatecookie -b hostname",
+            "on the stopped bookie (or -b ip), changes its cookie in the store and on its disks between "
+            "these two forms",
+            "writes; store and disks are written, and the ledgers go on naming the old id.",
+        ),
+        (
+            "updatecookie -e",
+            "on the stopped bookie, adds the empty directories that its configuration has more to the "
+            "cookie in the store and on every disk",
+            "writes; the store's cookie and every VERSION are written.",
+        ),
+        (
+            "bookieformat -deleteCookie",
+            "on the stopped bookie, empties all its directories and deletes its cookie; it asks before",
+            "danger; what the directories hold is gone.",
+        ),
+        ("listbookies -a", "lists every bookie that has a cookie", READS_METADATA),
+        ("listbookies -rw -h", "lists the writable bookies with their addresses", READS_METADATA),
+        ("listbookies -ro -h", "lists the read-only bookies with their addresses", READS_METADATA),
+        (
+            "endpointinfo -b BOOKIE",
+            "prints what the bookie registered; it wants the bookie's cookie",
+            READS_METADATA,
+        ),
+        ("whatisinstanceid", "prints the instance id of the store's cluster", READS_METADATA),
+        ("listledgers -bookieid BOOKIE", "lists the ledgers with entries on the bookie", READS_ALL_METADATA),
+        (
+            "listunderreplicated -pmr -prw",
+            "lists the marked ledgers with the replicas that are missing and the worker that holds each",
+            READS_METADATA,
+        ),
+        ("queryautorecoverystatus", "says whether replication is switched on", READS_METADATA),
+        (
+            "autorecovery -e",
+            "switches replication on for the whole cluster",
+            "writes; every marked ledger begins to be copied, which loads the bookies; `autorecovery "
+            "-d` switches it off again.",
+        ),
+        (
+            "recover -q BOOKIE",
+            "lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same",
+            "none with -q; it reads all metadata.",
+        ),
+        (
+            "recover -sk BOOKIE",
+            "copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves "
+            "open ledgers alone",
+            "danger; without -sk it fences open ledgers, whose writers then fail. It takes no locks: "
+            "keep replication workers away meanwhile. Try -dr first: it prints the plan and copies "
+            "nothing.",
+        ),
+        (
+            "recover -dr -l ID BOOKIE",
+            "prints how the ledger would be copied away from the bookie; without -dr it is done",
+            "none with -dr. Without it: writes; copies are made, the metadata is rewritten, no lock is "
+            "taken, and a ledger that is not closed is fenced where its last segment names the bookie.",
+        ),
+        (
+            "decommissionbookie -bookieid BOOKIE",
+            "has the bookie's ledgers copied, waits for that, then deletes its cookie",
+            "danger; the bookie must be stopped and replication on, it waits for ever on a ledger that "
+            "cannot be copied, and without its cookie the bookie does not start again.",
+        ),
+        (
+            "updateBookieInLedger -sb OLD -db NEW",
+            "writes the new id into the metadata of every ledger that names the old one",
+            "danger; it looks at no data, and for a bookie that has none of it loses the copies. The "
+            "old id must not be registered, and only updateBookieInLedger with both ids exchanged takes "
+            "it back, which also changes ledgers that named the new id before.",
+        ),
+        (
+            "updateledgers -bookieId hostname",
+            "on the bookie (or -bookieId ip), does the same between the two address forms of its own "
+            "id, once useHostNameAsBookieID is configured so",
+            "danger; it looks at no data.",
+        ),
+        (
+            "deleteledger -l ID",
+            "deletes the ledger's metadata; it asks before",
+            "danger; its data is then collected on every bookie, nothing brings it back, and an "
+            "application that still names the ledger fails to open it.",
+        ),
+        (
+            "listfilesondisc -txn -log -idx",
+            "on the bookie, lists its journals, entry logs and index files",
+            "none; it only reads files of the bookie.",
+        ),
+        (
+            "regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun",
+            "on the stopped bookie, says what its entry logs hold of the ledger; a password must be "
+            "given and is not used",
+            "none with -dryRun; it reads every entry log.",
+        ),
+        (
+            "rebuild-db-ledger-locations-index",
+            "on the stopped bookie with DbLedgerStorage, writes a new index of locations from all entry logs",
+            "danger; it takes long and finds only ledgers that the index of ledgers lists. The old one "
+            "is kept as locations.BACKUP-TIME.",
+        ),
+        (
+            "rebuild-db-ledgers-index",
+            "on the stopped bookie with DbLedgerStorage, writes a new index of ledgers from entry logs "
+            "and journals",
+            "danger; all ledgers come back fenced and without a master key. The old index is moved "
+            "aside and kept.",
+        ),
+    ]
+)
+"""By their text: commands of two pages or more."""
+
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
 BLANKS = (

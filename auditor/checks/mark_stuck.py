@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, suspect_if, words
-from auditor.checks.mark_states import waiting_marks
+from auditor.checks.marks import waiting_marks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED, LISTED

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import comma_list, finding_rows, if_known, quantity, suspect_if, words
-from auditor.checks.samples import with_samples
+from auditor.checks.finding_rows import (
+    comma_list,
+    finding_rows,
+    if_known,
+    quantity,
+    suspect_if,
+    with_samples,
+    words,
+)
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.spark import functions as F

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, quantity, suspect_if, words
-from auditor.checks.samples import with_samples
+from auditor.checks.finding_rows import (
+    comma_list,
+    finding_rows,
+    ledger_name,
+    quantity,
+    suspect_if,
+    with_samples,
+    words,
+)
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
-from auditor.checks.samples import with_samples
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, with_samples, words
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
 from auditor.tables.parts import only

@@ -127,7 +127,7 @@ class SpaceTotal:
 
 @dataclass(frozen=True, slots=True)
 class SpaceStep:
-    """What frees bytes of one bookie; ``risk`` begins with a word of `auditor.checks.commands.RISKS`.
+    """What frees bytes of one bookie; ``risk`` begins with a word of `auditor.checks.manual.RISKS`.
 
     ``bytes`` are at most what comes free. ``command`` is to be given as it stands; None: it happens by
     itself, and ``what`` says when. ``doubt`` is why the bytes may be others; None: nothing says so.

@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 
 from auditor.checks import ALL, GROUPS, Check
-from auditor.checks.commands import RISKS, Command
+from auditor.checks.manual import RISKS, Command
 
 WIDTH = 80
 _BULLET = re.compile(r"^- ", re.MULTILINE)

@@ -11,8 +11,7 @@ import pytest
 
 from auditor.checks import ALL, BY_ID, GROUPS, SECTIONS, Basis, Check
 from auditor.checks.check import check
-from auditor.checks.commands import RISKS, SHARED
-from auditor.checks.manual import BLANKS, commands
+from auditor.checks.manual import BLANKS, RISKS, SHARED, commands
 from auditor.cli import COMMANDS
 from auditor.model.finding import Severity
 

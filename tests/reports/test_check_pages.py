@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auditor.checks import ALL, BY_ID, SECTIONS, Check
-from auditor.checks.commands import RISKS
+from auditor.checks.manual import RISKS
 from auditor.reports import check_pages
 
 ROOT = Path(__file__).parents[2]

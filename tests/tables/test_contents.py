@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from auditor.checks.content_evidence import points_elsewhere
+from auditor.checks.attribution import points_elsewhere
 from auditor.spark import functions as F
 from auditor.tables.contents import CONTENTS, LargeTables, bookies_in_doubt, contents
 from tests.checks.tables_builder import entries, frame, ledger, tables
