@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from auditor.codecs.availability.expected_replicas import Seats, fold_seats
+from auditor.codecs.availability.striping import Seats, fold_seats
 from auditor.sources.metadata.ledger_replicas import binary
 from auditor.spark.session import build_session
 from benchmarks.measure import Line, alternate

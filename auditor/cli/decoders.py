@@ -16,9 +16,8 @@ import numpy as np
 
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability import wire as availability
-from auditor.codecs.availability.fold import fold_slots
+from auditor.codecs.availability.fold import fold_slots, ledger_sets
 from auditor.codecs.availability.groups import GROUP
-from auditor.codecs.availability.ledger_sets import ledger_sets
 from auditor.codecs.bookie import entry, index_file
 from auditor.codecs.bookie import wire as bookie_wire
 from auditor.codecs.bookie.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.codecs.bookie.entry_digest import DIGEST_BYTES
+from auditor.codecs.bookie.entry import DIGEST_BYTES
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DigestState, NotChecked

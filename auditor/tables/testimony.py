@@ -45,8 +45,8 @@ from typing import Any
 
 import numpy as np
 
+from auditor.codecs.availability.coverage import even_sample, most_shared_entry
 from auditor.codecs.availability.fold import fold_entries
-from auditor.codecs.availability.single_entries import even_sample, most_shared_entry
 from auditor.model.states import IndexState, WitnessAnswer
 from auditor.tables.judge_replicas import (
     BookieState,

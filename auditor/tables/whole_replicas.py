@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GroupBatch, offsets_of
-from auditor.codecs.availability.worst import worst_of_whole
+from auditor.codecs.availability.striping import worst_of_whole
 from auditor.model.states import BookieRead
 from auditor.tables.judge_replicas import (
     BookieState,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rocksdict import Options, Rdict
 
-from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, crc32c, master_key
+from auditor.codecs.bookie.entry import DIGEST_BYTES, crc32c, master_key
 from auditor.collect.collect import collect
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions

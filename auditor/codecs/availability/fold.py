@@ -11,7 +11,7 @@ groups that touch), and a distance that is larger, or not above the size, never 
 The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) means to do the same and never
 does: it writes one group a run.
 
-How it is done without a loop over runs says `auditor.codecs.availability.opening_runs`.
+`auditor.codecs.availability.opening_runs` says how it is done without a loop over runs.
 """
 
 from __future__ import annotations
@@ -168,3 +168,28 @@ def _assemble(first: Longs, last: Longs, size: Longs, runs: Longs, offsets: NDAr
     """Groups from where they begin and end; with one run the period comes out as 0."""
     period = (last - first) // np.maximum(runs - 1, 1)
     return GroupBatch(first, last, size, period, offsets.astype(np.int64, copy=False))
+
+
+def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
+    """Every pair once, by ledger and then entry.
+
+    >>> distinct(np.array([7, 5, 7]), np.array([2, 9, 2]))[0].tolist()
+    [5, 7]
+    """
+    order = np.lexsort((entry_ids, ledger_ids))
+    ledgers, entries = ledger_ids[order], entry_ids[order]
+    new = np.ones(len(ledgers), bool)
+    new[1:] = (ledgers[1:] != ledgers[:-1]) | (entries[1:] != entries[:-1])
+    return ledgers[new], entries[new]
+
+
+def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]:
+    """The ledgers, ascending, and the entries of each in the canonical form.
+
+    >>> ids, sets = ledger_sets(np.array([7, 5, 7]), np.array([1, 0, 0]))
+    >>> ids.tolist(), sets.size.tolist()
+    ([5, 7], [1, 2])
+    """
+    ledgers, entries = distinct(ledger_ids, entry_ids)
+    ids, starts = np.unique(ledgers, return_index=True)
+    return ids, fold_entries(entries, np.append(starts, len(entries)).astype(np.int64))

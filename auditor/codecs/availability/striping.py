@@ -5,13 +5,21 @@
 so index b holds e when (e - o) mod E < Qw, with o = (b - Qw + 1) mod E. The modulus is of the absolute entry
 id, in every segment (``RoundRobinDistributionSchedule.getEntriesStripedToTheBookie``). Of the entries of one
 segment this makes at most three groups: the rest of a run at its start, full runs, a part of one at its end.
+
+A seat is a bookie's place in the ensemble of one segment. The seats of one bookie in one ledger are folded
+into one value, so that a bookie that took part in several segments still compares in one equality. Where
+members have lost all of a segment, what entry e has lost depends on e mod E only: so the worst entry is found
+among the residues that the segment's entries have.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GroupBatch, Longs, offsets_of
 
 
@@ -67,3 +75,87 @@ def stripe(
 def _runs_taken(at: Longs, head: Longs, body: Longs, tail: Longs) -> Longs:
     """Head, body and tail of each row, in that order: those of them that are ``at`` some places."""
     return np.stack((head, body, tail), axis=1).ravel()[at]
+
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """Places in ensembles; all arrays have one element a seat, ledgers ascending, segments in order."""
+
+    ledger: Ints  # row of the ledger in its batch
+    member: Ints  # number that stands for the bookie
+    first: Ints  # first entry of the segment
+    last: Ints  # last entry that is judged; below ``first`` where nothing is
+    index: Ints  # place in the ensemble
+    ensemble_size: Ints
+    write_quorum: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedReplicas:
+    """One set of entries for every (ledger, bookie), ledgers ascending; ``groups`` is canonical."""
+
+    ledger: Ints
+    member: Ints
+    groups: GroupBatch
+
+
+def fold_seats(seats: Seats) -> ExpectedReplicas:
+    """Fold the seats of each (ledger, bookie) into one canonical set.
+
+    >>> def column(*values): return np.array(values, np.int64)
+    >>> one = Seats(column(0, 0, 0), column(7, 8, 9), column(0, 0, 0), column(9, 9, 9), column(0, 1, 2),
+    ...             column(3, 3, 3), column(2, 2, 2))
+    >>> replicas = fold_seats(one)
+    >>> replicas.member.tolist(), replicas.groups.first.tolist()
+    ([7, 8, 9], [0, 2, 0, 9, 1])
+    """
+    sets = stripe(seats.first, seats.last, seats.index, seats.ensemble_size, seats.write_quorum)
+    if not len(seats.ledger):
+        return ExpectedReplicas(seats.ledger, seats.member, sets)
+    span = int(seats.member.max()) + 1
+    keys, set_of = np.unique(seats.ledger * span + seats.member, return_inverse=True)
+    groups = fold(sets.merge(set_of.astype(np.int64), len(keys)))
+    return ExpectedReplicas(keys // span, keys % span, groups)
+
+
+def worst_of_whole(
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    ensemble_size: NDArray[np.int64],
+    write_quorum: NDArray[np.int64],
+    gone: NDArray[np.bool_],
+    doubtful: NDArray[np.bool_],
+) -> tuple[Longs, Longs]:
+    """The most copies of one entry that are gone, and that are gone or in doubt, in each segment.
+
+    One row per segment: entries ``first`` to ``last``, inclusive (0 for an empty segment); ``gone`` and
+    ``doubtful`` are (n, widest ensemble), by ensemble index, columns beyond a row's ensemble unused.
+
+    >>> gone = np.array([[True, True, False]])
+    >>> one = np.array([1])
+    >>> [worst.tolist() for worst in worst_of_whole(0 * one, 9 * one, 3 * one, 2 * one, gone, ~gone)]
+    [[2], [2]]
+    """
+    first, last, ensemble, quorum = (
+        np.asarray(column, np.int64)[:, None] for column in (first, last, ensemble_size, write_quorum)
+    )
+    residue = np.arange(gone.shape[1])
+    present = (residue < ensemble) & ((residue - first) % ensemble <= last - first)
+    return (
+        _worst(gone, ensemble, quorum, present),
+        _worst(gone | doubtful, ensemble, quorum, present),
+    )
+
+
+def _worst(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, present: NDArray[np.bool_]) -> Longs:
+    """Sums over each write set as differences of running sums, along the ensemble written out twice."""
+    rows, width = lost.shape
+    around = np.take_along_axis(lost, np.arange(2 * width) % ensemble, axis=1)
+    sums = np.zeros((rows, 2 * width + 1), np.int64)
+    np.cumsum(around, axis=1, out=sums[:, 1:])
+    copies = np.take_along_axis(sums, np.arange(width) + quorum, axis=1) - sums[:, :width]
+    worst: Longs = np.where(present, copies, 0).max(axis=1, initial=0)
+    return worst

@@ -1,4 +1,4 @@
-"""The header in front of every entry: which ledger and entry it is, and how far its writer was.
+"""An entry: its header, which says what it is and how far its writer was, and its digest.
 
     version 1 (DigestManager; every server)          version 2 (BP-35; no server yet)
     byte  0  ledger id            int64              byte  0  flags             uint8
@@ -16,12 +16,24 @@ neither; one byte is what its "9 bytes more" and its picture say, and is chosen 
 
 The digest type of version 1 is in the ledger's metadata only. What an entry log keeps beside entries has the
 ledger id -1 and is not an entry: it must be left out before this is asked.
+
+The digest is of header and payload together, between the two, big-endian:
+
+    CRC32    8 bytes    CRC-32 as zlib has it, in front of it four zeros
+    MAC     20          HMAC-SHA1 under SHA1("mac" + the ledger's password)
+    CRC32C   4          CRC-32C (Castagnoli)
+    DUMMY    0
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import struct
+import zlib
 from typing import NamedTuple
+
+import google_crc32c
 
 from auditor.errors import DecodeError
 from auditor.model.ledger_id import LedgerId
@@ -81,3 +93,68 @@ def _enough(data: bytes, wanted: int) -> bytes:
     if len(data) < wanted:
         raise DecodeError(WHAT, len(data), f"a header of {wanted} bytes ends after {len(data)}")
     return data[:wanted]
+
+
+DIGEST_BYTES = {"CRC32C": 4, "CRC32": 8, "MAC": 20, "DUMMY": 0}
+"""By digest type, as ledger metadata names it."""
+
+
+def mac_key(password: bytes) -> bytes:
+    """The key of a ledger's HMACs.
+
+    >>> len(mac_key(b"secret"))
+    20
+    """
+    return hashlib.sha1(b"mac" + password).digest()
+
+
+def master_key(password: bytes) -> bytes:
+    """What bookies keep of a ledger's password: who adds entries or fences must show it.
+
+    >>> master_key(b"").hex()[:8]
+    '850bf107'
+    """
+    return hashlib.sha1(b"ledger" + password).digest()
+
+
+def digest_matches(
+    entry: bytes, header_bytes: int, digest_type: str, key: bytes | None = None
+) -> bool | None:
+    """Whether an entry is what its digest says; None where nothing can be said: DUMMY, or MAC without a key.
+
+    An entry too short for its digest does not match.
+
+    >>> entry = bytes.fromhex("00" * 16 + "ff" * 8 + "00" * 7 + "07" + "2e233f22") + b"entry-0"
+    >>> digest_matches(entry, 32, "CRC32C"), digest_matches(entry[:-1] + b"1", 32, "CRC32C")
+    (True, False)
+    """
+    length = DIGEST_BYTES[digest_type]
+    if not length or (digest_type == "MAC" and key is None):
+        return None
+    view = memoryview(entry)
+    # The digest stands between what it covers: over the header before it and the payload behind it.
+    head, digest, body = (
+        view[:header_bytes],
+        view[header_bytes : header_bytes + length],
+        view[header_bytes + length :],
+    )
+    if len(digest) != length:
+        return False
+    if key is not None and digest_type == "MAC":
+        mac = hmac.new(key, head, hashlib.sha1)
+        mac.update(body)
+        return hmac.compare_digest(mac.digest(), digest)
+    crc = crc32c(head, body) if digest_type == "CRC32C" else zlib.crc32(body, zlib.crc32(head))
+    return int.from_bytes(digest, "big") == crc
+
+
+def crc32c(*parts: bytes | memoryview) -> int:
+    """CRC-32C of some bytes that follow each other.
+
+    >>> hex(crc32c(b"12345", b"6789"))
+    '0xe3069283'
+    """
+    crc = 0
+    for part in parts:
+        crc = google_crc32c.extend(crc, bytes(part))
+    return crc

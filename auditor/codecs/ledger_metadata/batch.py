@@ -11,11 +11,52 @@ from auditor.codecs.availability.groups import Longs
 from auditor.codecs.byte_column import ByteColumn, begin_with
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns, merge_columns
+from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, LedgerFields, SegmentField
 from auditor.codecs.ledger_metadata.lines_v2 import read_lines
 from auditor.codecs.ledger_metadata.wellformed import sound_ledgers
-from auditor.codecs.ledger_metadata.wire import read_wire
+from auditor.codecs.protobuf.fields import read_fields, varints
+from auditor.codecs.protobuf.wire import MAX_MESSAGE_BYTES
 from auditor.errors import DecodeError
 from auditor.model.ledger_metadata import BrokenRule, LedgerMetadata, broken_rules
+
+_WIRE_NUMBERS = (
+    LedgerField.QUORUM,
+    LedgerField.ENSEMBLE,
+    LedgerField.LENGTH,
+    LedgerField.LAST,
+    LedgerField.STATE,
+    LedgerField.DIGEST,
+    LedgerField.ACK,
+    LedgerField.CTIME,
+    LedgerField.TOKEN,
+)
+
+
+def read_wire(values: ByteColumn, start: int) -> LedgerFields:
+    """The fields of ledgers of format 3, whose lengths are at byte ``start`` of each.
+
+    >>> body = bytes.fromhex("08011001180020012805320c0a08626b313a333138311000")
+    >>> read = read_wire(ByteColumn.of([bytes([len(body)]) + body, b"?"]), 0)
+    >>> read.ledgers.odd.tolist(), read.ledgers.numbers[LedgerField.STATE].tolist()
+    ([False, True], [5, 0])
+    """
+    octets = values.octets
+    size, begin, fine = varints(octets, values.starts + start)
+    fine &= (size > 0) & (size <= MAX_MESSAGE_BYTES) & (size <= values.ends - begin)
+    ends = np.where(fine, begin + size, begin)
+    ledgers = read_fields(
+        octets, begin, ends, _WIRE_NUMBERS, (LedgerField.SEGMENT, LedgerField.PASSWORD, LedgerField.CUSTOM)
+    )
+    ledgers.odd[~fine] = True
+    segments, custom = ledgers.blobs[LedgerField.SEGMENT], ledgers.blobs[LedgerField.CUSTOM]
+    return LedgerFields(
+        3,
+        octets,
+        ledgers,
+        read_fields(octets, segments.starts, segments.ends, (SegmentField.FIRST,), (SegmentField.MEMBER,)),
+        read_fields(octets, custom.starts, custom.ends, (), (CustomField.KEY, CustomField.VALUE)),
+    )
+
 
 _HEADER = len(ledger_metadata.MAGIC) + 2
 """Bytes before the body, where the version has one digit, as servers write it."""

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.codecs.availability.expected_replicas import Seats, fold_seats
 from auditor.codecs.availability.groups import Longs, offsets_of
+from auditor.codecs.availability.striping import Seats, fold_seats
 from auditor.codecs.ledger_metadata.columns import STATE_NAMES, LedgerColumns
 from auditor.model.ledger_metadata import LedgerState
 

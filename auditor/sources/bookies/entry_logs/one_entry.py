@@ -4,7 +4,7 @@
     .idx file           slot e, at byte 1024 + 8 e: location: i64
     location            entry log's id << 32 | where the entry begins; its size, i32, stands before it
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
-    digest              `auditor.codecs.bookie.entry_digest`
+    digest              `auditor.codecs.bookie.entry`
 
 For what applications keep in entries of their own bookkeeping, never for what their users wrote. An HMAC
 needs a password, and is not checked.
@@ -16,8 +16,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from auditor.codecs.bookie.entry import decode_header
-from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, digest_matches
+from auditor.codecs.bookie.entry import DIGEST_BYTES, decode_header, digest_matches
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.errors import DecodeError, UnreadError
 from auditor.sources.bookies.parts import ROCKSDB

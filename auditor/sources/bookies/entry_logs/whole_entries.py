@@ -23,8 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.codecs.bookie import index_file, ledger_data
-from auditor.codecs.bookie.entry import decode_header
-from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, crc32c, digest_matches, mac_key, master_key
+from auditor.codecs.bookie.entry import (
+    DIGEST_BYTES,
+    crc32c,
+    decode_header,
+    digest_matches,
+    mac_key,
+    master_key,
+)
 from auditor.codecs.bookie.length_prefixed import LENGTH, RECORD_IDS
 from auditor.errors import DecodeError, UnreadError
 from auditor.keys import index_path

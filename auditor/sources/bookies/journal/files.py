@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auditor.codecs.availability.ledger_sets import distinct
+from auditor.codecs.availability.fold import distinct
 from auditor.codecs.bookie.journal import MASTER_KEY, Journal
 from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError

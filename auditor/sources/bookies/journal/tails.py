@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from auditor.codecs.availability.fold import ledger_sets
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
-from auditor.codecs.availability.ledger_sets import ledger_sets
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import DecodeError
 from auditor.model.columns import schema_of
