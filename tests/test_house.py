@@ -13,6 +13,7 @@ import pytest
 
 from auditor.checks import ALL, SECTIONS
 from auditor.cli import COMMANDS
+from tests.house import House, here
 from tests.made_runs import made_run
 
 ROOT = Path(__file__).parents[1]
@@ -321,3 +322,33 @@ def test_the_readme_opens_with_the_two_commands() -> None:
 def test_no_file_knows_the_machine_that_it_was_written_on(path: Path) -> None:
     text = path.read_text("utf-8")
     assert not re.search(r"/(root|work|home)/\w|/tmp/\w", text)
+
+
+# What is reached: these go down, never up. Asked are 14 %, and no fragment at all.
+HEADER_SHARE = 0.17
+FRAGMENTS = 14
+
+
+def test_little_stands_before_first_statements() -> None:
+    assert House(here()).header_share() <= HEADER_SHARE
+
+
+def test_a_small_module_has_two_importers_or_is_a_row_of_a_registry() -> None:
+    fragments = House(here()).fragments()
+    assert len(fragments) <= FRAGMENTS, fragments
+
+
+@pytest.mark.parametrize("package", ["sources", "sources.bookies", "sources.metadata"])
+def test_no_two_parts_of_a_package_import_each_other(package: str) -> None:
+    assert House(here()).pairs(package) == {}
+
+
+def test_what_a_store_keeps_is_asked_of_the_store_and_not_told_from_its_layout() -> None:
+    asking = ("checks", "findings", "reports", "runs", "doctor", "notebook", "cli")
+    compared = re.compile(r"layout\b[^\n]*(==|!=|\bis\b|\bin\b)[^\n]*(\"etcd\"|LayoutKind\.ETCD)")
+    found = [
+        str(module.relative_to(HOUSE))
+        for module in MODULES
+        if floor_of(module) in asking and compared.search(module.read_text("utf-8"))
+    ]
+    assert found == []
