@@ -62,8 +62,7 @@ def compare(
 ) -> None:
     """Compare two stores; what `_HELP` says."""
     options = options_from_flags(conf, flags)
-    from auditor.compare.difference_rows import all_differences, some_differences
-    from auditor.compare.stores import compare_stores
+    from auditor.compare.stores import all_differences, compare_stores, some_differences
     from auditor.reports import comparison as report
     from auditor.sources.metadata.uri import parse_metadata_uri
 

@@ -1,4 +1,4 @@
-"""One comparison, from two URIs to the differences.
+"""One comparison, from two URIs to the differences, and these out of their table.
 
 Both stores are read once, the source first. Where one of them runs and something differs, both are looked at
 again: what is at the same version then, on both sides, differed at one moment; all else is undecided.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.audit.landing import Landing, RunDirectory
 from auditor.compare.store_side import StoreSide, open_side
 from auditor.errors import RunUsageError
-from auditor.model.comparison import Comparison, CopyState, ItemTally, StoreItem
+from auditor.model.comparison import Comparison, CopyState, ItemTally, StoreDifference, StoreItem
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _GAPS_SHOWN = 20
+_ORDER = ("change", "item", "scope_id", "ledger_id", "path")
 _ITEMS = {"LAYOUT": StoreItem.LAYOUT, "INSTANCEID": StoreItem.INSTANCE_ID}
 
 
@@ -284,3 +285,31 @@ def _directory(out: str | None) -> Iterator[RunDirectory]:
 
 def _log(run: RunDirectory) -> Path | None:
     return None if "://" in run.path else Path(run.path, "spark.log")
+
+
+def some_differences(differences: DataFrame, each: int) -> list[StoreDifference]:
+    """The first ``each`` differences of every change."""
+    found: list[StoreDifference] = []
+    with own_errors():
+        for change in CopyState:
+            rows = differences.where(differences.change == str(change)).orderBy(*_ORDER).limit(each)
+            found += map(_difference, rows.collect())
+    return found
+
+
+def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:
+    """Every difference in a fixed order; the driver holds one part of the table at a time."""
+    with own_errors():
+        yield from map(_difference, differences.orderBy(*_ORDER).toLocalIterator())
+
+
+def _difference(row: Any) -> StoreDifference:
+    return StoreDifference(
+        StoreItem(row["item"]),
+        CopyState(row["change"]),
+        row["path"],
+        row["scope_id"],
+        row["ledger_id"],
+        tuple(row["fields"] or ()),
+        row["why"],
+    )

@@ -6,18 +6,23 @@ keeps to the audit's own rate limit, and writes nothing anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from auditor.doctor.blind_spots import name_blind_spots
-from auditor.doctor.bookies import look_at_bookies
+from auditor.doctor.bookies import Bookies, look_at_bookies
 from auditor.doctor.machine import machine
 from auditor.doctor.out import look_at_out
-from auditor.doctor.store import read_metadata
+from auditor.doctor.store import Metadata, read_metadata
+from auditor.model.amounts import first_names
 from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions
+from auditor.reports.blind_spots import Sight, blind_spots
+from auditor.sources.bookies.parts import ROCKSDB
+from auditor.tables.registry import instance_id
 
-__all__ = ["examine"]
+IDS_SHOWN = 5
+"""So many checks a sentence names."""
 
 
 def examine(
@@ -33,7 +38,7 @@ def examine(
     session and one Python worker. What is wrong is a line of the result.
 
     Raises:
-        UsageError: a URI, a source or a credentials file that cannot be meant.
+        UsageError: a URI, a source or a credentials file that is invalid.
     """
     options = options or AuditOptions()
     lines = list(machine(options, start_spark))
@@ -42,7 +47,71 @@ def examine(
     disks = look_at_bookies(bookies, store, options) if bookies else None
     lines += disks.lines if disks else [_without_bookies(named=metadata is not None)]
     lines += look_at_out(out, metadata) if out is not None else [_not_named("out", "place", "--out RUN")]
-    return Diagnosis(tuple(lines), tuple(name_blind_spots(store, disks, options.witness == "yes")))
+    return Diagnosis(tuple(lines), tuple(_name_blind_spots(store, disks, options.witness == "yes")))
+
+
+def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Iterator[str]:
+    """Sentences, each on one thing; none for sources that were not named.
+
+    ``may_ask`` is whether ``--witness`` lets bookies be asked.
+    """
+    if metadata is None and bookies is None:
+        return
+    for spot in blind_spots(_sight(metadata, bookies, may_ask)):
+        yield f"{spot.sentence}; it concerns {first_names(spot.ids, IDS_SHOWN)}"
+    if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
+        yield (
+            "whether a missing entry is younger than the index: on a running etcd it is only suspected, "
+            "unless the index is newer than the scan or the bookie itself was asked"
+        )
+    if bookies is None:
+        return
+    if metadata is not None:
+        yield (
+            "bookies that only ledgers name: they are known once all metadata was scanned, and are unread "
+            "where no source covers them"
+        )
+    if bookies.disks:
+        yield (
+            "entries that are in no index yet, where the journal cannot be read from its mark on: what "
+            "is missing of a ledger that changed after the mark is only suspected"
+        )
+    if ROCKSDB in bookies.storages:
+        yield (
+            "what a running bookie on DbLedgerStorage flushes while it is read: a copy of its database shows "
+            "one moment"
+        )
+    if bookies.rpc:
+        yield (
+            "through rpc:, bookies on DbLedgerStorage, over TLS or with authentication: these do not answer, "
+            "and are unread"
+        )
+    yield "whether the bytes of an entry are good: an index says where it is, not what it says"
+
+
+def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Sight:
+    """What an audit will look at, as far as its sources say before they are read.
+
+    Of a store that was not named, or whose own znodes could not be read, nothing is lacking.
+    """
+    seen = Sight()
+    if metadata is not None:
+        store, live = metadata.store, metadata.store.live
+        seen = Sight(
+            live=live,
+            two_scans=live,
+            keeps_marks=store.keeps_marks,
+            keeps_times=store.keeps_times,
+            instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
+            witness=live and may_ask,
+        )
+    if bookies is None:
+        return replace(seen, sources=False, directories=0, read=0)
+    asked_alone = bookies.rpc and not bookies.disks and not bookies.storages
+    return replace(seen, directories=int(not asked_alone))
+
+
+__all__ = ["examine"]
 
 
 def _without_bookies(named: bool) -> Line:

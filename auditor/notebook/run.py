@@ -9,6 +9,7 @@ run.write("html", "report.html")
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,10 @@ from typing import TYPE_CHECKING
 from auditor.errors import UsageError
 from auditor.model.finding import Standings
 from auditor.model.ledger_id import LedgerId
-from auditor.notebook.displays import BookieDisplay, LedgerDisplay
+from auditor.model.views import BookieView, LedgerView
+from auditor.reports import bookie as bookie_text
+from auditor.reports import cells
+from auditor.reports import ledger as ledger_text
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.reader import RunReader
 from auditor.runs.whole_file import write_whole
@@ -200,3 +204,39 @@ class Run(RunReader):
         from auditor.reports.cells import run_cell
 
         return run_cell(self.report)
+
+
+class LedgerDisplay(LedgerView):
+    """A ledger that draws itself.
+
+    >>> print(LedgerDisplay(42))
+    ledger 42: not in the metadata; bookies hold it
+    <BLANKLINE>
+    no bookie should hold an entry, and none does
+    """
+
+    @classmethod
+    def of(cls, view: LedgerView) -> LedgerDisplay:
+        """The same ledger, shown."""
+        return cls(**{field.name: getattr(view, field.name) for field in fields(view)})
+
+    def __repr__(self) -> str:
+        return cells.terminal_text(ledger_text.render(self))
+
+    def _repr_html_(self) -> str:
+        return cells.ledger_cell(self)
+
+
+class BookieDisplay(BookieView):
+    """A bookie that tells of itself."""
+
+    @classmethod
+    def of(cls, view: BookieView) -> BookieDisplay:
+        """The same bookie, shown."""
+        return cls(**{field.name: getattr(view, field.name) for field in fields(view)})
+
+    def __repr__(self) -> str:
+        return cells.terminal_text(bookie_text.render(self))
+
+    def _repr_html_(self) -> str:
+        return cells.bookie_cell(self)

@@ -15,8 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from auditor.cli import main
-from auditor.compare.difference_rows import all_differences
-from auditor.compare.stores import compare_stores
+from auditor.compare.stores import all_differences, compare_stores
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import RunUsageError, StoreError
 from auditor.keys import etcd
