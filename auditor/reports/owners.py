@@ -1,6 +1,6 @@
 """Whose the ledgers are: totals by owner, one topic with its ledgers, and the leaks, which belong to nobody.
 
-Nothing here deletes anything, and no form has a command that does.
+As text, and as the HTML page shows them. Nothing here deletes anything, and no form has a command that does.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from itertools import islice
 from typing import Any
 
 from auditor.model.amounts import duration, plural, size
+from auditor.model.figures import OwnerFigures
 from auditor.model.finding import Severity
 from auditor.model.owners import NO_OWNER, NOBODY, Leak, LeakTotals, Level, OwnerTotal
 from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView
 from auditor.reports.csv import escape_formula
 from auditor.reports.markdown import escape_markdown
-from auditor.reports.plain_text import printable, text_table
+from auditor.reports.plain_text import printable, shorten, text_table
 
 
 def totals_text(totals: Sequence[OwnerTotal], level: Level) -> str:
@@ -222,3 +223,49 @@ def _line(values: Iterable[Any]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow(values)
     return buffer.getvalue()
+
+
+OWNERS_SHOWN = {"tenant": 20, "namespace": 30, "topic": 50}
+"""So many owners of each level are on the page: those with the worst findings."""
+
+LEAKS_SHOWN = 40
+
+_NAME = 120
+_OPEN = "namespace"
+"""The level that is there to read without a click."""
+
+
+def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
+    """The rows of every level, and the leaks with their ages.
+
+    >>> from auditor.model.leak import LeakTotals
+    >>> one = OwnerFigures({"tenant": (OwnerTotal("shop"),)}, {"tenant": 7}, (), LeakTotals(), 0)
+    >>> [(level["name"], level["total"], level["rows"][0]["name"]) for level in owners_shown(one)["owners"]]
+    [('tenant', 7, 'shop')]
+    """
+    if owners is None or not (any(owners.totals.values()) or owners.leaks):
+        return {"owners": [], "leaks": [], "leaked": None, "leak_order": ORDER}
+    levels = [
+        {
+            "name": level,
+            "total": owners.totals[level],
+            "open": level == _OPEN,
+            "rows": [_page_row(total) for total in totals],
+        }
+        for level, totals in owners.levels.items()
+    ]
+    ages = [None if each.made is None else max(owners.scan_time - each.made, 0) for each in owners.leaks]
+    leaks = [
+        {
+            "leak": leak,
+            "age": "" if age is None else age,
+            "age_text": "not known" if age is None else duration(age / 1000),
+        }
+        for leak, age in zip(owners.leaks, ages, strict=True)
+    ]
+    return {"owners": levels, "leaks": leaks, "leaked": owners.leaked, "leak_order": ORDER}
+
+
+def _page_row(total: OwnerTotal) -> dict[str, Any]:
+    name = NO_OWNER if total.name == NOBODY else shorten(total.name, _NAME)
+    return {"name": name, "total": total, "findings": findings_text(total)}

@@ -29,10 +29,9 @@ from auditor.model.report import Report
 from auditor.model.views import LedgerView
 from auditor.reports.html.bookies import bookies_shown, disks_shown, space_shown
 from auditor.reports.html.findings import finding_shown, rows_that_fit
-from auditor.reports.html.overview import overview
-from auditor.reports.html.owners import LEAKS_SHOWN, OWNERS_SHOWN, owners_shown
+from auditor.reports.html.overview import overview, trend
 from auditor.reports.html.pictures import picture
-from auditor.reports.html.trend import trend
+from auditor.reports.owners import LEAKS_SHOWN, OWNERS_SHOWN, owners_shown
 from auditor.reports.plain_text import shorten
 
 __all__ = ["FINDINGS_BYTES", "LEAKS_SHOWN", "LEDGERS_SHOWN", "LIMIT", "OWNERS_SHOWN", "render"]

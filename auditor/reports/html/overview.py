@@ -1,4 +1,4 @@
-"""What the head of the page says: the verdict, coverage, and counts by severity and by check."""
+"""What the head of the page says: the verdict, coverage, counts by severity and check, earlier runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from auditor.checks import BY_ID
+from auditor.model.finding import Severity
+from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.coverage import count_by_check, count_by_severity, extents, reuse_sentence
@@ -85,3 +87,30 @@ def _checks(report: Report) -> list[dict[str, Any]]:
         }
         for each in count_by_check(report)
     ]
+
+
+RUNS = 40
+_COLUMN_HEIGHT = 100
+_DRAWN = (Severity.CRITICAL, Severity.ERROR, Severity.WARNING)
+
+
+def trend(history: Sequence[RunSummary]) -> dict[str, Any]:
+    """The newest runs, newest first, and their columns in the order of time; notes are not drawn."""
+    runs = list(history)[-RUNS:]
+    most = max((sum(run.severities.get(each, 0) for each in _DRAWN) for run in runs), default=0) or 1
+    columns = []
+    for number, run in enumerate(runs):
+        top = _COLUMN_HEIGHT
+        for severity in _DRAWN:
+            count = run.severities.get(severity, 0)
+            # What was found at all is seen.
+            height = max(count * _COLUMN_HEIGHT // most, 2) if count else 0
+            top -= height
+            columns.append({"x": number * 10, "y": top, "height": height, "severity": str(severity)})
+    return {
+        "history": runs[::-1],
+        "history_left": len(history) - len(runs),
+        "columns": [column for column in columns if column["height"]],
+        "columns_wide": len(runs) * 10,
+        "columns_most": most,
+    }
