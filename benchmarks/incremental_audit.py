@@ -35,8 +35,8 @@ from unittest.mock import patch
 import numpy as np
 
 from auditor import Audit, open_run
+from auditor.audit.earlier_run import REUSABLE
 from auditor.audit.landing import MANIFEST
-from auditor.audit.manifest import REUSABLE
 from auditor.keys import index_path
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent

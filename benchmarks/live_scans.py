@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.metadata import scan_second, watch_ledgers
 from auditor.audit.metadata_scan import open_metadata, scan_first
-from auditor.audit.second_scan import scan_second, watch_ledgers
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys.ledger_tree import to_path
 from auditor.model.options import AuditOptions

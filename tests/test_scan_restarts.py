@@ -12,9 +12,8 @@ from pyspark.sql import SparkSession
 from auditor.audit import metadata_scan
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.landing import Landing, RunDirectory
-from auditor.audit.metadata import ClusterMetadata
+from auditor.audit.metadata import ClusterMetadata, scan_second
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
-from auditor.audit.second_scan import scan_second
 from auditor.errors import CompactedError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.audit.earlier_run import EarlierRun
+from auditor.audit.earlier_run import REUSABLE, EarlierRun
 from auditor.audit.landing import MANIFEST, Landing, RunDirectory
-from auditor.audit.manifest import REUSABLE
 from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
 from auditor.errors import StoreError
 from auditor.model.options import AuditOptions

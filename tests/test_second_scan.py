@@ -12,8 +12,8 @@ from kazoo.security import ACL, Id, Permissions
 
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.metadata import SecondScan, scan_second, watch_ledgers
 from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
-from auditor.audit.second_scan import SecondScan, scan_second, watch_ledgers
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent

@@ -16,22 +16,31 @@ from auditor.audit.bookie_rows import bookie_rows, start_rows
 from auditor.audit.comparison import BookieAnswers, SideComparison
 from auditor.audit.few_rows import STEPS, rows_that_matter
 from auditor.audit.gc_scan import listed_lately
-from auditor.audit.identities import land_identities
 from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
 from auditor.audit.runs_before import RunsBefore
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.bookie_alias import alias_edges, identities
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark.aggregates import aggregate_many
 from auditor.spark.batches import arrow_frame
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
 from auditor.tables.contents import LargeTables, bookies_in_doubt, contents
-from auditor.tables.empty_directories import empty_directories
 from auditor.tables.id_generator import UNDRAWN, find_undrawn
+from auditor.tables.identities import (
+    EDGES,
+    IDENTITIES,
+    compare_contents,
+    edge_rows,
+    facts,
+    facts_by_id,
+    identity_rows,
+    shared_contents,
+)
 from auditor.tables.index_counts import COUNTS
 from auditor.tables.judged import find_unindexed
-from auditor.tables.marks import of_first_scan, stock
+from auditor.tables.marks import STALE_MARKS, empty_directories, of_first_scan, stale_marks, stock
 from auditor.tables.orphans import (
     LEAST_VANISHED,
     VANISHED_RANGES,
@@ -45,12 +54,28 @@ from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.parts import empty_parts, part_questions
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.rows_of_few import OF_LEDGERS
-from auditor.tables.stale_marks import STALE_MARKS, stale_marks
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
+    """Put together all that tells who a bookie is, and say which ids are one: two tables of a run.
+
+    The tables bookies, registrations, cookies and directories have landed: they are as small as the cluster
+    has bookies. So are the pairs of bookies that share ledgers, which are collected.
+    """
+    told = ("bookies", "registrations", "cookies", "directories")
+    rows = facts(*(landing.run.read_rows(f"tables/{name}") for name in told))
+    ids = facts_by_id(rows)
+    # Most clusters have no id that is gone, and then no ledger needs to be asked.
+    gone = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
+    shared = shared_contents(ledgers, unequal, bookies).collect() if gone else []
+    edges = alias_edges(ids, compare_contents([row.asDict() for row in shared], rows))
+    landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
+    landing.rows("identity_edges", edge_rows(edges), EDGES)
 
 
 def derive_tables(

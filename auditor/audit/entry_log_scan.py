@@ -1,21 +1,24 @@
 """The entry logs of an audit (``--entry-logs``): read after the indexes, from disks and from collections.
 
 Where the indexes point is read before the logs: what collection moves in between is then seen in the log that
-it was moved to. A collection has all of it that was made with --entry-logs too.
+it was moved to. A collection has all of it that was made with --entry-logs too. With
+``--deep`` sampled entries are held to their digests, and to each other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.digest_scan import whole_entries
 from auditor.audit.landing import Landing
+from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
+from auditor.model.states import DigestState, NotChecked
+from auditor.reports.blind_spots import ENTRIES_WHOLE
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collected_rows import (
     DISKS,
@@ -33,13 +36,81 @@ from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_R
 from auditor.sources.bookies.entry_logs.locations_source import LocationSource
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, LogPart, slice_parts, to_json
 from auditor.sources.bookies.entry_logs.rows import unlisted_row
+from auditor.sources.bookies.entry_logs.sample import EntrySample
 from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
+from auditor.sources.bookies.entry_logs.whole_entries_source import WholeEntrySource, sample_json
 from auditor.sources.bookies.owners import AttributedDirectory
-from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
+from auditor.sources.metadata.credentials import credentials_file
+from auditor.spark import functions as F
 from auditor.spark.batches import source_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+NAMED = 5
+"""So many bookies a note names."""
+
+_WHY = {
+    NotChecked.BUDGET: "beyond the budget of bytes (--digest-budget)",
+    NotChecked.LOG: "in a log that could not be read there",
+    NotChecked.OTHER: "whose location has something else (entry-log-missing)",
+    NotChecked.METADATA: "of ledgers whose metadata is gone or cannot be read",
+    NotChecked.TYPE: "of ledgers whose metadata says no digest type",
+    NotChecked.DUMMY: "of ledgers without digests",
+    NotChecked.NO_PASSWORD: "with HMAC and no password (--credentials)",
+    NotChecked.OTHER_PASSWORD: "with HMAC under another password",
+}
+
+
+def whole_entries(
+    spark: SparkSession,
+    indexes: Sequence[IndexPart],
+    ledger_directories: Mapping[str, Sequence[str]],
+    options: AuditOptions,
+) -> DataFrame:
+    """The sampled entries of these parts of indexes, read when the frame is."""
+    named = {
+        "parts": index_parts.to_json(indexes),
+        "ledger_directories": json.dumps(ledger_directories),
+        "sample": sample_json(
+            EntrySample(options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000)
+        ),
+    }
+    credentials = credentials_file(options.credentials)
+    return source_rows(spark, WholeEntrySource(named | ({"credentials": credentials} if credentials else {})))
+
+
+def entries_whole(digests: DataFrame | None) -> dict[str, int]:
+    """How many entries were read whole, as an operation of the run; none where it did not look deep."""
+    if digests is None:
+        return {}
+    return {ENTRIES_WHOLE: digests.where(F.col("ledger_id").isNotNull()).count()}
+
+
+def digest_notes(digests: DataFrame, collected: Sequence[str] = ()) -> list[str]:
+    """How many entries were checked, and how many were not, with the reasons.
+
+    ``collected`` are bookies that a collection shows, which has no entries.
+    """
+    counts = {
+        (row["state"], row["reason"]): row["entries"]
+        for row in digests.groupBy("state", "reason").agg(F.sum("entries").alias("entries")).collect()
+    }
+    checked = sum(count for (state, _), count in counts.items() if state != DigestState.NOT_CHECKED)
+    notes = [f"digests: {plural(checked, 'copy')} of entries in the sample held to their digests"]
+    left = [
+        f"{counts[DigestState.NOT_CHECKED, reason]:,} {why}"
+        for reason, why in _WHY.items()
+        if counts.get((DigestState.NOT_CHECKED, reason))
+    ]
+    if left:
+        notes.append(f"digests: not checked: {', '.join(left)}")
+    if collected:
+        names = first_names(collected, NAMED)
+        notes.append(f"digests: not checked: entries of {names}, for a collection has no entries")
+    return notes
+
 
 NOT_COLLECTED = "its collection was made without --entry-logs"
 HAVE_LOGS = ("ledger", "unknown")

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.earlier_run import EarlierRun
+from auditor.audit.earlier_run import EarlierRun, note_files, note_indexes
 from auditor.audit.journal_scan import Tails
 from auditor.audit.landing import Landing
-from auditor.audit.manifest import note_files, note_indexes
 from auditor.audit.metadata_scan import FirstScan
 from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment

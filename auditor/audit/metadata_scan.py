@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.earlier_run import EarlierRun
+from auditor.audit.earlier_run import EarlierRun, note_files, note_ledgers, reusable_facts
 from auditor.audit.landing import Landing
-from auditor.audit.manifest import note_files, note_ledgers, reusable_facts
 from auditor.errors import RunError, StoreError
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, parse_moment

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.digest_scan import digest_notes
-from auditor.audit.entry_log_scan import EntryLogScan
+from auditor.audit.entry_log_scan import EntryLogScan, digest_notes
 from auditor.audit.landing import Landing
 from auditor.audit.runs_before import RunsBefore
 from auditor.model.amounts import plural

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from auditor.audit.accepted_gaps import find_accepted_gaps
 from auditor.audit.changes import RunChanges
 from auditor.audit.comparison import BookieAnswers
-from auditor.audit.digest_scan import entries_whole
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.entry_log_scan import EntryLogScan
+from auditor.audit.entry_log_scan import EntryLogScan, entries_whole
 from auditor.audit.gc_scan import foresight_notes
 from auditor.audit.ids_in_doubt import count_ids_in_doubt
 from auditor.audit.index_scan import Indexes

@@ -53,7 +53,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         A ledger that is too large to be copied in a day looks stuck between two attempts.
     """
 
-    from auditor.tables.stale_marks import registered_ids
+    from auditor.tables.marks import registered_ids
 
     marks = waiting_marks(tables).where("not empty")
     depended_on = F.transform(

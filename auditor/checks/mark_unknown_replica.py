@@ -43,7 +43,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         Ids are compared as they stand: a host name and its address are two ids.
     """
 
-    from auditor.tables.stale_marks import named_marks
+    from auditor.tables.marks import named_marks
 
     known = tables.bookies.where("named or has_cookie or registered is not null").select("bookie_id")
     replicas = named_marks(tables.marks).select(

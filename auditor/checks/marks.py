@@ -72,7 +72,7 @@ def waiting_marks(tables: Tables) -> DataFrame:
     Stale marks and those of deleted ledgers are not among them.
     """
 
-    from auditor.tables.stale_marks import named_marks
+    from auditor.tables.marks import named_marks
 
     age = F.lit(tables.cluster.scan_time) - F.col("since")
     marks = (
@@ -109,7 +109,7 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
 def deleted_marks(tables: Tables) -> DataFrame:
     """Marks of ledgers that no row of the ledger tree stands for, or could stand for."""
 
-    from auditor.tables.stale_marks import named_marks
+    from auditor.tables.marks import named_marks
 
     marks = named_marks(tables.marks)
     if tables.cluster.tree_elsewhere is not None:

@@ -47,7 +47,7 @@ JAVA_OPTIONS = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 SMALL_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For an audit after which the session ends, of some ten thousand ledgers (`auditor.audit.small_input`)."""
+"""For an audit after which the session ends, of some ten thousand ledgers (`auditor.audit.audit`)."""
 
 
 _LOCAL = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\d+\])?$")

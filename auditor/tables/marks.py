@@ -1,15 +1,77 @@
-"""Marks, read after both scans of a live store, beside ledgers that the first scan knows."""
+"""Marks of under-replication after both scans: stale_marks and empty_directories.
+
+A mark tells a replication worker to look at a ledger and names the bookies that were missing. Nothing but a
+worker takes it away, so that marks of ledgers that have all their copies stay behind when bookies come back.
+
+A mark lies in a directory of its own below three that it shares with others. The worker that removes it tries
+to remove these too, and stops at the first that has other children. One that dies in between, or two that
+work side by side, leave directories without a mark.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.model.columns import LEDGER
+import pyarrow as pa
+
+from auditor.model.columns import LEDGER, schema_of
+from auditor.model.states import DECODED
 from auditor.spark import functions as F
 from auditor.tables.moved import new_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+STALE_MARKS = schema_of(
+    ("scope_id", pa.int64(), "BP-35 scope; marks are of 0"),
+    ("ledger_id", pa.int64(), "a ledger with all its copies, nothing of it being unknown"),
+    ("path", pa.string(), "the mark's znode"),
+    ("replicas", pa.list_(pa.string()), "the bookies that it says lack copies"),
+    ("since", pa.int64(), "when it was last marked, ms"),
+    (
+        "why",
+        pa.string(),
+        "returned: all these bookies are registered; repaired: none of them is in an ensemble any more",
+    ),
+)
+
+
+def named_marks(marks: DataFrame) -> DataFrame:
+    """Readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
+
+    Marks without a name ask for another placement, and are nobody's trouble.
+    """
+    return marks.where("damage is null and not misplaced and size(replicas) > 0").select(
+        *LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
+    )
+
+
+def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
+    """Rows of `STALE_MARKS`, from the tables of a run."""
+    named = named_marks(marks)
+    healthy = (
+        verdicts.where("class = 'healthy' and potential_class = 'healthy'")
+        .join(named, [*LEDGER], "left_semi")
+        .select(*LEDGER)
+    )
+    members = (
+        ledgers.where(F.col("status").isin(*DECODED))
+        .join(named, [*LEDGER], "left_semi")
+        .select(*LEDGER, F.col("replicas.bookie_id").alias("members"))
+    )
+    # A mark is stale only where nothing could still be missing: the potential class is healthy too.
+    rows = named.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered_ids(bookies))
+    # Nothing of a mark is done until all its bookies are back, or none of them counts any more.
+    returned = F.size(F.array_except("replicas", "registered")) == 0
+    repaired = ~F.arrays_overlap("replicas", "members")
+    why = F.when(returned, "returned").when(repaired, "repaired")
+    return rows.withColumn("why", why).where("why is not null").select(*STALE_MARKS.names)
+
+
+def registered_ids(bookies: DataFrame) -> DataFrame:
+    """One row, one array: the ids of all registered bookies, as many as there are bookies."""
+    ids = F.collect_set("bookie_id").alias("registered")
+    return F.broadcast(bookies.where("registered is not null").agg(ids))
 
 
 def stock(marks: DataFrame) -> DataFrame:
@@ -26,3 +88,16 @@ def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
         return marks
     keys = [*LEDGER]
     return marks.join(new_ids(moved), keys, "left_anti").select(*marks.columns)
+
+
+def empty_directories(marks: DataFrame) -> DataFrame:
+    """The directories in the table marks that nothing lies in: path, ctime (when it was made, ms).
+
+    That table has those in which no mark was seen when they were read. One whose children were read
+    elsewhere, or could not be listed, is not known to be empty.
+    """
+    above = F.expr("left(path, length(path) - length(substring_index(path, '/', -1)) - 1)")
+    full = marks.where("kind != 'lock'").select(above.alias("path"))
+    unknown = marks.where("kind = 'gap'").select("path")
+    directories = marks.where("kind = 'directory'").select("path", "ctime")
+    return directories.join(full.unionByName(unknown), "path", "left_anti")

@@ -30,6 +30,7 @@ from auditor.tables.id_generator import UNDRAWN
 from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
 from auditor.tables.log_foresight import LOG_FORESIGHT
+from auditor.tables.marks import STALE_MARKS
 from auditor.tables.misplaced import MISPLACED
 from auditor.tables.moved import MOVED
 from auditor.tables.offload_objects import OFFLOAD_OBJECTS
@@ -37,7 +38,6 @@ from auditor.tables.orphans import VANISHED_RANGES
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.space import SPACE
-from auditor.tables.stale_marks import STALE_MARKS
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import VERDICTS
 

@@ -11,9 +11,16 @@ from typing import Any
 
 import pytest
 
-from auditor.audit.earlier_run import EarlierRun, IndexPlan, check_since, find_earlier_run
+from auditor.audit.earlier_run import (
+    EarlierRun,
+    IndexPlan,
+    check_since,
+    find_earlier_run,
+    note_files,
+    note_indexes,
+    note_ledgers,
+)
 from auditor.audit.landing import Landing, RunDirectory
-from auditor.audit.manifest import note_files, note_indexes, note_ledgers
 from auditor.errors import RunError, UsageError
 from auditor.model.progress import Silent
 from auditor.model.report import Cluster, Report

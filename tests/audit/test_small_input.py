@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from auditor.audit import small_input
-from auditor.audit.small_input import SMALL_BYTES, SMALL_LEDGERS, is_small
+from auditor.audit import audit
+from auditor.audit.audit import SMALL_BYTES, SMALL_LEDGERS, is_small
 from auditor.errors import StoreError
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions
@@ -65,9 +65,9 @@ def test_a_running_store_is_asked(ledgers: int | None, wanted: bool, monkeypatch
             raise StoreError("gone")
         return LedgerCount(ledgers, exact=False)
 
-    monkeypatch.setattr(small_input, "open_store", lambda *_: store)
-    monkeypatch.setattr(small_input, "choose_layout", lambda *_: (LayoutKind.HIERARCHICAL, "it says so"))
-    monkeypatch.setattr(small_input, "count_ledgers", count)
+    monkeypatch.setattr(audit, "open_store", lambda *_: store)
+    monkeypatch.setattr(audit, "choose_layout", lambda *_: (LayoutKind.HIERARCHICAL, "it says so"))
+    monkeypatch.setattr(audit, "count_ledgers", count)
     assert small("zk://h1:2181/ledgers") is wanted
     assert store.nodes.scan_time == 1  # it was closed
 

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from auditor.tables import Tables
-from auditor.tables.stale_marks import stale_marks
+from auditor.tables.marks import stale_marks
 from tests.checks.tables_builder import HOUR, NOW, Row, find, ledger, places, tables
 
 

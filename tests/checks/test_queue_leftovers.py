@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.tables import Tables
-from auditor.tables.empty_directories import empty_directories
+from auditor.tables.marks import empty_directories
 from tests.checks.tables_builder import HOUR, NOW, facts, find, places, tables
 
 QUEUE = "/ledgers/underreplication/ledgers"

@@ -21,8 +21,8 @@ from auditor.tables.judge_replicas import (
     groups_of,
     judge,
 )
+from auditor.tables.judged import is_whole, judge_whole
 from auditor.tables.past_end import set_apart
-from auditor.tables.whole_replicas import is_whole, judge_whole
 
 BOOKIES = [f"bk{number}" for number in range(6)]
 LAST = 24
