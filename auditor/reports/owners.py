@@ -238,7 +238,7 @@ _OPEN = "namespace"
 def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
     """The rows of every level, and the leaks with their ages.
 
-    >>> from auditor.model.leak import LeakTotals
+    >>> from auditor.model.owners import LeakTotals
     >>> one = OwnerFigures({"tenant": (OwnerTotal("shop"),)}, {"tenant": 7}, (), LeakTotals(), 0)
     >>> [(level["name"], level["total"], level["rows"][0]["name"]) for level in owners_shown(one)["owners"]]
     [('tenant', 7, 'shop')]
