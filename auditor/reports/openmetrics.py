@@ -190,7 +190,7 @@ def _samples(
 def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
     """Metric, labels and value of each sample.
 
-    >>> from auditor.model.space_total import SpaceTotal
+    >>> from auditor.model.space import SpaceTotal
     >>> samples = list(space_samples(SpaceGauges((SpaceTotal("bk1:3181", {"live": 9}),))))
     >>> samples[0]
     Sample(metric='bkaudit_space_bytes', labels={'bookie': 'bk1:3181', 'class': 'live'}, value=9)
