@@ -25,10 +25,10 @@ def history(directory: str | None, cluster: str | None, conf: Path | None, form:
     if "://" not in directory:
         check_runs_directory(Path(directory))
     found = runs.history(directory)
+    for reason in runs.unreadable_reports(directory, bool(found)):
+        click.echo(f"bkaudit: left out: {reason}", err=True)
     if not found and form == "text":
         click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")
         return
-    for reason in runs.unreadable_reports(directory):
-        click.echo(f"bkaudit: left out: {reason}", err=True)
     render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
     click.echo(render(found))

@@ -50,10 +50,10 @@ def prune(
     """Say which finished runs below RUNS (./runs) would go; with --yes take them and idle locks away.
 
     Of each cluster the newest run and the newest complete one stay, whatever the numbers say, and so do the
-    baselines of suppressions and the run that since names in the file of options. Unfinished runs, and
-    whatever is not a run of this program, are left alone.
+    baselines of suppressions and the run that since names in the file of options. Unfinished runs, damaged
+    ones, and whatever is not a run of this program, are left alone.
     """
-    from auditor.runs.history import history
+    from auditor.runs.history import history, unreadable_reports
     from auditor.runs.newest import check_runs_directory
     from auditor.runs.prune import Keep, decisions
 
@@ -65,9 +65,10 @@ def prune(
         raise UsageError("say what to keep: --keep-last, --keep-daily, --keep-weekly or --keep-monthly")
     directory = Path(runs)
     check_runs_directory(directory)
-    found = decisions(
-        history(directory), keep, _runs_in_use(options_from_flags(conf, {}), suppressions, directory)
-    )
+    runs_there = history(directory)
+    for reason in unreadable_reports(directory, bool(runs_there)):
+        click.echo(f"bkaudit: left alone: {reason}", err=True)
+    found = decisions(runs_there, keep, _runs_in_use(options_from_flags(conf, {}), suppressions, directory))
     freed = 0
     for decision in found:
         path = Path(decision.run.path)

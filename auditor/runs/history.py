@@ -44,12 +44,16 @@ def history(directory: str | Path) -> tuple[RunSummary, ...]:
     )
 
 
-def unreadable_reports(directory: str | Path) -> tuple[str, ...]:
+def unreadable_reports(directory: str | Path, found: bool) -> tuple[str, ...]:
     """Why the reports right below ``directory`` that cannot be read cannot, a sentence each.
 
-    Raises: as `history`.
+    Raises:
+        RunError: as `history`; and the first of them, where nothing else is ``found``.
     """
-    return tuple(str(report) for _, report in reports(directory) if isinstance(report, RunError))
+    errors = [report for _, report in reports(directory) if isinstance(report, RunError)]
+    if errors and not found:
+        raise errors[0]
+    return tuple(map(str, errors))
 
 
 def comparable_run(path: str | Path) -> RunReader:

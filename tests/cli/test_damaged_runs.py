@@ -211,3 +211,32 @@ def test_a_damaged_table_is_one_sentence_wherever_it_is_read(
 def test_a_damaged_manifest_is_one_sentence(text: str, whole: Path, tmp_path: Path) -> None:
     ended = {*hold(whole, tmp_path, lambda run: (run / "manifest.json").write_text(text))}
     assert ("explain", "run", "RUN") in ended
+
+
+OF_RUNS = (("history", "RUNS"), ("prune", "RUNS", "--keep-last", "1"))
+
+
+@pytest.mark.parametrize("command", OF_RUNS, ids=lambda command: command[0])
+def test_commands_of_many_runs_name_a_damaged_one_and_end_with_5_where_it_is_all(
+    whole: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(whole, runs)
+    (runs / "run" / "report.json").write_bytes(b"{")
+    arguments = [str(runs) if word == "RUNS" else word for word in command]
+    some = bkaudit(*arguments)
+    assert some.exit_code == 0
+    assert "old" in some.stdout
+    assert f"{runs}/run/report.json is damaged" in some.stderr
+    shutil.rmtree(runs / "old")
+    none = bkaudit(*arguments)
+    assert none.exit_code == 5
+    assert f"{runs}/run/report.json is damaged" in none.stderr
+    assert (runs / "run").is_dir()
+
+
+@pytest.mark.parametrize("command", [("space", "RUN"), ("explain", "topic", "a/b/c", "--run", "RUN")])
+def test_space_and_topics_of_a_damaged_run_are_refused_with_5(
+    whole: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    assert [*hold(whole, tmp_path, written(b"{"), (command,))] == [command]
