@@ -26,19 +26,12 @@ from auditor.audit.witness import Witness, judge_with_witness, politeness
 from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.parts import ROCKSDB
 from auditor.sources.bookies.rpc.listings import rpc_availability
 from auditor.sources.bookies.rpc.pairs import endpoints, every_replica
 from auditor.spark import functions as F
 from auditor.spark.batches import as_frame
 from auditor.spark.query_plans import partitions_of
-from auditor.tables.accounts import (
-    answered_replicas,
-    expected_replicas,
-    index_replicas,
-    page_edges,
-    tail_replicas,
-)
+from auditor.tables.accounts import expected_replicas, index_replicas, tail_replicas
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
 from auditor.tables.registry import registered_modes, registrations
@@ -89,8 +82,7 @@ def query_bookies(
     unseen = [name for name in named if bookies.unseen(name)]
     seen = [name for name in named if name not in unseen and name not in bookies.foreign]
     # A bookie with RocksDB indexes has DbLedgerStorage, which never answers.
-    in_databases = {each.bookie_id for each in indexes.counts if each.storage == ROCKSDB}
-    can_list = [name for name in seen if name not in in_databases]
+    can_list = [name for name in seen if name not in indexes.in_databases]
 
     def answers() -> DataFrame:
         pairs = every_replica(ledgers.where("undecidable = false"), unseen)
@@ -142,7 +134,6 @@ def _compare(
 ) -> DataFrame | pa.Table:
     """The pairs of a ledger and a bookie in which expected and held differ, of tables that have landed."""
     tails, apart = indexes.tails, frozenset(indexes.overlapping)
-    edges = page_edges(indexes.shapes.pages, indexes.shapes.cut - apart)
     table = landing.run.table
     accounts = [
         AccountFiles(
@@ -151,7 +142,9 @@ def _compare(
             partial(expected_replicas, all_members=tails.beside is not None),
         ),
         AccountFiles(
-            Account.INDEX, table("availability"), partial(index_replicas, edges=edges, without=apart)
+            Account.INDEX,
+            table("availability"),
+            partial(index_replicas, edges=indexes.shapes.edges, without=apart),
         ),
     ]
     if indexes.pieces is not None:
@@ -159,7 +152,7 @@ def _compare(
         landing.land("pieces", lambda: pieces, f"tables/{STEPS}")
         accounts.append(AccountFiles(Account.INDEX, table(f"{STEPS}/pieces"), index_replicas))
     if with_answers:
-        accounts.append(AccountFiles(Account.ANSWER, table("answers"), answered_replicas))
+        accounts.append(AccountFiles(Account.ANSWER, table("answers"), index_replicas))
     if tails.beside is not None:
         read = partial(tail_replicas, without=tails.elsewhere)
         accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))

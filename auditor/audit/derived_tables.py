@@ -22,7 +22,6 @@ from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registr
 from auditor.audit.runs_before import RunsBefore
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.bookie_alias import alias_edges, identities
-from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark.aggregates import aggregate_many
 from auditor.spark.batches import arrow_frame
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
@@ -197,7 +196,6 @@ def _orphans(
     indexes: Indexes,
     comparison: SideComparison,
 ) -> DataFrame:
-    in_databases = {each.bookie_id for each in indexes.counts if each.storage == ROCKSDB}
     return orphans(
         comparison.unequal,
         # A ledger that was deleted between the scans has healthy copies too.
@@ -206,7 +204,7 @@ def _orphans(
         metadata.second.ledgers,
         difference.moved,
         metadata.source.scan_time,
-        {name: indexes.newest(name) for name in comparison.states if name in in_databases},
+        {name: indexes.newest(name) for name in indexes.in_databases if name in comparison.states},
         None if "doubtful_ids" in landing.empty else difference.doubtful_ids,
         metadata.first.ledgers,
     )

@@ -74,6 +74,11 @@ class Indexes:
         """Whether a row of the table availability says all that is known of a replica."""
         return not self.shapes.cut and not self.overlapping and self.tails.beside is None
 
+    @property
+    def in_databases(self) -> list[str]:
+        """The bookies with an index in RocksDB: of DbLedgerStorage."""
+        return sorted({each.bookie_id for each in self.counts if each.storage == index_parts.ROCKSDB})
+
     def of_rows(self, rows: DataFrame) -> Indexes:
         """The same of some of the rows."""
         return replace(self, rows=rows)

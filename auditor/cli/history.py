@@ -18,17 +18,18 @@ from auditor.cli.options import format_option, runs_options
 def history(directory: str | None, cluster: str | None, conf: Path | None, form: str) -> None:
     """List the finished runs below DIR (./runs), the oldest first, with what each found and what changed."""
     from auditor.reports import history as report
-    from auditor.runs import history as runs
+    from auditor.runs import history as of_runs
     from auditor.runs.newest import check_runs_directory
 
     directory = directory or str(runs_directory(cluster, conf))
     if "://" not in directory:
         check_runs_directory(Path(directory))
-    found = runs.history(directory)
-    for reason in runs.unreadable_reports(directory, bool(found)):
+    found = of_runs.history(directory)
+    found.require_runs()
+    for reason in found.unreadable:
         click.echo(f"bkaudit: left out: {reason}", err=True)
-    if not found and form == "text":
+    if not found.runs and form == "text":
         click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")
         return
     render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
-    click.echo(render(found))
+    click.echo(render(found.runs))

@@ -53,7 +53,7 @@ def prune(
     baselines of suppressions and the run that since names in the file of options. Unfinished runs, damaged
     ones, and whatever is not a run of this program, are left alone.
     """
-    from auditor.runs.history import history, unreadable_reports
+    from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory
     from auditor.runs.prune import Keep, decisions
 
@@ -65,10 +65,11 @@ def prune(
         raise UsageError("say what to keep: --keep-last, --keep-daily, --keep-weekly or --keep-monthly")
     directory = Path(runs)
     check_runs_directory(directory)
-    runs_there = history(directory)
-    for reason in unreadable_reports(directory, bool(runs_there)):
+    there = history(directory)
+    there.require_runs()
+    for reason in there.unreadable:
         click.echo(f"bkaudit: left alone: {reason}", err=True)
-    found = decisions(runs_there, keep, _runs_in_use(options_from_flags(conf, {}), suppressions, directory))
+    found = decisions(there.runs, keep, _runs_in_use(options_from_flags(conf, {}), suppressions, directory))
     freed = 0
     for decision in found:
         path = Path(decision.run.path)

@@ -20,7 +20,7 @@ def sample_run(directory: str | Path = "runs") -> str:
     Raises: whatever `auditor.demo.show.show` raises, where there is none and it cannot be made.
     """
     below = Path(directory)
-    runs = [run for run in history(below) if run.instance_id == INSTANCE_ID] if below.is_dir() else []
+    runs = [run for run in history(below).runs if run.instance_id == INSTANCE_ID] if below.is_dir() else []
     if runs:
         return runs[-1].path
     from auditor.demo.show import show

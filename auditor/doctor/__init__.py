@@ -21,6 +21,8 @@ from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.tables.registry import instance_id
 
+__all__ = ["examine"]
+
 IDS_SHOWN = 5
 """So many checks a sentence names."""
 
@@ -109,9 +111,6 @@ def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) ->
         return replace(seen, sources=False, directories=0, read=0)
     asked_alone = bookies.rpc and not bookies.disks and not bookies.storages
     return replace(seen, directories=int(not asked_alone))
-
-
-__all__ = ["examine"]
 
 
 def _without_bookies(named: bool) -> Line:

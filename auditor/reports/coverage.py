@@ -76,7 +76,7 @@ def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
     return sums
 
 
-def found_words(report: Report, suppressed: bool = True) -> str:
+def severity_words(report: Report, suppressed: bool = True) -> str:
     """How many findings of each severity, the worst first; empty for none.
 
     Suppressed findings are left out if not ``suppressed``.
@@ -91,9 +91,9 @@ def count_of(report: Report, severity: Severity, id: str) -> int:
     return sum(each["count"] for each in report.run.tally if (each["id"], each["severity"]) == (id, severity))
 
 
-def shown_of(shown: int, total: int) -> str:
+def sample_words(shown: int, total: int) -> str:
     """
-    >>> shown_of(2, 2), shown_of(5, 1_200)
+    >>> sample_words(2, 2), sample_words(5, 1_200)
     ('2', '5 of 1,200 shown')
     """
     return f"{total:,}" if total == shown else f"{shown:,} of {total:,} shown"
@@ -106,7 +106,7 @@ def verdict(report: Report) -> str:
     undecided = "" if report.complete else "; not everything could be decided"
     if not report.complete and report.complete_but_accepted:
         undecided = "; what could not be decided is accepted"
-    return f"{report.verdict.upper()}: {found_words(report) or 'no finding'}{known}{undecided}"
+    return f"{report.verdict.upper()}: {severity_words(report) or 'no finding'}{known}{undecided}"
 
 
 def accepted_gaps(report: Report) -> str | None:

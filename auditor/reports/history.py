@@ -13,7 +13,7 @@ from auditor.model.amounts import duration, format_time, plural
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary, cluster_key
 from auditor.model.report import Report
-from auditor.reports.coverage import extents, found_words
+from auditor.reports.coverage import extents, severity_words
 from auditor.reports.plain_text import columns_of, pad, printable
 
 _CHANGES: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
@@ -69,7 +69,7 @@ def to_json(runs: Sequence[RunSummary]) -> str:
 def status_line(report: Report, run: str, now: int) -> str:
     """One line about the run in the directory ``run``, at the time ``now``, ms since 1970."""
     facts = report.run
-    found = found_words(report, suppressed=False)
+    found = severity_words(report, suppressed=False)
     ledgers, _, bookies = extents(report)
     suppressed = sum(each["suppressed"] for each in facts.tally)
     parts = [

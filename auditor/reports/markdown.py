@@ -18,9 +18,9 @@ from auditor.reports.coverage import (
     count_of,
     doubtful_ids_line,
     extents,
-    found_words,
     reuse_sentence,
-    shown_of,
+    sample_words,
+    severity_words,
 )
 from auditor.reports.finding_text import missing_text, sentence
 from auditor.reports.plain_text import printable
@@ -69,7 +69,7 @@ def _head(report: Report) -> str:
     undecided = "" if report.complete else "; not everything could be decided"
     lines = [
         f"## BookKeeper audit: {report.verdict.upper()}",
-        f"{found_words(report) or 'Nothing was found'}{undecided}.",
+        f"{severity_words(report) or 'Nothing was found'}{undecided}.",
     ]
     if changes := report.run.changes:
         unseen = f"; {changes['unseen']:,} not looked at" if changes["unseen"] else ""
@@ -136,7 +136,7 @@ def _counts(report: Report) -> list[str]:
 
 def _section(report: Report, severity: Severity, id: str, found: list[Finding], standings: Standings) -> str:
     shown = found[:SHOWN]
-    count = shown_of(len(shown), count_of(report, severity, id))
+    count = sample_words(len(shown), count_of(report, severity, id))
     lines = [f"### {id} ({severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]

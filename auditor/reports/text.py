@@ -17,7 +17,7 @@ from auditor.model.amounts import first_names, plural
 from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.reports import first_screen
-from auditor.reports.coverage import count_of, shown_of
+from auditor.reports.coverage import count_of, sample_words
 from auditor.reports.finding_text import (
     BOOKIES_SHOWN,
     command_for,
@@ -89,7 +89,7 @@ def _is_suppressed(each: WithStanding) -> bool:
 def _section(
     report: Report, severity: Severity, id: str, found: list[WithStanding], run: str, width: int
 ) -> str:
-    shown = shown_of(len(found), count_of(report, severity, id))
+    shown = sample_words(len(found), count_of(report, severity, id))
     lines = [f"{id} ({severity}; {shown})"]
     if check := BY_ID.get(id):
         lines += fold_text(check.title, width, "  ", "  ")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,30 +30,31 @@ from auditor.tables.changes import CHANGED
 _CHANGES = f"{CHANGED}/_SUCCESS"
 
 
-def history(directory: str | Path) -> tuple[RunSummary, ...]:
-    """The finished runs right below ``directory``, a path or a URI, the oldest first.
+class RunHistory(NamedTuple):
+    """The finished runs of a directory, the oldest first, and why the reports of others cannot be read."""
 
-    Only their reports are read, one after the other. One that cannot be read is left out;
-    `unreadable_reports` names it.
+    runs: tuple[RunSummary, ...]
+    unreadable: tuple[RunError, ...]
+
+    def require_runs(self) -> None:
+        """Raises the first of the `RunError` s where there is nothing but these."""
+        if self.unreadable and not self.runs:
+            raise self.unreadable[0]
+
+
+def history(directory: str | Path) -> RunHistory:
+    """The finished runs right below ``directory``, a path or a URI.
+
+    Only their reports are read, one after the other.
 
     Raises:
         RunError: no such directory, or one that cannot be listed.
     """
-    return oldest_first(
-        RunSummary.of(path, report) for path, report in reports(directory) if isinstance(report, Report)
+    there = list(reports(directory))
+    return RunHistory(
+        oldest_first(RunSummary.of(path, report) for path, report in there if isinstance(report, Report)),
+        tuple(report for _, report in there if isinstance(report, RunError)),
     )
-
-
-def unreadable_reports(directory: str | Path, found: bool) -> tuple[str, ...]:
-    """Why the reports right below ``directory`` that cannot be read cannot, a sentence each.
-
-    Raises:
-        RunError: as `history`; and the first of them, where nothing else is ``found``.
-    """
-    errors = [report for _, report in reports(directory) if isinstance(report, RunError)]
-    if errors and not found:
-        raise errors[0]
-    return tuple(map(str, errors))
 
 
 def comparable_run(path: str | Path) -> RunReader:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import Longs
 from auditor.model.columns import REPLICA
 from auditor.model.states import OF_REPLICAS, IndexState
-from auditor.sources.bookies.index_files.page_size import SECTOR
 from auditor.spark.table_files import TableFiles
 from auditor.tables.replica_blocks import NO_ANSWER, Coded, ReplicaBatch
 
@@ -38,18 +37,14 @@ def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[
 def index_replicas(
     files: TableFiles, edges: Mapping[str, int] | None = None, without: Collection[str] = ()
 ) -> Iterator[ReplicaBatch]:
-    """What indexes show, of files of ``availability``; files that end inside a page are cut.
+    """What indexes show, of files of ``availability``, or bookies' answers, of files of ``answers``.
 
-    ``edges`` are those of `page_edges`. Bookies ``without`` are left out.
+    Files that end inside a page are cut: ``edges`` are those of the `IndexShapes`. Bookies ``without`` are
+    left out.
     """
     cut = ("page_bytes",) if edges else ()
     for rows in files.row_groups((*REPLICA, "groups", "state", "answered", *cut), _CODED, _REPLICAS):
         yield _held(rows, edges or {}, without)
-
-
-def answered_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
-    """What bookies said when they were asked, of files of ``answers``."""
-    return index_replicas(files)
 
 
 def tail_replicas(files: TableFiles, without: Collection[str] = ()) -> Iterator[ReplicaBatch]:
@@ -67,20 +62,12 @@ def ends_inside_page(
 ) -> NDArray[np.bool_]:
     """Which rows of availability are of a file that was cut: it does not end on the edge of a page.
 
-    ``edges`` are those of `page_edges`. What is no file, and the files of other bookies, are whole.
+    ``edges`` are those of the `IndexShapes`: files do not keep how large their pages are. What is no file is
+    whole, and so are the files of other bookies.
     """
     sizes = np.array([edges.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64)
     short: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % sizes[bookies.codes] != 0
     return short & _are_of(states, (IndexState.OK,))
-
-
-def page_edges(pages: Mapping[str, int], cut: Collection[str]) -> dict[str, int]:
-    """Bytes per page, of the bookies ``cut`` that have a file which ends inside one.
-
-    ``pages`` is what lengths of files say (`auditor.sources.bookies.index_files.page_size`); the files do not
-    keep it. No page is smaller than a sector.
-    """
-    return {bookie: pages.get(bookie, SECTOR) for bookie in cut}
 
 
 def _expected(rows: pa.Table, all_members: bool) -> ReplicaBatch:

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
-from auditor.tables.accounts import ends_inside_page, page_edges
+from auditor.tables.accounts import ends_inside_page
 from auditor.tables.replica_blocks import Coded
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from auditor.sources.bookies.index_files.page_size import IndexShapes
-
-_HEADER_BYTES = 1024
 
 
 def by_state(
@@ -40,7 +39,7 @@ def by_state(
     ``pieces`` has the replicas (`auditor.tables.held_accounts.combine_pieces`).
     """
     others = availability if pieces is None else availability.where(~_of_replicas_of(of_pieces))
-    edges = page_edges(shapes.pages, shapes.cut - frozenset(of_pieces))
+    edges = shapes.edges
     may_be_cut = F.col("bookie_id").isin(*edges)
 
     def of(state: str) -> DataFrame:
@@ -61,13 +60,12 @@ def by_state(
 def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:
     """The replicas of bookies whose index came in pieces, a row for each piece that has one."""
     rows = availability.where(_of_replicas_of(bookies))
-    edges = page_edges(shapes.pages, shapes.cut & frozenset(bookies))
-    return with_cut(rows, edges) if edges else rows
+    return with_cut(rows, shapes.edges) if shapes.edges else rows
 
 
 def with_cut(rows: DataFrame, edges: Mapping[str, int]) -> DataFrame:
     """Rows of ``availability`` with files that end inside a page as cut (`accounts.ends_inside_page`)."""
-    return map_batches(rows, partial(_with_cut, edges=dict(edges)), rows.schema)
+    return map_batches(rows, partial(_with_cut, edges=edges), rows.schema)
 
 
 def _with_cut(batches: Iterator[pa.RecordBatch], edges: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +78,7 @@ def _with_cut(batches: Iterator[pa.RecordBatch], edges: Mapping[str, int]) -> It
         instead = {
             "state": IndexState.CUT.value,
             "reason": "the file ends inside a page",
-            "offset": pc.add(length, _HEADER_BYTES),
+            "offset": pc.add(length, HEADER_BYTES),
         }
         for name, value in instead.items():
             place, field = table.schema.get_field_index(name), table.schema.field(name)

@@ -179,7 +179,7 @@ def test_only_a_finished_run_of_the_same_cluster_is_the_one_before(times: Times)
     assert times.third.report.run.changes["previous"] == "2"
     [note] = [note for note in times.second.report.run.notes if "not compared" in note]
     assert "5-broken" in note
-    runs = history(times.home / "runs")
+    runs = history(times.home / "runs").runs
     assert [run.name for run in runs] == ["1", "4-of-another-cluster", "2", "3"]
     assert [run.instance_id for run in runs] == [INSTANCE, "another", INSTANCE, INSTANCE]
     assert runs[-1].changes == times.third.report.run.changes

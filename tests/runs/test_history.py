@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from auditor.cli import main
 from auditor.errors import RunError
 from auditor.model.report import Cluster
-from auditor.runs.history import history, runs_beside, unreadable_reports
+from auditor.runs.history import history, runs_beside
 from tests.findings.changed_runs import INSTANCE, write_run
 from tests.reports.samples import CHANGES, tally
 
@@ -35,20 +35,20 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_finished_runs_come_by_their_time(runs: Path) -> None:
-    found = history(runs)
+    found = history(runs).runs
     assert [run.name for run in found] == ["c", "a", "other", "b"]
     assert found[0].path == f"{runs}/c"
     assert found[0].severities == {"critical": 2, "error": 0, "warning": 0, "note": 3}
-    assert history(f"file://{runs}")[0].path == f"file://{runs}/c"
+    assert history(f"file://{runs}").runs[0].path == f"file://{runs}/c"
 
 
 def test_a_report_of_an_older_version_is_left_out_and_named(runs: Path) -> None:
     value = json.loads((runs / "a" / "report.json").read_text())
     del value["run"]["changes"]
     (runs / "a" / "report.json").write_text(json.dumps(value))
-    assert [run.name for run in history(runs)] == ["c", "other", "b"]
-    [said] = unreadable_reports(runs, found=True)
-    assert said.startswith(f"{runs}/a/report.json: another version of this program wrote this report")
+    assert [run.name for run in history(runs).runs] == ["c", "other", "b"]
+    [said] = history(runs).unreadable
+    assert str(said).startswith(f"{runs}/a/report.json: another version of this program wrote this report")
 
 
 def test_a_directory_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_every_reader_of_a_directory_keeps_clusters_without_an_instance_id_apart
 
 
 def test_whoever_compares_two_runs_keeps_them_apart_too(runs: Path, tmp_path: Path) -> None:
-    assert "runs of 2 clusters" in history_table.text(history.history(runs))
+    assert "runs of 2 clusters" in history_table.text(history.history(runs).runs)
     here, there = str(runs / "now"), str(runs / "other")
     [warning, *_] = RunDifference(here, there).summary.warnings
     assert warning.startswith(f"these are runs of two clusters, {HERE.name} and {THERE.name}: ")

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from auditor.sources.bookies.availability_schema import SCHEMA as AVAILABILITY
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.spark.table_files import TableFiles
-from auditor.tables.accounts import answered_replicas, expected_replicas, index_replicas
+from auditor.tables.accounts import expected_replicas, index_replicas
 from auditor.tables.index_counts import COUNTS, index_counts
 from auditor.tables.replica_blocks import Account
 from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieWords, find_unequal
@@ -46,7 +46,7 @@ def pairs_of(
         tables = (
             (Account.EXPECTED, LEDGERS, metadata, expected_replicas),
             (Account.INDEX, AVAILABILITY, indexes, index_replicas),
-            (Account.ANSWER, AVAILABILITY, answers, answered_replicas),
+            (Account.ANSWER, AVAILABILITY, answers, index_replicas),
         )
         accounts = [
             AccountFiles(account, written(rows, schema, Path(folder, account.name)), read)

@@ -15,15 +15,10 @@ from hypothesis import strategies as st
 
 from auditor.model.states import OF_REPLICAS
 from auditor.sources.bookies.availability_schema import SCHEMA as AVAILABILITY
+from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.journal.tails import SCHEMA as TAILS
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.tables.accounts import (
-    answered_replicas,
-    expected_replicas,
-    index_replicas,
-    page_edges,
-    tail_replicas,
-)
+from auditor.tables.accounts import expected_replicas, index_replicas, tail_replicas
 from auditor.tables.replica_blocks import NO_ANSWER, Account, Coded, ReplicaBatch, pack, unpack
 from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieWords, find_unequal, unequal_rows
 from tests.tables.files import written
@@ -249,11 +244,11 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
         {"bookie_id": "a:1", "state": "gap", "reason": "cut"},
         {"bookie_id": "moved:1", "scope_id": 0, "ledger_id": 1, "groups": groups_of(ALL), "state": "ok"},
     ]
-    edges = page_edges({"b:1": 8192}, {"b:1"})
+    edges = IndexShapes({"b:1": 8192}, frozenset({"b:1"}), frozenset()).edges
     readers: Iterable[tuple[str, Any, Sequence[Any], Any]] = (
         ("ledgers", LEDGERS, ledgers, lambda files: expected_replicas(files, all_members=True)),
         ("availability", AVAILABILITY, rows, lambda files: index_replicas(files, edges, {"pieces:1"})),
-        ("answers", AVAILABILITY, asked, answered_replicas),
+        ("answers", AVAILABILITY, asked, index_replicas),
         ("journal_tails", TAILS, tails, lambda files: tail_replicas(files, {"moved:1"})),
     )
     return [

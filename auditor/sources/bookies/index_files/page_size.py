@@ -42,6 +42,15 @@ class IndexShapes:
     cut: frozenset[str]
     states: frozenset[str]
 
+    @property
+    def edges(self) -> dict[str, int]:
+        """Bytes per page, of the bookies that have a file which ends inside one.
+
+        >>> IndexShapes({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset()).edges["bk3"]
+        512
+        """
+        return {bookie: self.pages.get(bookie, SECTOR) for bookie in self.cut}
+
 
 def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
     """Put together what is known of all indexes; a row is bookie, state, length and how many have these.
