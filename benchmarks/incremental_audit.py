@@ -36,10 +36,10 @@ import numpy as np
 
 from auditor import Audit, open_run
 from auditor.audit.earlier_run import REUSABLE
-from auditor.audit.landing import MANIFEST
 from auditor.keys import index_path
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
+from auditor.model.run_layout import MANIFEST
 from auditor.sources.bookies.earlier_rows import QUIET_MS
 from auditor.sources.bookies.file_stamp import RACY_NS
 from auditor.sources.metadata.store import StoreOptions

@@ -16,13 +16,14 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.audit.metadata import scan_second, watch_ledgers
 from auditor.audit.metadata_scan import open_metadata, scan_first
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys.ledger_tree import to_path
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
+from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import Znode
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.session import build_session

@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 
 from auditor.audit import metadata_scan
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, scan_second
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
 from auditor.errors import CompactedError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
+from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.part_tables import PartTable

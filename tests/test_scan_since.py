@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from auditor.audit.earlier_run import REUSABLE, EarlierRun
-from auditor.audit.landing import MANIFEST, Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
 from auditor.errors import StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
+from auditor.model.run_layout import MANIFEST
+from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.store import History
 from auditor.sources.metadata.uri import parse_metadata_uri

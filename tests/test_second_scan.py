@@ -11,12 +11,13 @@ import pytest
 from kazoo.security import ACL, Id, Permissions
 
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.audit.metadata import SecondScan, scan_second, watch_ledgers
 from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
+from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource
 from auditor.sources.metadata.uri import parse_metadata_uri

@@ -38,7 +38,7 @@ from auditor.audit.entry_log_scan import read_entry_logs
 from auditor.audit.few_rows import drop_few_rows
 from auditor.audit.gc_scan import collector_settings, with_foresight
 from auditor.audit.index_scan import read_indexes
-from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.audit.lock import run_lock
 from auditor.audit.metadata import (
     ClusterMetadata,
@@ -59,9 +59,11 @@ from auditor.errors import StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
+from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
+from auditor.sources.file_systems import absolute
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.options import polite
@@ -233,7 +235,7 @@ class Audit:
     def _landing(
         self, uri: MetadataUri, spark: SparkSession | None, progress: Progress, kind: str
     ) -> Iterator[Landing]:
-        run = RunDirectory(self.out)
+        run = RunDirectory(absolute(self.out))
         identity = run_identity(kind, self.metadata, self.bookies, self.options)
         with run_errors(run.path), run_lock(uri, run.path):
             check_reachable(uri)

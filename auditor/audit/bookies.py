@@ -107,5 +107,5 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
 def _members(landing: Landing) -> DataFrame:
     """Who is in ensembles: one row per bookie. What the server would refuse as an id is not a bookie."""
     # The indexes, which are still to come, are as large at least.
-    tasks = landing.tasks_of(2 * landing.run.size("tables/ledgers"))
-    return landing.land("members", lambda: members(tasks, landing.run.table("ledgers")))
+    tasks = landing.tasks_of(2 * landing.size("tables/ledgers"))
+    return landing.land("members", lambda: members(tasks, landing.files("ledgers")))

@@ -126,7 +126,7 @@ def compare_sides(
 
 
 def _table_bytes(landing: Landing) -> int:
-    return sum(landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
+    return sum(landing.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
 
 
 def _compare(
@@ -134,7 +134,7 @@ def _compare(
 ) -> DataFrame | pa.Table:
     """The pairs of a ledger and a bookie in which expected and held differ, of tables that have landed."""
     tails, apart = indexes.tails, frozenset(indexes.overlapping)
-    table = landing.run.table
+    table = landing.files
     accounts = [
         AccountFiles(
             Account.EXPECTED,

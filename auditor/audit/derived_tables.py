@@ -67,7 +67,7 @@ def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, un
     has bookies. So are the pairs of bookies that share ledgers, which are collected.
     """
     told = ("bookies", "registrations", "cookies", "directories")
-    rows = facts(*(landing.run.read_rows(f"tables/{name}") for name in told))
+    rows = facts(*(landing.run.read(f"tables/{name}").to_pylist() for name in told))
     ids = facts_by_id(rows)
     # Most clusters have no id that is gone, and then no ledger needs to be asked.
     gone = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
@@ -116,7 +116,7 @@ def derive_tables(
     landing.rows("starts", start_rows(indexes, metadata), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
     cluster = _cluster_facts(metadata, difference, indexes, before)
-    roster = Roster.read(lambda name: landing.run.read_rows(f"tables/{name}"), cluster)
+    roster = Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
     locked = marks.where("kind = 'lock'")
     gone, stale_ones = orphan_tables(), stale()
     nobodys = landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
@@ -150,7 +150,7 @@ def derive_tables(
 def _land_verdicts(landing: Landing, judged: DataFrame) -> DataFrame:
     of_judged = f"{STEPS}/verdicts_of_judged"
     landing.land("verdicts_of_judged", lambda: verdicts_of_judged(judged), f"tables/{STEPS}")
-    files = (landing.run.table(name) for name in ("ledgers", "judged", of_judged))
+    files = (landing.files(name) for name in ("ledgers", "judged", of_judged))
     table = verdicts(landing.spark, *files)
     return landing.land("verdicts", lambda: landing.read_small(table))
 

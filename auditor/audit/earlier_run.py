@@ -29,11 +29,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
-from auditor.audit.landing import MANIFEST, Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.errors import RunError, UsageError
 from auditor.model.options import LAST
 from auditor.model.report import Cluster, Report, Reuse, ReuseCount
+from auditor.model.run_layout import MANIFEST, WHOLE
 from auditor.model.version import program_version
+from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
 from auditor.sources.bookies.availability_schema import SCHEMA
@@ -41,7 +43,7 @@ from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import Earlier, IndexPart
 from auditor.sources.clock import now_ms
 from auditor.sources.earlier_files import extremes, open_earlier_file
-from auditor.sources.file_systems import run_files
+from auditor.sources.file_systems import absolute, run_files
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.metadata.store import History
 from auditor.tables.published_schemas import to_json
@@ -59,7 +61,7 @@ def writer() -> dict[str, Any]:
 
 def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:
     """Note of which bookies' directories the table availability is going to be read, unless it is there."""
-    if not landing.run.exists("tables/availability/_SUCCESS"):
+    if not landing.run.exists(f"tables/availability/{WHOLE}"):
         read = {name: bookie_facts(each) for name, each in bookies.items() if each.index_directories}
         _note(landing, "availability", {"began": now_ms(), "bookies": read})
 
@@ -255,7 +257,7 @@ def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> 
     if path is None:
         why = "all was read: no complete run of this cluster lies beside this one"
         return EarlierRun(None, notes=(why,))
-    run = RunDirectory(path)
+    run = RunDirectory(absolute(path))
     report = RunReader(run.path).report
     if not same_cluster(report.cluster, cluster):
         raise UsageError(

@@ -25,10 +25,10 @@ def rows_that_matter(
 
     Both have landed; ``rows`` are all of ``table``. ``columns`` are those to keep, None: all.
     """
-    if landing.run.size(f"tables/{few}") > FEW_BYTES:
+    if landing.size(f"tables/{few}") > FEW_BYTES:
         return rows
     name = f"{table}_of_{few}"
-    found = rows_of_few(landing.spark, landing.run.table(table), landing.run.table(few), rows.schema, columns)
+    found = rows_of_few(landing.spark, landing.files(table), landing.files(few), rows.schema, columns)
     landed = landing.land(name, lambda: landing.read_small(found), f"tables/{STEPS}")
     return landing.beside_all(f"{STEPS}/{name}", landed)
 

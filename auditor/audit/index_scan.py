@@ -168,8 +168,8 @@ def read_indexes(
     tails = journal_scan.land_tails(
         landing, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
     )
-    tasks = landing.tasks_of(landing.run.size("tables/availability"))
-    counts = index_counts(tasks, landing.run.table("availability"))
+    tasks = landing.tasks_of(landing.size("tables/availability"))
+    counts = index_counts(tasks, landing.files("availability"))
     shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
     pieces = combine_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
     given = options.index_time

@@ -133,7 +133,7 @@ def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFra
     pairs = of_ledgers.select(*REPLICA, "groups")
     if pairs.isEmpty():
         return None
-    return F.broadcast(pairs) if landing.run.size(f"tables/{TABLE}") <= BROADCAST_BYTES else pairs
+    return F.broadcast(pairs) if landing.size(f"tables/{TABLE}") <= BROADCAST_BYTES else pairs
 
 
 def _tail(rows: Sequence[dict[str, Any]]) -> Tail:

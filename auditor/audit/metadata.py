@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from auditor.audit.earlier_run import earlier_ledgers, reusable_facts
 from auditor.audit.ids_in_doubt import whole_tree_elsewhere
-from auditor.audit.landing import WHOLE
 from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_ledgers
 from auditor.errors import RunError, StoreError
 from auditor.model.layout import LayoutKind
 from auditor.model.report import BookiesListed
+from auditor.model.run_layout import WHOLE
 from auditor.model.states import LedgerStatus
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
@@ -140,7 +140,7 @@ def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
     Raises:
         RunError, StoreError: it cannot be one, and why.
     """
-    table, facts = source.landing.run.where("tables/ledgers"), reusable_facts(source.landing, "ledgers")
+    table, facts = source.landing.where("tables/ledgers"), reusable_facts(source.landing, "ledgers")
     return earlier_ledgers(table, facts, source.store.root, store.history()).to_json()
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.index_scan import Indexes
-from auditor.audit.landing import WHOLE
 from auditor.audit.metadata import ClusterMetadata, ScanDifference
 from auditor.audit.metadata_scan import FirstScan, MetadataSource
 from auditor.audit.runs_before import RunsBefore
@@ -26,6 +25,7 @@ from auditor.codecs.pulsar.managed_cursor import decode_position
 from auditor.errors import DecodeError, StoreError, UnreadError
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
+from auditor.model.run_layout import WHOLE
 from auditor.model.states import IndexState, TailRead
 from auditor.sources.bookies.entry_logs.one_entry import find_location, read_body
 from auditor.sources.metadata.options import source_options

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from auditor.audit.landing import MANIFEST, RunDirectory
 from auditor.errors import RunError
 from auditor.model.amounts import format_time
 from auditor.model.options import AuditOptions
+from auditor.model.run_layout import MANIFEST, REPORT
 from auditor.model.version import program_version
+from auditor.runs.directory import RunDirectory
 from auditor.sources.clock import now_ms
-from auditor.sources.file_systems import REPORT
 from auditor.sources.metadata.stores import is_live
 from auditor.sources.metadata.uri import MetadataUri
 

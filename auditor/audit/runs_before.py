@@ -12,10 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from auditor.audit.landing import WHOLE, Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
 from auditor.model.history import RunSummary
 from auditor.model.report import Cluster
+from auditor.model.run_layout import WHOLE
+from auditor.runs.directory import RunDirectory
 from auditor.runs.history import Previous, RunsBeside, runs_beside
 from auditor.runs.reader import RunReader
 from auditor.sources.clock import now_ms

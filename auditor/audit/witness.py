@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.landing import WHOLE, Landing
+from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
 from auditor.model.options import AuditOptions
+from auditor.model.run_layout import WHOLE
 from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc.pairs import endpoints
@@ -97,7 +98,7 @@ def judge_with_witness(
     askable = _askable(first, bookies) if options.witness == "yes" else []
     if not askable or landing.run.exists(f"tables/judged/{WHOLE}"):
         said = landing.run.exists(f"tables/witness/{WHOLE}")
-        rows = landing.spark.read.parquet(landing.run.where("tables/witness")) if said else None
+        rows = landing.spark.read.parquet(landing.where("tables/witness")) if said else None
         return landing.land("judged", by_index), Witness(rows, options.witness_reads)
     ledgers = first.ledgers
     by_indexes = landing.land("judged_by_index", by_index)

@@ -17,6 +17,7 @@ from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.amounts import format_time, plural, size
 from auditor.model.options import LAST, AuditOptions
+from auditor.model.run_layout import REPORT
 
 _LOCKS = ".bkaudit-*.lock"
 _COUNT = click.IntRange(0)
@@ -106,7 +107,7 @@ def _runs_in_use(options: AuditOptions, files: tuple[str, ...], directory: Path)
 
 def _remove(run: Path) -> None:
     """The report goes first: half a run is not a finished one."""
-    (run / "report.json").unlink()
+    (run / REPORT).unlink()
     shutil.rmtree(run)
 
 

@@ -13,8 +13,8 @@ from auditor.cli.output import Output, outputs, outputs_option, show
 from auditor.cli.text import SEVERITIES, TextChoice
 from auditor.errors import UsageError
 from auditor.model.owners import LEVELS, Level
+from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
-from auditor.runs.tables import RunTables
 
 LISTING = ("text", "jsonl", "csv", "parquet")
 """The forms that list findings, so that they can list some; the others are of the whole run."""
@@ -93,7 +93,7 @@ def report(
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
     with damage_named(run):
         opened = open_run(run)
-        require_whole_findings(RunTables(run))
+        require_whole_findings(RunDirectory(run))
         if not selection.everything:
             _check(wanted, selection)
             require_known(opened, selection)

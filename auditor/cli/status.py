@@ -16,9 +16,10 @@ from auditor.model.exit_code import NOT_COVERED, exit_code
 from auditor.model.finding import Severity
 from auditor.model.options import NEW, FailOn
 from auditor.model.report import Report
+from auditor.model.run_layout import MANIFEST
 from auditor.reports.history import status_line
+from auditor.runs.directory import damaged
 from auditor.runs.newest import newest_report
-from auditor.runs.tables import damaged
 from auditor.sources.clock import now_ms
 from auditor.sources.regular_file import read_regular
 
@@ -57,7 +58,7 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
 def _fail_on(run: Path) -> tuple[FailOn, bool]:
     """What the audit was to fail on; the default where its manifest does not say."""
     try:
-        options: dict[str, Any] = json.loads(read_regular(run / "manifest.json"))["identity"]["options"]
+        options: dict[str, Any] = json.loads(read_regular(run / MANIFEST))["identity"]["options"]
         word = options["fail_on"]
         given: FailOn = Severity(word) if word != NEW else "new"
         return given, bool(options["fail_on_suspect"])

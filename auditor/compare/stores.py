@@ -16,13 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.compare.store_side import StoreSide, open_side
 from auditor.errors import RunUsageError
 from auditor.model.comparison import Comparison, CopyState, ItemTally, StoreDifference, StoreItem
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
+from auditor.runs.directory import RunDirectory
+from auditor.sources.file_systems import absolute
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.owners.applications import APPLICATIONS
@@ -277,7 +279,7 @@ def _directory(out: str | None) -> Iterator[RunDirectory]:
         finally:
             shutil.rmtree(scratch)
         return
-    run = RunDirectory(out)
+    run = RunDirectory(absolute(out))
     if run.exists("tables"):
         raise RunUsageError(f"--out {out}: has tables already; name another directory")
     yield run

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from auditor.audit.landing import MANIFEST, RunDirectory
 from auditor.audit.lock import holder
 from auditor.errors import RunError
 from auditor.model.amounts import size
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import USAGE
-from auditor.sources.file_systems import REPORT
+from auditor.model.run_layout import MANIFEST, REPORT
+from auditor.runs.directory import RunDirectory
+from auditor.sources.file_systems import absolute
 
 ROOM = 1 << 30
 """Bytes free below which a run of a cluster of any size is tight."""
@@ -24,7 +25,7 @@ ROOM = 1 << 30
 def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
     """Look at the run directory ``out``; with a metadata URI, at who is writing beside it too."""
     try:
-        run = RunDirectory(out)
+        run = RunDirectory(absolute(out))
         finished, begun = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
     except (RunError, OSError, pa.ArrowException) as error:
         yield Line("out", "place", State.FAIL, str(error), "name a directory that can be seen", USAGE)

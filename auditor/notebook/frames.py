@@ -23,7 +23,6 @@ from auditor.model.states import SpaceClass
 from auditor.reports.stripes import replicas_of, stripes_of
 from auditor.runs.ledger_days import CLASSES, UNKNOWN, days_of
 from auditor.runs.standings import severities_by_day, standings_of
-from auditor.runs.tables import RunTables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +75,7 @@ class Frames:
         Index: first_seen, a day in UTC, as far back as runs of this cluster lie unbroken beside this one;
         ascending. Columns: the severities, numbers of findings.
         """
-        counts = severities_by_day(RunTables(self._run.path))
+        counts = severities_by_day(self._run.directory)
         return _by_day(counts, map(str, Severity), "first_seen")
 
     def ledgers_by_day(self) -> pd.DataFrame:
@@ -245,7 +244,7 @@ class Frames:
         """Rows of findings as a frame, with what the table changes says of them."""
         import pandas as pd
 
-        standings = standings_of(RunTables(self._run.path), [row["fingerprint"] for row in rows])
+        standings = standings_of(self._run.directory, [row["fingerprint"] for row in rows])
         known = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
         columns = [*_SUBJECT, *between, *_STANDING, "message", "fingerprint"]
         frame = _frame([row | known.get(row["fingerprint"], {}) for row in rows], columns)

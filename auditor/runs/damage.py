@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.table import FINDINGS
 from auditor.model.json_shape import require_shape
-from auditor.runs.load_overview import MANIFEST
-from auditor.runs.tables import WAY_OUT, RunTables, damaged
-from auditor.sources.file_systems import require_file
+from auditor.model.run_layout import MANIFEST
+from auditor.runs.directory import WAY_OUT, RunDirectory, damaged
 from auditor.tables.published_schemas import TABLES
 
 CHECKED_BYTES = 256 << 20
@@ -47,10 +46,10 @@ def damage_named(*runs: str) -> Iterator[None]:
 
 def _name_damage(runs: Sequence[str]) -> None:
     for run in runs:
-        require_whole_tables(RunTables(run))
+        require_whole_tables(RunDirectory(run))
 
 
-def require_whole_tables(tables: RunTables) -> None:
+def require_whole_tables(tables: RunDirectory) -> None:
     """Read every file of the findings and of the tables to its end.
 
     Raises:
@@ -63,7 +62,7 @@ def require_whole_tables(tables: RunTables) -> None:
             pass
 
 
-def require_whole_findings(tables: RunTables) -> None:
+def require_whole_findings(tables: RunDirectory) -> None:
     """See that the files of all findings are those that the manifest notes, and that they can be read.
 
     Of a run whose manifest notes none (an earlier version's), or without a manifest, nothing is known.
@@ -84,12 +83,9 @@ def require_whole_findings(tables: RunTables) -> None:
             pass
 
 
-def _noted_files(tables: RunTables) -> dict[str, int] | None:
-    files, base = tables.files
+def _noted_files(tables: RunDirectory) -> dict[str, int] | None:
     try:
-        require_file(files, f"{base}/{MANIFEST}")
-        with files.open_input_stream(f"{base}/{MANIFEST}") as stream:
-            noted = json.loads(stream.read())["findings"]
+        noted = json.loads(tables.read_file(MANIFEST))["findings"]
         require_shape(noted, dict[str, int], "findings")
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -24,7 +24,6 @@ from auditor.model.views import (
 )
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
-from auditor.runs.tables import RunTables
 
 _SAMPLES = 3
 _NEAR = 3
@@ -189,7 +188,7 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
         if len(said) < _SAMPLES:
             said.append(row)
     shown = [row["fingerprint"] for rows in samples.values() for row in rows]
-    standings = standings_of(RunTables(run.path), shown)
+    standings = standings_of(run.directory, shown)
     return tuple(
         ProblemView(
             id,

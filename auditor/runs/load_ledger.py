@@ -30,9 +30,9 @@ from auditor.model.states import (
     WitnessAnswer,
 )
 from auditor.model.views import AnswerView, LedgerView, ReplicaView
+from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
-from auditor.runs.tables import RunTables
 from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def queue_view(run: str, keeps_marks: bool | None, ledger_id: int, scope_id: int
     """
     import pyarrow.dataset as ds
 
-    tables = RunTables(run)
+    tables = RunDirectory(run)
     if "marks" not in tables.names("tables"):
         return ()
     if keeps_marks is False:
@@ -348,5 +348,5 @@ def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tu
     here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
     batches = run.batches("findings", filter=here)
     found = [finding_of(row) for row in islice((row for each in batches for row in each.to_pylist()), SHOWN)]
-    standings = standings_of(RunTables(run.path), [finding.fingerprint for finding in found])
+    standings = standings_of(run.directory, [finding.fingerprint for finding in found])
     return tuple(FindingWithHistory(finding, standings.get(finding.fingerprint)) for finding in found)

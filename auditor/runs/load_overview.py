@@ -6,15 +6,14 @@ import json
 from typing import Any, Literal, NamedTuple
 
 from auditor.model.finding import Severity
+from auditor.model.run_layout import MANIFEST
 from auditor.model.states import BookieRead
 from auditor.model.views import RunView, UnreadBookie
+from auditor.runs.directory import damaged
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
-from auditor.runs.tables import RunTables, damaged
-from auditor.sources.file_systems import require_file
 
 UNREAD_SHOWN = 10
-MANIFEST = "manifest.json"
 
 
 def run_view(run: RunReader) -> RunView:
@@ -37,7 +36,7 @@ def run_view(run: RunReader) -> RunView:
         unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
         fail_on=options.fail_on,
         fail_on_suspect=options.fail_on_suspect,
-        standings=standings_of(RunTables(run.path), [finding.fingerprint for finding in run.report.findings]),
+        standings=standings_of(run.directory, [finding.fingerprint for finding in run.report.findings]),
     )
 
 
@@ -48,11 +47,8 @@ class _Options(NamedTuple):
 
 def _options(run: RunReader) -> _Options:
     """Those that the exit code comes from: a run of an older version has the first alone."""
-    files, base = RunTables(run.path).files
     try:
-        require_file(files, f"{base}/{MANIFEST}")
-        with files.open_input_stream(f"{base}/{MANIFEST}") as stream:
-            manifest: dict[str, Any] = json.loads(stream.read())
+        manifest: dict[str, Any] = json.loads(run.directory.read_file(MANIFEST))
         options = manifest["identity"]["options"]
         value = options["fail_on"]
         return _Options(

@@ -31,7 +31,6 @@ from auditor.model.states import LISTED, GcAction, LogFileKind
 from auditor.runs.figures import AGE_LABELS, AGES, UNKNOWN_AGE, created_of
 from auditor.runs.load_disks import disk_totals, fill_forecasts
 from auditor.runs.space_steps import GroupedBytes, space_steps
-from auditor.runs.tables import RunTables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -270,7 +269,7 @@ def _residue(batches: Iterator[pa.RecordBatch], passes: int, residue: int) -> It
 
 def _passes(run: RunReader, *tables: str) -> int:
     """A power of two."""
-    rows: int = sum(RunTables(run.path).dataset(f"tables/{name}").count_rows() for name in tables)
+    rows: int = sum(run.directory.dataset(f"tables/{name}").count_rows() for name in tables)
     return 1 << max(0, (max(rows, 1) - 1) // PASS_ROWS).bit_length()
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from auditor.errors import UsageError
-
-REPORT = "report.json"
+from auditor.model.run_layout import REPORT
 
 
 def check_runs_directory(directory: Path) -> None:

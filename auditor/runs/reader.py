@@ -14,8 +14,8 @@ from auditor.errors import RunError, RunUsageError
 from auditor.findings.rows import finding_of
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
-from auditor.runs.tables import RunTables, damaged
-from auditor.sources.file_systems import REPORT, require_file
+from auditor.model.run_layout import REPORT
+from auditor.runs.directory import RunDirectory, damaged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ class Findings:
         RunError: while iterating, where the table is missing, broken or out of order.
     """
 
-    def __init__(self, tables: RunTables, report: Report) -> None:
+    def __init__(self, tables: RunDirectory, report: Report) -> None:
         self._tables = tables
         self._report = report
 
@@ -67,7 +67,7 @@ class Findings:
                 yield finding
 
 
-def findings_of(tables: RunTables, bookie_id: str) -> Iterator[dict[str, Any]]:
+def findings_of(tables: RunDirectory, bookie_id: str) -> Iterator[dict[str, Any]]:
     """What `auditor.notebook.run.Run.findings_of` gives: findings that name a bookie anywhere, in short."""
     import numpy as np
     import pyarrow as pa
@@ -111,13 +111,13 @@ class RunReader:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self._tables = RunTables(self.path)
+        self.directory = RunDirectory(self.path)
         self.report = self._read_report()
 
     @property
     def findings(self) -> Findings:
         """Every finding, in the order severity, id, scope, ledger, bookie; each iteration reads anew."""
-        return Findings(self._tables, self.report)
+        return Findings(self.directory, self.report)
 
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
         """The findings about a bookie, or in which it lacks entries or is unknown: what they say in short.
@@ -125,7 +125,7 @@ class RunReader:
         Rows of id, severity, confidence, scope_id, ledger_id, fingerprint, message, and ``missing``: how many
         entries this bookie lacks. They come in the order of the findings; no more than a batch is in memory.
         """
-        return findings_of(self._tables, bookie_id)
+        return findings_of(self.directory, bookie_id)
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
@@ -134,7 +134,7 @@ class RunReader:
 
         All of what is chosen is in memory: for a whole table of a large cluster take `tables`.
         """
-        return self._tables.read(f"tables/{name}", columns, filter)
+        return self.directory.read(f"tables/{name}", columns, filter)
 
     def batches(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
@@ -143,26 +143,23 @@ class RunReader:
 
         No more than one is in memory: this is for what grows with the cluster.
         """
-        return self._tables.batches(below, columns, filter)
+        return self.directory.batches(below, columns, filter)
 
     def table_names(self) -> list[str]:
         """The names of the tables that this run has."""
-        return [name for name in self._tables.names("tables") if not name.startswith(("_", "."))]
+        return [name for name in self.directory.names("tables") if not name.startswith(("_", "."))]
 
     def _read_report(self) -> Report:
-        files, base = self._tables.files
         import pyarrow as pa
 
         try:
-            require_file(files, f"{base}/{REPORT}")
-            with files.open_input_stream(f"{base}/{REPORT}") as stream:
-                text = stream.read()
+            text = self.directory.read_file(REPORT)
         except FileNotFoundError as error:
             raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT})") from error
         except (OSError, pa.ArrowException) as error:
             raise damaged(f"{self.path}/{REPORT}", error) from error
         try:
-            return Report.from_json(bytes(text))
+            return Report.from_json(text)
         except RunUsageError as error:
             raise RunUsageError(f"{self.path}/{REPORT}: {error}") from error
         except RunError as error:

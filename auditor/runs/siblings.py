@@ -13,8 +13,9 @@ from typing import Any
 from auditor.errors import RunError, RunUsageError
 from auditor.model.history import OfCluster, RunSummary, cluster_key
 from auditor.model.report import Report
+from auditor.model.run_layout import REPORT
 from auditor.runs.reader import RunReader
-from auditor.sources.file_systems import REPORT, parent_of, run_files
+from auditor.sources.file_systems import parent_of, run_files
 
 
 def same_cluster(one: OfCluster, other: OfCluster) -> bool:

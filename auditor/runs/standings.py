@@ -13,14 +13,14 @@ from auditor.errors import RunError
 from auditor.model.finding import Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.model.states import FOUND
+from auditor.runs.directory import RunDirectory
 from auditor.runs.ledger_days import days_since_1970
-from auditor.runs.tables import RunTables
 
 _TABLE = "changes"
 _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
-def standings_of(tables: RunTables, fingerprints: Iterable[str]) -> dict[str, Standing]:
+def standings_of(tables: RunDirectory, fingerprints: Iterable[str]) -> dict[str, Standing]:
     """How findings stand against the run before, by fingerprint; a run without that table knows of none.
 
     For a handful of fingerprints: those of all findings of a cluster would not fit into memory.
@@ -42,7 +42,7 @@ def standings_of_report(path: str, report: Report) -> Standings:
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_standing
-    return standings_of(RunTables(path), [finding.fingerprint for finding in report.findings]).get
+    return standings_of(RunDirectory(path), [finding.fingerprint for finding in report.findings]).get
 
 
 def standings_in_order(path: str) -> Standings:
@@ -54,7 +54,7 @@ def standings_in_order(path: str) -> Standings:
     Raises:
         RunError: when asked, where the table is broken, or has no row of a finding at its place.
     """
-    tables = RunTables(path)
+    tables = RunDirectory(path)
     if not _has_standings(tables):
         return no_standing
     rows = _rows(tables, _COLUMNS)
@@ -68,7 +68,7 @@ def standings_in_order(path: str) -> Standings:
     return standing
 
 
-def severities_by_day(tables: RunTables) -> dict[int, Counter[str]]:
+def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
     """How many findings of each severity were first seen on a day, by its number since 1970, UTC."""
     import pyarrow as pa
 
@@ -80,7 +80,7 @@ def severities_by_day(tables: RunTables) -> dict[int, Counter[str]]:
     return counts
 
 
-def _has_standings(tables: RunTables) -> bool:
+def _has_standings(tables: RunDirectory) -> bool:
     return _TABLE in tables.names("tables")
 
 
@@ -88,12 +88,12 @@ def _standing(row: dict[str, Any]) -> Standing:
     return Standing(row["change"], row["first_seen"], row["suppressed"])
 
 
-def _rows(tables: RunTables, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:
+def _rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:
     for batch in _batches(tables, columns, filter):
         yield from batch.to_pylist()
 
 
-def _batches(tables: RunTables, columns: list[str], filter: Any = None) -> Iterator[Any]:
+def _batches(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[Any]:
     """What this run found, in the order of its findings; rows of what only an earlier one did are no part."""
     import pyarrow.dataset as ds
 

@@ -8,9 +8,6 @@ from typing import Any
 from auditor.errors import RunUsageError
 from auditor.sources.regular_file import require_regular
 
-REPORT = "report.json"
-"""Written last: a run that has one is whole."""
-
 
 def run_files(path: str) -> tuple[Any, str]:
     """The pyarrow file system that a run lies on, and its path there; a path without a scheme is local.
@@ -22,7 +19,7 @@ def run_files(path: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     if "://" not in path:
-        return fs.LocalFileSystem(), str(Path(path).absolute())
+        return fs.LocalFileSystem(), absolute(path)
     if _has_password(path):
         raise RunUsageError("a URI of a directory must not have a password in it; set it in the environment")
     try:
@@ -32,6 +29,11 @@ def run_files(path: str) -> tuple[Any, str]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunUsageError(f"{path}: no file system for it: {_reason(path, error)}") from error
     return files, base
+
+
+def absolute(path: str) -> str:
+    """A local path as it is from everywhere; a URI without the slash at its end."""
+    return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 
 
 def require_file(files: Any, path: str) -> None:

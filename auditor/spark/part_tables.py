@@ -21,14 +21,12 @@ import pyarrow as pa
 from pyarrow import fs
 
 from auditor.model.columns import LEDGER
+from auditor.model.run_layout import WHOLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import DataSource, InputPartition
     from pyspark.sql.types import StructType
-
-WRITTEN = "_SUCCESS"
-"""Spark's mark of a table that is written to the end; so is it of a table that tasks wrote."""
 
 _TEMPORARY = "_temporary"
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
@@ -84,7 +82,7 @@ class PartTable:
         if not written:
             self._write_nothing(system, f"{where}/part-00000.snappy.parquet", kept)
         system.delete_dir(temporary)
-        system.open_output_stream(f"{where}/{WRITTEN}").close()
+        system.open_output_stream(f"{where}/{WHOLE}").close()
 
     def with_parts(self, parts: Iterable[tuple[Reader, Any]]) -> PartTable:
         """The table with more parts, whose rows have the same columns."""

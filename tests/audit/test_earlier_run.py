@@ -20,10 +20,11 @@ from auditor.audit.earlier_run import (
     note_indexes,
     note_ledgers,
 )
-from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.errors import RunError, UsageError
 from auditor.model.progress import Silent
 from auditor.model.report import Cluster, Report
+from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts

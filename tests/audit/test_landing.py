@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from auditor.audit.landing import MANIFEST, Landing, RunDirectory
+from auditor.audit.landing import Landing
 from auditor.errors import RunError, StoreError
 from auditor.model.progress import Silent
-from auditor.sources.file_systems import REPORT
+from auditor.model.run_layout import MANIFEST, REPORT
+from auditor.runs.directory import RunDirectory
 from auditor.spark.query_plans import SMALL_BYTES, query_plans
 
 if TYPE_CHECKING:
@@ -92,12 +93,13 @@ def test_a_run_may_lie_on_another_file_system(tmp_path: Path) -> None:
     run = RunDirectory(f"file://{tmp_path}/run")
     run.write_json("x.json", {"a": 1})
     assert run.read_json("x.json") == {"a": 1}
-    assert run.where("tables/x") == f"file://{tmp_path}/run/tables/x"
+    assert run.place("tables/x")[1] == f"{tmp_path}/run/tables/x"
+    assert run.read_file("x.json").endswith(b"}\n")
 
 
 def test_no_file_system_is_wrong_usage() -> None:
     with pytest.raises(RunError, match="nosuch"):
-        RunDirectory("nosuch://host/run")
+        RunDirectory("nosuch://host/run").exists("tables")
 
 
 def test_a_whole_table_is_not_made_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -136,11 +138,11 @@ def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path
     ]  # fmt: skip
     landed = landing.rows("nested", rows, NESTED)
     assert [row.asDict(recursive=True) for row in landed.collect()] == rows
-    assert landing.run.read_rows("tables/nested") == rows
+    assert landing.run.read("tables/nested").to_pylist() == rows
     files = (tmp_path / "run" / "tables" / "nested").iterdir()
-    assert landing.run.size("tables/nested") == sum(file.stat().st_size for file in files) > 0
-    assert landing.run.size("tables/none") == 0
-    unasked = spark.read.parquet(landing.run.where("tables/nested"))
+    assert landing.size("tables/nested") == sum(file.stat().st_size for file in files) > 0
+    assert landing.size("tables/none") == 0
+    unasked = spark.read.parquet(landing.where("tables/nested"))
     assert unasked.schema == landed.schema, "who opens the run later sees the same types"
 
 
@@ -160,7 +162,7 @@ def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
 ) -> None:
     landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
     landed = landing.land("t", lambda: spark.sql("select 1 as a, array(struct('x' as b, X'00ff' as c)) as d"))
-    assert landed.schema == spark.read.parquet(landing.run.where("tables/t")).schema
+    assert landed.schema == spark.read.parquet(landing.where("tables/t")).schema
     assert [row.asDict(recursive=True) for row in landed.collect()] == [
         {"a": 1, "d": [{"b": "x", "c": b"\x00\xff"}]}
     ]
@@ -176,7 +178,7 @@ def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
     )
     rows = landing.rows("rows", [], SCHEMA)
     assert [name in landing.empty for name in ("ledgers", "none", "rows")] == [False, True, True]
-    assert nothing.schema == spark.read.parquet(landing.run.where("tables/none")).schema
+    assert nothing.schema == spark.read.parquet(landing.where("tables/none")).schema
     assert nothing.count() == rows.count() == 0
     assert rows.columns == ["bookie_id"]
     joined = ledgers.join(nothing, "ledger_id", "left")
@@ -211,8 +213,8 @@ def test_a_small_audit_makes_two_things_at_a_time(spark: SparkSession, tmp_path:
         went_on.set()
         assert made()[:2] == (True, 3)
         assert made()[2] != here
-        fails = landing.beside(lambda: run.read_table("tables/none"))
-        with pytest.raises(FileNotFoundError):
+        fails = landing.beside(lambda: run.read("tables/none"))
+        with pytest.raises(RunError, match="is damaged"):
             fails()
         plans.fit(SMALL_BYTES + 1, 0)
         assert landing.beside(threading.get_ident)() == here, "tasks of large tables have all cores"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from auditor.audit.landing import MANIFEST, WHOLE, RunDirectory
 from auditor.audit.resumption import resumption_of
 from auditor.model.options import AuditOptions
+from auditor.model.run_layout import MANIFEST, WHOLE
+from auditor.runs.directory import RunDirectory
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
 IDENTITY = {"metadata": "as asked"}

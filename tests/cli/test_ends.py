@@ -16,12 +16,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.audit import audit as audit_module
-from auditor.audit.landing import MANIFEST, WHOLE, RunDirectory
 from auditor.audit.resumption import run_identity
 from auditor.cli import INTERRUPTED, main
 from auditor.cli.interruption import OF_THE_GATEWAY
 from auditor.errors import DiskFullError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
+from auditor.model.run_layout import MANIFEST, WHOLE
+from auditor.runs.directory import RunDirectory
 from auditor.spark.session import check_master
 from auditor.spark.tasks import HADOOP_AWS, run_errors
 

@@ -11,9 +11,9 @@ import pytest
 
 from auditor.model.finding import Standing, no_standing
 from auditor.notebook.run import Run, open_run
+from auditor.runs.directory import RunDirectory
 from auditor.runs.load_ledger import SHOWN, findings_for_ledger
 from auditor.runs.standings import standings_of, standings_of_report
-from auditor.runs.tables import RunTables
 from tests.reports.samples import LOST, report
 
 FINDING: dict[str, Any] = {
@@ -84,7 +84,7 @@ def test_since_when_comes_from_the_table_of_changes(run: Run) -> None:
     assert found[0].standing == Standing("same", 7)
     assert found[1].standing == Standing("new", 8, "being emptied")
     assert found[2].standing is None
-    assert standings_of(RunTables(run.path), []) == {}
+    assert standings_of(RunDirectory(run.path), []) == {}
 
 
 def test_of_a_report_only_what_time_can_say_is_read(run: Run, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from auditor.model.options import AuditOptions
 from auditor.model.report import Cluster, Report
 from auditor.notebook.run import open_run
 from auditor.reports import history as history_table
+from auditor.runs import directory as run_directory
 from auditor.runs import history
 from auditor.runs import siblings as run_siblings
-from auditor.runs import tables as run_tables
 from auditor.runs.gather_html import page_of
 from auditor.runs.history import RunDifference
 from auditor.runs.siblings import last_complete, same_cluster, siblings
@@ -111,7 +111,7 @@ def bucket(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "/"
         )
 
-    for module in (run_siblings, run_tables, history):
+    for module in (run_siblings, run_directory, history):
         monkeypatch.setattr(module, "run_files", files_of)
     return runs
 

@@ -1,0 +1,260 @@
+"""A run directory, for the audit that writes it and for all that read it; without Spark.
+
+A table is whole once its ``_SUCCESS`` file is there; whoever reads it is held to the checksums of its pages.
+What lies in it: `auditor.model.run_layout`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from auditor.errors import RunError, RunUsageError
+from auditor.model.run_layout import MANIFEST, REPORT, WHOLE
+from auditor.sources.file_systems import require_file, run_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+
+WAY_OUT = "put a whole copy of it back, or audit again"
+
+
+def damaged(path: str, why: object) -> RunError:
+    """A part of a run that cannot be used: what it is, why, and the way out, in one sentence.
+
+    >>> print(damaged("runs/1/report.json", "report has no verdict"))
+    runs/1/report.json is damaged (report has no verdict): put a whole copy of it back, or audit again
+    """
+    if isinstance(why, FileNotFoundError):
+        reason = "it is not there"
+    elif isinstance(why, KeyError):
+        reason = f"it has no {why}"
+    else:
+        reason = (str(why).strip().splitlines() or [type(why).__name__])[0]
+    return RunError(f"{path} is damaged ({reason}): {WAY_OUT}")
+
+
+class RunDirectory:
+    """Where one run is kept: a local path, or a URI of a file system that Spark and pyarrow both know.
+
+    ``below`` is ``findings``, or ``tables/`` and a table's name.
+
+    Raises:
+        RunError: from any method that reads a table, where a part of the run is missing or broken; the
+            message names it.
+        RunUsageError: from any method, where the path is of no file system.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        return run_files(self.path)
+
+    def place(self, name: str) -> tuple[Any, str]:
+        """The file system of the run, and the path there of something in it."""
+        files, base = self._place
+        return files, f"{base}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether a file or directory of the run is there."""
+        from pyarrow import fs
+
+        files, path = self.place(name)
+        return bool(files.get_file_info(path).type != fs.FileType.NotFound)
+
+    def read_file(self, name: str) -> bytes:
+        """The bytes of a file of the run. Raises OSError."""
+        files, path = self.place(name)
+        require_file(files, path)
+        with files.open_input_stream(path) as stream:
+            return bytes(stream.read())
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        """A JSON file of the run; None where it is not there. Raises OSError, ValueError."""
+        if not self.exists(name):
+            return None
+        value: dict[str, Any] = json.loads(self.read_file(name))
+        return value
+
+    def names(self, below: str) -> list[str]:
+        """The names of what is in a directory of the run, sorted."""
+        import pyarrow as pa
+        from pyarrow import fs
+
+        files, base = self._place
+        try:
+            infos = files.get_file_info(fs.FileSelector(f"{base}/{below}"))
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(f"{self.path}/{below}", error) from error
+        return sorted(info.base_name for info in infos)
+
+    def read(
+        self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+    ) -> pa.Table:
+        """What is chosen as one pyarrow Table, all of it in memory."""
+        import pyarrow as pa
+
+        try:
+            return self.dataset(below).to_table(columns=list(columns) if columns else None, filter=filter)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise damaged(f"{self.path}/{below}", error) from error
+
+    def batches(
+        self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batch by batch, in the order of the files; no more than one is in memory."""
+        import pyarrow as pa
+
+        chosen = list(columns) if columns else None
+        try:
+            yield from self.dataset(below).to_batches(
+                columns=chosen, filter=filter, batch_readahead=1, fragment_readahead=1
+            )
+        except (OSError, pa.ArrowException, KeyError) as error:
+            raise damaged(f"{self.path}/{below}", error) from error
+
+    def sizes(self, below: str) -> dict[str, int]:
+        """The Parquet files of a table by name, and their bytes; none where there is no such table."""
+        from pyarrow import fs
+
+        files, path = self.place(below)
+        there = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        found = {info.base_name: info.size or 0 for info in there}
+        return {name: found[name] for name in sorted(found) if name.endswith(".parquet")}
+
+    def count(self, below: str) -> int:
+        """How many rows a table has, by the ends of its files."""
+        return int(self.dataset(below).count_rows())
+
+    def require_columns(self, below: str, names: Sequence[str]) -> None:
+        """Refuse a table of which a file lacks a column: it is another table's."""
+        import pyarrow as pa
+
+        try:
+            for part in self.dataset(below).get_fragments():
+                if missing := [name for name in names if name not in part.physical_schema.names]:
+                    name = part.path.rpartition("/")[2]
+                    why = f"it has no column {missing[0]}; it is another table's, or of another version"
+                    raise damaged(f"{self.path}/{below}/{name}", why)
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(f"{self.path}/{below}", error) from error
+
+    def dataset(self, below: str) -> ds.Dataset:
+        """The files of one table as a pyarrow Dataset."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        files, base = self._place
+        parts = [part for part in self.names(below) if part.endswith(".parquet")]
+        if not parts:
+            raise damaged(f"{self.path}/{below}", "no Parquet file is here")
+        try:
+            for part in parts:
+                require_file(files, f"{base}/{below}/{part}")
+            # Named one by one: the order of the files is the order of the rows.
+            return ds.dataset(
+                [f"{base}/{below}/{part}" for part in parts], filesystem=files, format=_held_to_checksums()
+            )
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(f"{self.path}/{below}", error) from error
+
+    def write_json(self, name: str, value: dict[str, Any]) -> None:
+        """Write a JSON file of the run, whole or not at all on a local file system."""
+        files, path = self.place(name)
+        files.create_dir(self.place("")[1].rstrip("/"), recursive=True)
+        with files.open_output_stream(f"{path}.part") as stream:
+            stream.write((json.dumps(value, indent=2) + "\n").encode())
+        files.move(f"{path}.part", path)
+
+    def write_table(self, below: str, table: pa.Table) -> None:
+        """Write a table as Spark would, whole last; what a run that broke off left of it goes."""
+        from pyarrow import parquet
+
+        self.remove(below)
+        files, path = self.place(below)
+        files.create_dir(path, recursive=True)
+        # With checksums, as Spark writes them: whoever reads it is held to them.
+        parquet.write_table(
+            table, f"{path}/part-00000.snappy.parquet", filesystem=files, write_page_checksum=True
+        )
+        files.open_output_stream(f"{path}/{WHOLE}").close()
+
+    def remove(self, name: str) -> None:
+        """Take away a directory that was only a step on the way."""
+        if self.exists(name):
+            files, path = self.place(name)
+            files.delete_dir(path)
+
+    def oldest_table(self) -> int | None:
+        """When the oldest table that is whole was written, ms since 1970; None where there is none."""
+        from pyarrow import fs
+
+        files, path = self.place("tables")
+        names = [info.path for info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
+        marks = files.get_file_info([f"{name}/{WHOLE}" for name in names]) if names else []
+        times = [mark.mtime_ns // 1_000_000 for mark in marks if mark.type == fs.FileType.File]
+        return min(times, default=None)
+
+    def forget(self) -> None:
+        """Take away all that an unfinished run has read; whose it is, it stays."""
+        manifest = self.read_json(MANIFEST) or {}
+        for name in ("findings", "tables"):
+            self.remove(name)
+        self.write_json(MANIFEST, {"identity": manifest.get("identity")})
+
+    @contextmanager
+    def claimed(self, identity: dict[str, Any]) -> Iterator[None]:
+        """Hold the directory as `begin` claims it; a block that fails before any table gives it back.
+
+        A store that never answered would else leave a directory that no later command knows as a run.
+        """
+        self.begin(identity)
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):  # the error that ended the run is the one to tell
+                if not self.exists("tables"):
+                    files, path = self.place(MANIFEST)
+                    files.delete_file(path)
+            raise
+
+    def begin(self, identity: dict[str, Any]) -> bool:
+        """Claim the directory for a run of these sources; True if an unfinished run of the same is resumed.
+
+        Raises `RunError` where another run's results are: they are never written over.
+        """
+        from pyarrow import fs
+
+        files, base = self._place
+        if files.get_file_info(base).type == fs.FileType.File:
+            raise RunUsageError(f"--out {self.path}: is a file; name a directory that an audit may make")
+        if self.exists(REPORT):
+            raise RunUsageError(f"--out {self.path}: holds a finished run; name another directory")
+        manifest = self.read_json(MANIFEST)
+        if manifest is None:
+            if self.exists("tables"):
+                raise RunUsageError(f"--out {self.path}: has tables and no manifest; name another directory")
+            self.write_json(MANIFEST, {"identity": identity})
+            return False
+        if manifest.get("identity") != identity and not self.exists("tables"):
+            # The run before got no further than its first question: a mistyped host, say.
+            self.write_json(MANIFEST, {"identity": identity})
+            return False
+        if manifest.get("identity") != identity:
+            raise RunUsageError(f"--out {self.path}: an unfinished run of other sources or options is there")
+        return True
+
+
+def _held_to_checksums() -> ds.ParquetFileFormat:
+    """Parquet of which each page is held to its checksum, as Spark and this program write them."""
+    import pyarrow.dataset as ds
+
+    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    return ds.ParquetFileFormat(default_fragment_scan_options=options)
