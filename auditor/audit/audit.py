@@ -51,6 +51,7 @@ from auditor.audit.metadata import (
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
 from auditor.audit.offload_scan import check_offloads, with_offloads
 from auditor.audit.owner_scan import check_owners, land_ownership, read_owners, resolve_cursors
+from auditor.audit.placement_scan import check_placement, read_placement
 from auditor.audit.resumption import resumption_of, run_identity
 from auditor.audit.runs_before import find_runs_before
 from auditor.audit.space_scan import with_space
@@ -157,6 +158,7 @@ class Audit:
         watch_ledgers(source)
         first = scan_first(source, earlier)  # M0
         owners = read_owners(source, options)
+        placement = read_placement(source, options)
         bookies = find_bookies(landing, first, self.bookies)
         indexes = read_indexes(landing, first, bookies, earlier, options)  # I
         owners = resolve_cursors(owners, first, indexes)
@@ -167,7 +169,9 @@ class Audit:
         difference = land_difference(metadata)
         before = find_runs_before(landing, source.cluster, source.live, source.scan_time)
         ownership = land_ownership(owners, metadata, difference, before, options)
-        tables = derive_tables(landing, metadata, difference, indexes, answers, comparison, ownership, before)
+        tables = derive_tables(
+            landing, metadata, difference, indexes, answers, comparison, ownership, before, placement
+        )
         if entry_logs is not None:
             tables = with_space(landing, entry_logs, indexes.rows, tables, before)
         tables = with_foresight(metadata, tables, before, options.bookie_conf)
@@ -191,6 +195,7 @@ class Audit:
             witness=comparison.witness,
             may_ask=options.witness == "yes",
             owners=owners,
+            placement=placement,
             entry_logs=entry_logs,
             tables=tables,
             holes=holes(),
@@ -226,6 +231,7 @@ class Audit:
         check_owners(self.options)
         collector_settings(self.options.bookie_conf)
         check_offloads(self.options)
+        check_placement(self.options)
         recognise(uri)
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
         find_places(split_sources(self.bookies).directories)

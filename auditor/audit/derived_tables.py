@@ -19,6 +19,7 @@ from auditor.audit.gc_scan import listed_lately
 from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
+from auditor.audit.placement_scan import Placement, land_locations
 from auditor.audit.runs_before import RunsBefore
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.bookie_alias import alias_edges, identities
@@ -86,6 +87,7 @@ def derive_tables(
     comparison: SideComparison,
     ownership: DataFrame | None,
     before: RunsBefore,
+    placement: Placement,
 ) -> Tables:
     """Land what checks ask, and put it together; the tables of entry logs come later, if at all.
 
@@ -97,6 +99,7 @@ def derive_tables(
     land_registry(metadata)
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
     bookies = landing.rows("bookies", rows, BOOKIES)
+    land_locations(landing, placement, rows, metadata.registration_rows(), metadata.source.options)
     pairs, judged = comparison.unequal, comparison.judged
     classes = _land_verdicts(landing, judged)
     alike = pa.Table.from_pylist([each._asdict() for each in indexes.counts], COUNTS)
@@ -115,7 +118,9 @@ def derive_tables(
     _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
     landing.rows("starts", start_rows(indexes, metadata), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
-    cluster = _cluster_facts(metadata, difference, indexes, before)
+    cluster = replace(
+        _cluster_facts(metadata, difference, indexes, before), placement=placement.settings_in_use
+    )
     roster = Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
     locked = marks.where("kind = 'lock'")
     gone, stale_ones = orphan_tables(), stale()

@@ -18,6 +18,7 @@ from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.metadata_scan import FirstScan
 from auditor.audit.offload_scan import offload_notes
 from auditor.audit.owner_scan import Owners, owner_notes
+from auditor.audit.placement_scan import Placement, placement_facts
 from auditor.audit.space_scan import space_notes
 from auditor.audit.witness import Witness
 from auditor.checks import ALL, OF_TABLES
@@ -46,6 +47,7 @@ from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F
 from auditor.spark.aggregates import aggregate_many
 from auditor.tables import Tables
+from auditor.tables.bookie_locations import locations_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,6 +77,7 @@ class Audited:
     witness: Witness
     may_ask: bool
     owners: Owners
+    placement: Placement
     entry_logs: EntryLogScan | None
     tables: Tables
     holes: Holes
@@ -122,6 +125,7 @@ def summarise(audited: Audited) -> Report:
             *witness_notes,
             *owner_notes(audited.owners, tables.ownership),
             *offload_notes(tables),
+            *audited.placement.notes,
             *(space_notes(audited.entry_logs, tables) if audited.entry_logs else []),
             *foresight_notes(tables),
             *changes.notes,
@@ -141,6 +145,9 @@ def summarise(audited: Audited) -> Report:
         bookies_listed=metadata.bookies_seen(),
         directories_read=len(indexes.bookies.attribution.directories),
         witness_asked=source.live and audited.may_ask,
+        placement=placement_facts(
+            audited.placement, locations_of(tables.roster.bookie_locations, audited.placement.origin)
+        ),
     )
     report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
     return replace(report, run=replace(run, blind=list(saw_nothing(report))))

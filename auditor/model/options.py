@@ -213,6 +213,30 @@ class AuditOptions:
             value="FILE",
         ),
     ] = None
+    racks: Annotated[
+        str | None,
+        Option(
+            "Where bookies stand: a file of two columns, bookie (or host) and location; or TOML, or Pulsar's "
+            "JSON, by its name. Without it Pulsar's /bookies beside BookKeeper's root is looked for.",
+            value="FILE",
+        ),
+    ] = None
+    rack_script: Annotated[
+        str | None,
+        Option(
+            "A topology script as networkTopologyScriptFileName names: asked for the addresses of registered "
+            "bookies, on this machine.",
+            value="FILE",
+        ),
+    ] = None
+    placement: Annotated[
+        str | None,
+        Option(
+            "The placement policy: rack, region, zone or none, with settings by the server's names "
+            "(rack,minNumRacksPerWriteQuorum=3); or a configuration file, broker.conf or bk_server.conf.",
+            value="POLICY",
+        ),
+    ] = None
     threads: Annotated[
         int, Option("Threads of one task that read index files; 4 to 8 where they are cold.", 1, 64)
     ] = 1

@@ -13,12 +13,11 @@ from typing import Any, TypedDict
 from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity, finding_from_json, finding_to_json
 from auditor.model.json_shape import require_shape
+from auditor.model.placement import PlacementFacts
 from auditor.model.states import Verdict
 
-SCHEMA = "bookkeeper-auditor/report/5"
+SCHEMA = "bookkeeper-auditor/report/6"
 _FAMILY = SCHEMA.rstrip("0123456789")
-_WITHOUT_SIGHT = f"{_FAMILY}4"
-"""The version before: it does not say what the store keeps and what was asked; all else is the same."""
 
 
 class Tally(TypedDict):
@@ -149,7 +148,8 @@ class RunFacts:
     ``directories_read`` is how many directories of bookies were found, 0 where bookies were only asked;
     ``witness_asked``: bookies could be asked for entries, on a live store where ``--witness`` allows it.
     ``blind`` are the ids of the checks that saw nothing at all for what these facts lack
-    (`auditor.reports.blind_spots`): without a finding of theirs nothing is known to be fine.
+    (`auditor.reports.blind_spots`): without a finding of theirs nothing is known to be fine. ``placement`` is
+    None too where no mapping of bookies was found and no policy chosen.
     """
 
     version: str
@@ -180,10 +180,12 @@ class RunFacts:
     directories_read: int | None = None
     witness_asked: bool | None = None
     blind: list[str] | None = None
+    placement: PlacementFacts | None = None
 
 
-_SIGHT = tuple(each.name for each in fields(RunFacts) if each.default is None)
-"""The facts of a run that the version before did not keep."""
+_LATER = [each.name for each in fields(RunFacts) if each.default is None]
+_EARLIER = {f"{_FAMILY}4": _LATER, f"{_FAMILY}5": _LATER[-1:]}
+"""Versions before that still open, and the facts of a run that they do not say; all else is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,18 +323,16 @@ class Report:
         """Read report.json back.
 
         Raises:
-            RunError: no JSON, another schema, written by a version of this program that kept less, or a key
-                that is missing or of another type.
+            RunError: no JSON, another schema, an older version, or a key is missing or of another type.
         """
         try:
             value = json.loads(text)
             schema = value.get("schema") if isinstance(value, dict) else None
             if not isinstance(schema, str) or not schema.startswith(_FAMILY):
                 raise ValueError(f"it is not a report of this program: its schema is {schema!r}")
-            if schema not in (SCHEMA, _WITHOUT_SIGHT):
+            if schema != SCHEMA and schema not in _EARLIER:
                 raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}; audit again")
-            if schema == _WITHOUT_SIGHT:
-                value["run"] = dict.fromkeys(_SIGHT) | value["run"]
+            value["run"] = dict.fromkeys(_EARLIER.get(schema, ())) | value["run"]
             _same_shape(value["run"])
             for name, kind in _SHAPE.items():
                 require_shape(value[name], kind, name)

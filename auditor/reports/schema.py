@@ -14,6 +14,7 @@ from typing import Any
 
 from auditor.model.comparison import CopyState, StoreItem
 from auditor.model.finding import Confidence, Severity
+from auditor.model.placement import Policy
 from auditor.model.report import SCHEMA
 from auditor.model.states import Change, Verdict
 from auditor.reports.comparison import COMPARISON_SCHEMA
@@ -298,7 +299,24 @@ def _sight_schema() -> dict[str, Any]:
             "anyOf": [{"type": "null"}, _list(_CHECK)],
             "description": "checks that saw nothing at all: that they found nothing means nothing",
         },
+        "placement": {
+            "anyOf": [{"type": "null"}, _placement()],
+            "description": "policy and locations; null: no mapping was found and no policy chosen",
+        },
     }
+
+
+def _placement() -> dict[str, Any]:
+    return _object(
+        {
+            "policy": {"enum": [*Policy]},
+            "settings": {"type": "object", "description": "of its server class, by name"},
+            "policy_origin": {**_TEXT, "description": "what chose the policy"},
+            "mapping_origin": {"type": ["string", "null"], "description": "what says where bookies stand"},
+            "located": {**_COUNT, "description": "bookies with a location"},
+            "unlocated": {**_COUNT, "description": "bookies without one"},
+        }
+    )
 
 
 def _in_doubt() -> dict[str, Any]:

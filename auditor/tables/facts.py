@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auditor.model.placement import PlacementSettings
+
 _DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -23,7 +25,8 @@ class ClusterFacts:
     orphans by, ms; None: there is none.
     ``unclear_bookies`` are those of which alone that could not be read. ``tree_elsewhere``: that the ledgers
     lie where the store's LAYOUT does not say, as a sentence; None: they do not. ``layout_known``: the store
-    says which layout it has, or can have one alone; else it is assumed.
+    says which layout it has, or can have one alone; else it is assumed. ``placement`` is the policy to
+    judge by; None: no mapping of bookies to locations is known, and no policy was chosen.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.stuck_after_ms
@@ -46,3 +49,4 @@ class ClusterFacts:
     has_sources: bool = True
     tree_elsewhere: str | None = None
     layout_known: bool = True
+    placement: PlacementSettings | None = None

@@ -19,6 +19,7 @@ from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN
 from auditor.sources.metadata.mark_rows import MARKS
 from auditor.sources.owners.owner_rows import OWNERS
+from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
@@ -62,6 +63,7 @@ TABLES: dict[str, pa.Schema] = {
     "identity_edges": EDGES,
     "identities": IDENTITIES,
     "bookies": BOOKIES,
+    "bookie_locations": BOOKIE_LOCATIONS,
     "availability": AVAILABILITY,
     "journal_tails": JOURNAL_TAILS,
     "answers": AVAILABILITY,

@@ -19,6 +19,7 @@ ROSTER_TABLES = (
     "cookies",
     "registrations",
     "bookies",
+    "bookie_locations",
     "directories",
     "starts",
     "contents",
@@ -34,14 +35,15 @@ class Roster:
 
     ``cookies`` (those of the store), ``registrations`` (who is connected, and where clients look for it),
     ``bookies`` (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),
-    ``directories``, ``starts`` (what each bookie's next start would say of its cookies), ``contents`` (which
-    ids the ledgers in a directory speak for), ``identities`` (which ids are one bookie) and
-    ``identity_edges`` (what says so).
+    ``bookie_locations`` (where each stands), ``directories``, ``starts`` (what each bookie's next start would
+    say of its cookies), ``contents`` (which ids the ledgers in a directory speak for), ``identities`` (which
+    ids are one bookie) and ``identity_edges`` (what says so).
     """
 
     cookies: Sequence[Row]
     registrations: Sequence[Row]
     bookies: Sequence[Row]
+    bookie_locations: Sequence[Row]
     directories: Sequence[Row]
     starts: Sequence[Row]
     contents: Sequence[Row]

@@ -167,7 +167,7 @@ def test_a_wrong_key_in_the_file_is_usage(done: Any, tmp_path: Path) -> None:
 def test_the_report_is_on_standard_output_and_all_else_is_not(done: Any) -> None:
     done(report())
     outcome = bkaudit(*AUDIT, "--format", "json", "--out", "there")
-    assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/5"
+    assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/6"
     assert outcome.stderr == "bkaudit: the run is in there\n"
 
 

@@ -138,7 +138,7 @@ def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> Non
         "[]",
         "{}",
         '{"schema": "bookkeeper-auditor/report/4"}',
-        '{"schema": "bookkeeper-auditor/report/5"}',
+        '{"schema": "bookkeeper-auditor/report/6"}',
         '{"schema": "bookkeeper-auditor/report/4", "coverage": 3}',
         "[" * 100_000,
     ],

@@ -180,7 +180,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
     value["schema"] = "bookkeeper-auditor/report/4"
     for name in ("keeps_marks", "keeps_times", "marks_listed", "bookies_listed", "directories_read"):
         del value["run"][name]
-    del value["run"]["witness_asked"], value["run"]["blind"]
+    del value["run"]["witness_asked"], value["run"]["blind"], value["run"]["placement"]
     old = Report.from_json(json.dumps(value))
     assert (old.run.keeps_marks, old.run.directories_read) == (None, None)
     spots = blind_checks(old)

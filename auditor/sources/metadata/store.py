@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.uri import MetadataUri
 
@@ -246,6 +247,36 @@ class NeighbourStore(Protocol):
         Raises:
             StoreError: the store did not say.
         """
+
+
+@runtime_checkable
+class NeighbourValueStore(Protocol):
+    """A saved store that can tell the values beside the root; a running one is a `OnePathStore`."""
+
+    def value_beside(self, name: str) -> bytes | None:
+        """The value of the znode or key of this name beside the root; None: there is none; after `cluster`.
+
+        Raises:
+            StoreError: it is there, and could not be read.
+        """
+
+
+def value_beside(store: MetadataStore, name: str) -> bytes | None:
+    """The value of the znode or key of this name beside the root of any store; None: there is none.
+
+    Raises:
+        StoreError: it could not be read.
+    """
+    if isinstance(store, NeighbourValueStore):
+        return store.value_beside(name)
+    assert isinstance(store, OnePathStore)
+    path = f"{store.root.rpartition('/')[0]}/{name}"
+    for batch in store.read(store.part_of(path)):
+        for place, reason in batch.gaps:
+            raise StoreError(f"{place}: {reason}")
+        if path in batch.paths:
+            return bytes(batch.data[list(batch.paths).index(path)])
+    return None
 
 
 @runtime_checkable

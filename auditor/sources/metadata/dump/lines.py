@@ -70,7 +70,8 @@ class LineStore(ABC):
         self.root = uri.root
         self._file = Path(uri.path)
         self._lines = 0
-        self._beside: set[str] = set()
+        self._beside: dict[str, bytes | None] = {}  # by the name: its value; None: only what is below it
+        self._unread_beside: dict[str, str] = {}
 
     @abstractmethod
     def parse(self, line: bytes) -> Znode:
@@ -112,6 +113,12 @@ class LineStore(ABC):
     def has_beside(self, name: str) -> bool:
         """Whether a line that `cluster` read lies at it, or below it; see `NeighbourStore.has_beside`."""
         return name in self._beside
+
+    def value_beside(self, name: str) -> bytes | None:
+        """Of a line that `cluster` read; see `NeighbourValueStore.value_beside`."""
+        if name in self._unread_beside:
+            raise StoreError(f"{self._file}: {self._unread_beside[name]}")
+        return self._beside.get(name)
 
     def operations(self) -> dict[str, int]:
         """Lines read."""
@@ -211,12 +218,15 @@ class LineStore(ABC):
                 path = self.root if damage.path is None else damage.path
                 if path == self.root or path.startswith(prefix):
                     yield path, f"line at byte {offset}: {damage.reason}"
+                elif path.startswith(parent):
+                    self._unread_beside[path[len(parent) :]] = f"line at byte {offset}: {damage.reason}"
                 continue
             frame.record(offset)
             if znode.path == self.root or znode.path.startswith(prefix):
                 yield znode
             elif znode.path.startswith(parent):
-                self._beside.add(znode.path[len(parent) :].partition("/")[0])
+                name, below, _ = znode.path[len(parent) :].partition("/")
+                self._beside[name] = self._beside.get(name) if below else znode.data
 
     def _range(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
         """The lines that begin in the range, by offset; a reason instead of one that is too long or gone."""

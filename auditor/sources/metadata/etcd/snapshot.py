@@ -138,6 +138,17 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         """The cluster's own keys under ZooKeeper's names."""
         return by_node_name(self.root, keys)
 
+    def value_beside(self, name: str) -> bytes | None:
+        """By a pass of its own; see `NeighbourValueStore.value_beside`."""
+        path = f"{self.root.rpartition('/')[0]}/{name}"
+        try:
+            with map_file(self._path) as data:
+                index = build_index(data, read_meta(data), path, KeyKind.WHOLE)
+                span = index.keys.get(etcd.key_bytes(path))
+                return None if span is None else _znode(data, span, None).data
+        except DecodeError as damage:
+            raise StoreError(f"{self._path}: {path}: {damage}") from damage
+
     def operations(self) -> dict[str, int]:
         """Keys read."""
         return {"keys": self._keys}

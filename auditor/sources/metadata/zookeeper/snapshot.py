@@ -134,8 +134,12 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
 
     def has_beside(self, name: str) -> bool:
         """Whether the snapshot has it, or a log made it; see `NeighbourStore.has_beside`."""
+        return self.value_beside(name) is not None
+
+    def value_beside(self, name: str) -> bytes | None:
+        """As the last log left it; see `NeighbourValueStore.value_beside`."""
         loaded = self._load()
-        return name in loaded.index.beside | loaded.replay.beside
+        return (loaded.index.beside | loaded.replay.beside).get(name)
 
     def operations(self) -> dict[str, int]:
         """Records read from slices."""

@@ -78,7 +78,7 @@ class ZooKeeperSnapshotIndex:
     newest: int = 0
     has_root: bool = False
     unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is not text
-    beside: set[str] = field(default_factory=set)  # names of znodes beside the root
+    beside: dict[str, bytes] = field(default_factory=dict)  # values of znodes beside the root, by name
 
 
 def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnapshotIndex:
@@ -150,16 +150,21 @@ def surely_ledgers(
     return ledger & (begins < ends)
 
 
-def _beside(data: memoryview, found: Boundaries, root: str, rows: NDArray[np.int64]) -> set[str]:
-    """The names of znodes beside the root; ``rows`` are the records at or below it, mostly all there are."""
+def _beside(data: memoryview, found: Boundaries, root: str, rows: NDArray[np.int64]) -> dict[str, bytes]:
+    """The znodes beside the root by name; ``rows`` are the records at or below it, mostly all there are."""
     parent = root.rpartition("/")[0].encode() + b"/"
     other = np.ones(len(found.path_at), np.bool_)
     other[rows] = False
     lengths = found.path_end - found.path_at
     short = np.flatnonzero(other & (lengths > len(parent)) & (lengths <= len(parent) + NAME_BYTES))
-    paths = (bytes(data[found.path_at[row] : found.path_end[row]]) for row in short.tolist())
-    names = (path[len(parent) :] for path in paths if path.startswith(parent))
-    return {name.decode(errors="replace") for name in names if b"/" not in name}
+    beside: dict[str, bytes] = {}
+    for row in short.tolist():
+        path = bytes(data[found.path_at[row] : found.path_end[row]])
+        name = path[len(parent) :]
+        if path.startswith(parent) and b"/" not in name:
+            value = bytes(data[found.data_at[row] : found.tail_at[row]])
+            beside[name.decode(errors="replace")] = value
+    return beside
 
 
 def _add(
@@ -229,7 +234,7 @@ class Replay:
     operations: list[tuple[int, int, Operation]] = field(default_factory=list)  # zxid, time, what
     missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    beside: set[str] = field(default_factory=set)  # names of znodes that were made beside the root
+    beside: dict[str, bytes | None] = field(default_factory=dict)  # the same by name; None: it was deleted
 
     def paths(self) -> set[str]:
         """Every path that an operation names."""
@@ -308,8 +313,8 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
     for what in transaction.operations:
         if _concerns(what, root):
             replay.operations.append((zxid, transaction.time, what))
-        elif isinstance(what, Create) and what.path.rpartition("/")[0] == root.rpartition("/")[0]:
-            replay.beside.add(what.path.rpartition("/")[2])
+        elif not isinstance(what, CloseSession) and what.path.rpartition("/")[0] == root.rpartition("/")[0]:
+            replay.beside[what.path.rpartition("/")[2]] = None if isinstance(what, Delete) else what.data
     if len(replay.operations) > OPERATION_LIMIT:
         raise StoreError(
             f"more than {OPERATION_LIMIT} operations to replay up to {log.path}; "

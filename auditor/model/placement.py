@@ -1,0 +1,271 @@
+"""Where bookies stand, and by which policy ledgers are spread over them: values, no I/O.
+
+Neither is in BookKeeper's metadata. Every process has its own policy and its own mapping of bookies to
+locations, so that both come with their origin: which option, file or key of a store said so.
+
+A location is a path as `net/NodeBase` of BookKeeper keeps it: it begins with a slash, one slash at its end is
+taken away, and nothing else is folded. What a level of failure makes of it:
+
+    bookie   the bookie itself
+    rack     the whole location: /east/r1 and /west/r1 are two racks
+    zone     its first component
+    region   its first component
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, TypedDict
+
+
+class Policy(StrEnum):
+    """A placement policy by the word that ``--placement`` takes; none spreads by no location at all."""
+
+    RACK = "rack"
+    REGION = "region"
+    ZONE = "zone"
+    NONE = "none"
+
+
+class Level(StrEnum):
+    """What fails as one."""
+
+    BOOKIE = "bookie"
+    RACK = "rack"
+    ZONE = "zone"
+    REGION = "region"
+
+
+DEFAULT_RACK = "/default-rack"
+DEFAULT_LOCATIONS = frozenset(
+    {DEFAULT_RACK, "/default-region/default-rack", "/default-zone/default-upgradedomain"}
+)
+"""What servers put where nobody knows a location; who says one of them says as little."""
+
+POLICY_LEVEL = {Policy.RACK: Level.RACK, Policy.REGION: Level.REGION, Policy.ZONE: Level.ZONE}
+"""Over what each policy spreads the copies of an entry."""
+
+CLASSES = {
+    "RackawareEnsemblePlacementPolicy": Policy.RACK,
+    "IsolatedBookieEnsemblePlacementPolicy": Policy.RACK,
+    "RegionAwareEnsemblePlacementPolicy": Policy.REGION,
+    "ZoneawareEnsemblePlacementPolicy": Policy.ZONE,
+    "DefaultEnsemblePlacementPolicy": Policy.NONE,
+    "LocalBookieEnsemblePlacementPolicy": Policy.NONE,
+}
+"""By the name of the server's class, without its package."""
+
+
+def normalise(location: str) -> str:
+    """A location as the server keeps it.
+
+    >>> normalise("/r1/"), normalise("/r1//"), normalise("")
+    ('/r1', '/r1/', '')
+
+    Raises:
+        ValueError: it does not begin with a slash; the server refuses it too.
+    """
+    if location and not location.startswith("/"):
+        raise ValueError(f"{location!r} does not begin with a slash")
+    return location[:-1] if location.endswith("/") else location
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementSettings:
+    """A placement policy with the settings of its server class; without arguments the server's defaults.
+
+    Racks, zones and regions are numbers per write quorum. ``regions_to_write`` empty: the key is not set.
+    ``origin`` is what said so: an option, or a file; empty: nothing did.
+
+    >>> PlacementSettings(Policy.RACK).min_racks
+    2
+    """
+
+    policy: Policy = Policy.NONE
+    min_racks: int = 2
+    enforce_min_racks: bool = False
+    min_zones: int = 2
+    desired_zones: int = 3
+    strict_zones: bool = True
+    regions_to_write: tuple[str, ...] = ()
+    min_regions: int = 2
+    durable_replacements: bool = True
+    isolation_groups: tuple[str, ...] = ()
+    secondary_groups: tuple[str, ...] = ()
+    origin: str = ""
+
+    @classmethod
+    def of(
+        cls, properties: Mapping[str, str], origin: str, policy: Policy | None = None
+    ) -> PlacementSettings:
+        """The settings that keys of a configuration make; ``policy`` goes before what they say.
+
+        Keys are a server's (bk_server.conf) or a broker's (broker.conf); others are passed over.
+
+        >>> PlacementSettings.of({"minNumRacksPerWriteQuorum": "3"}, "bk.conf", Policy.RACK).min_racks
+        3
+
+        Raises:
+            ValueError: a value that is no number or switch, or an unknown policy.
+        """
+        said: dict[str, Any] = {
+            name: _value(key, properties[key], kind)
+            for name, kind in _KINDS.items()
+            for key in _KEYS[name]
+            if properties.get(key, "").strip()
+        }
+        return cls(policy or policy_of(properties), **said, origin=origin)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields but for policy and origin, as JSON has them."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        del found["policy"], found["origin"]
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+    @classmethod
+    def from_json(cls, policy: str, settings: Mapping[str, Any], origin: str) -> PlacementSettings:
+        """What `to_json` kept.
+
+        >>> settings = PlacementSettings(Policy.RACK, regions_to_write=("a", "b"), origin="--placement")
+        >>> PlacementSettings.from_json("rack", settings.to_json(), "--placement") == settings
+        True
+        """
+        said: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
+        }
+        return cls(Policy(policy), **said, origin=origin)
+
+
+_KEYS = {
+    "min_racks": ("bookkeeperClientMinNumRacksPerWriteQuorum", "minNumRacksPerWriteQuorum"),
+    "enforce_min_racks": (
+        "bookkeeperClientEnforceMinNumRacksPerWriteQuorum",
+        "enforceMinNumRacksPerWriteQuorum",
+    ),
+    "min_zones": ("minNumZonesPerWriteQuorum",),
+    "desired_zones": ("desiredNumZonesPerWriteQuorum",),
+    "strict_zones": ("enforceStrictZoneawarePlacement",),
+    "regions_to_write": ("reppRegionsToWrite",),
+    "min_regions": ("reppMinimumRegionsForDurability",),
+    "durable_replacements": ("reppEnableDurabilityEnforcementInReplace",),
+    "isolation_groups": ("bookkeeperClientIsolationGroups", "isolationBookieGroups"),
+    "secondary_groups": ("bookkeeperClientSecondaryIsolationGroups", "secondaryIsolationBookieGroups"),
+}
+"""The keys of each setting in broker.conf and bk_server.conf; the last that is set counts."""
+
+_KINDS = {each.name: type(each.default) for each in fields(PlacementSettings) if each.name in _KEYS}
+
+KEYS = frozenset(key for keys in _KEYS.values() for key in keys)
+"""Every key that is a setting of placement."""
+
+POLICY_KEYS = (
+    "ensemblePlacementPolicy",
+    "bookkeeperClientRackawarePolicyEnabled",
+    "bookkeeperClientRegionawarePolicyEnabled",
+)
+"""Keys of bk_server.conf and broker.conf that choose the policy."""
+
+
+def policy_of(properties: Mapping[str, str]) -> Policy:
+    """The policy that a configuration chooses; rack-aware is the default of bookies and of brokers.
+
+    >>> policy_of({}), policy_of({"ensemblePlacementPolicy": "org.x.ZoneawareEnsemblePlacementPolicy"})
+    (<Policy.RACK: 'rack'>, <Policy.ZONE: 'zone'>)
+
+    Raises:
+        ValueError: a class that is not known, a switch that is neither true nor false.
+    """
+    chosen, rack, region = (properties.get(key, "").strip() for key in POLICY_KEYS)
+    if chosen:
+        name = chosen.rpartition(".")[2]
+        if name not in CLASSES:
+            raise ValueError(f"{POLICY_KEYS[0]} is {chosen!r}: known are {', '.join(sorted(CLASSES))}")
+        return CLASSES[name]
+    if region and _value(POLICY_KEYS[2], region, bool):
+        return Policy.REGION
+    return Policy.RACK if not rack or _value(POLICY_KEYS[1], rack, bool) else Policy.NONE
+
+
+def _value(key: str, text: str, kind: type) -> Any:
+    text = text.strip()
+    if kind is tuple:
+        separator = ";" if key == "reppRegionsToWrite" else ","
+        return tuple(part.strip() for part in text.split(separator) if part.strip())
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{key} is {text!r}: not true or false")
+        return text.lower() == "true"
+    if not text.lstrip("-").isdecimal():
+        raise ValueError(f"{key} is {text!r}: not a number")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a bookie stands: ``path`` normalised, None where nobody knows; ``given`` is what was said.
+
+    ``groups`` are those of Pulsar's mapping, in order. ``origin`` is what said so.
+    """
+
+    path: str | None
+    groups: tuple[str, ...] = ()
+    origin: str | None = None
+    given: str | None = None
+
+
+@dataclass(frozen=True)
+class Locations:
+    """Which bookie stands where. A bookie that is not in it has no location that is known.
+
+    ``origin`` is what the mapping was taken from; None: there is none.
+
+    >>> found = Locations({"bk1:3181": Location("/east/r1")}, "racks.toml")
+    >>> found.domain("bk1:3181", Level.RACK), found.domain("bk1:3181", Level.REGION)
+    ('/east/r1', 'east')
+    >>> found.domain("bk2:3181", Level.RACK) is None
+    True
+    """
+
+    of: Mapping[str, Location] = field(default_factory=dict)
+    origin: str | None = None
+
+    def path(self, bookie: str) -> str | None:
+        """The bookie's location; None where nobody knows it, or only a default is said."""
+        found = self.of.get(bookie)
+        return None if found is None or found.path in DEFAULT_LOCATIONS else found.path
+
+    def groups(self, bookie: str) -> tuple[str, ...]:
+        """The isolation groups that the bookie is in."""
+        found = self.of.get(bookie)
+        return found.groups if found else ()
+
+    def domain(self, bookie: str, level: Level) -> str | None:
+        """What fails together with the bookie at a level; None where that is unknown."""
+        if level is Level.BOOKIE:
+            return bookie
+        path = self.path(bookie)
+        if path is None or level is Level.RACK:
+            return path
+        return path.split("/")[1]
+
+    @property
+    def known(self) -> bool:
+        """Whether any bookie has a location."""
+        return any(self.path(bookie) is not None for bookie in self.of)
+
+
+class PlacementFacts(TypedDict):
+    """By which placement policy a run was judged, where its bookies stand, and what said so.
+
+    ``settings`` are those of `PlacementSettings`, but for policy and origin.
+    ``mapping_origin`` is None where there is no mapping; ``located`` bookies have a location, others do not.
+    """
+
+    policy: str
+    settings: dict[str, Any]
+    policy_origin: str
+    mapping_origin: str | None
+    located: int
+    unlocated: int

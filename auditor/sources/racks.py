@@ -1,0 +1,166 @@
+"""Where a mapping of bookies to locations is read from: a file, a script, or the value of a store.
+
+    bk1:3181  /r1            two columns: a bookie, or its host, and its location; # begins a remark
+
+    [bookies]                FILE.toml
+    "bk1:3181" = "/r1"
+    "bk2:3181" = { rack = "/r2", group = "default" }
+
+    {"default": {...}}       FILE.json: what Pulsar keeps as /bookies
+
+A script is asked as `net/ScriptBasedMapping` asks it: with up to 100 addresses as arguments; it prints one
+location for each. It gets addresses and not ids, so that only bookies with an address can have a location.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from auditor.codecs.pulsar import bookie_racks
+from auditor.codecs.pulsar.bookie_racks import RackEntry, location_of
+from auditor.errors import DecodeError, UsageError
+from auditor.model.placement import Location, normalise
+from auditor.sources.regular_file import read_regular, read_toml
+
+SCRIPT_ARGUMENTS = 100
+"""``networkTopologyScriptNumberArgs``: so many addresses are asked for at once."""
+
+SCRIPT_TIMEOUT_S = 60.0
+
+Said = Mapping[str, Location]
+"""By a bookie's id, or by its host: what a mapping says."""
+
+
+def read_racks(path: str) -> Said:
+    """The mapping of a file.
+
+    Raises:
+        UsageError: no such file, or one that cannot be meant; the message names the line or the bookie.
+    """
+    if path.endswith(".toml"):
+        return _of_toml(path, read_toml(path))
+    try:
+        data = read_regular(path)
+        if path.endswith(".json"):
+            return of_pulsar(bookie_racks.decode(data), path)
+        text = data.decode()
+    except OSError as error:
+        raise UsageError(f"--racks {path}: {error.strerror or error}") from None
+    except DecodeError as error:
+        raise UsageError(f"--racks {path}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--racks {path}: is not text in UTF-8 (at byte {error.start})") from None
+    found: dict[str, Location] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if words and len(words) != 2:
+            raise UsageError(
+                f"--racks {path}: line {number} has {len(words)} columns, not a bookie and a location"
+            )
+        if words:
+            _put(found, words[0], Location(None, (), path, words[1]), f"--racks {path}: line {number}")
+    return found
+
+
+def of_pulsar(entries: Iterable[RackEntry], origin: str) -> Said:
+    """The mapping that Pulsar's value makes; of a bookie in two groups the last group has its rack."""
+    found: dict[str, Location] = {}
+    for entry in entries:
+        groups = found[entry.bookie_id].groups if entry.bookie_id in found else ()
+        location = location_of(entry.rack)
+        path = normalise(location) if location else None
+        found[entry.bookie_id] = Location(path or None, (*groups, entry.group), origin, entry.rack)
+    return found
+
+
+def ask_script(script: str, hosts: Iterable[str]) -> Said:
+    """What a topology script says of hosts, by their addresses; one that does not resolve has no location.
+
+    Raises:
+        UsageError: it cannot be run, fails, or does not print a location for each address.
+    """
+    addresses = {host: address for host in sorted(set(hosts)) if (address := _address(host))}
+    asked = sorted(set(addresses.values()))
+    answers: dict[str, str] = {}
+    for first in range(0, len(asked), SCRIPT_ARGUMENTS):
+        some = asked[first : first + SCRIPT_ARGUMENTS]
+        answers |= dict(zip(some, _run(script, some), strict=True))
+    found: dict[str, Location] = {}
+    for host, address in addresses.items():
+        said = Location(None, (), script, answers[address])
+        _put(found, host, said, f"--rack-script {script}: of {address}")
+    return found
+
+
+def locate(bookie: str, host: str | None, said: Said) -> Location | None:
+    """What a mapping says of a bookie: by its id, else by the host where it is, else by that of its id.
+
+    >>> racks = {"bk1:3181": Location("/r1"), "bk2": Location("/r2")}
+    >>> locate("bk2:3181", None, racks).path, locate("bk3:3181", "bk2", racks).path
+    ('/r2', '/r2')
+    """
+    for name in (bookie, host, bookie.rpartition(":")[0]):
+        if name and name in said:
+            return said[name]
+    return None
+
+
+def _of_toml(path: str, values: Mapping[str, Any]) -> Said:
+    bookies = values.get("bookies")
+    if set(values) != {"bookies"} or not isinstance(bookies, dict):
+        raise UsageError(
+            f'--racks {path}: it has one table, [bookies], with lines such as "bk1:3181" = "/r1"'
+        )
+    found: dict[str, Location] = {}
+    for bookie, value in bookies.items():
+        said = {"rack": value} if isinstance(value, str) else value
+        if not isinstance(said, dict) or not {"rack"} <= set(said) <= {"rack", "group"}:
+            raise UsageError(f"--racks {path}: {bookie}: give a location, or rack and group")
+        if not all(isinstance(each, str) for each in said.values()):
+            raise UsageError(f"--racks {path}: {bookie}: rack and group are strings")
+        groups = (said["group"],) if "group" in said else ()
+        _put(found, bookie, Location(None, groups, path, said["rack"]), f"--racks {path}: {bookie}")
+    return found
+
+
+def _put(found: dict[str, Location], name: str, said: Location, where: str) -> None:
+    """Take what was said of a name, normalised; the same name twice is refused."""
+    assert said.given is not None
+    if name in found:
+        raise UsageError(f"{where}: {name} is there twice")
+    try:
+        path = normalise(said.given) or None
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}; servers refuse such a location") from None
+    found[name] = Location(path, said.groups, said.origin, said.given)
+
+
+def _address(host: str) -> str | None:
+    try:
+        return socket.gethostbyname(host)
+    except OSError:
+        return None
+
+
+def _run(script: str, addresses: list[str]) -> list[str]:
+    try:
+        done = subprocess.run(
+            [script, *addresses], capture_output=True, text=True, timeout=SCRIPT_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"--rack-script {script}: no answer after {SCRIPT_TIMEOUT_S:g} s") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--rack-script {script}: {getattr(error, 'strerror', None) or error}") from None
+    if done.returncode:
+        said = f": {done.stderr.strip().splitlines()[-1]}" if done.stderr.strip() else ""
+        raise UsageError(f"--rack-script {script}: it failed with {done.returncode}{said}")
+    answers = done.stdout.split()
+    if len(answers) != len(addresses):
+        raise UsageError(
+            f"--rack-script {script}: {len(answers)} locations for {len(addresses)} addresses; "
+            "servers take none of them then"
+        )
+    return answers

@@ -1,0 +1,126 @@
+"""An audit and where bookies stand: what it was told, what it wrote, and what a reader of the run gets."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from auditor import Audit
+from auditor.errors import UsageError
+from auditor.model.options import AuditOptions
+from auditor.model.placement import Level, Locations, PlacementSettings, Policy
+from auditor.runs.placement import load_placement
+from auditor.runs.reader import RunReader
+from tests.corpora.corpora import Corpus
+from tests.corpora.shared import Corpora
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def corpus(corpora: Corpora) -> Corpus:
+    return corpora.of("flat-v1")
+
+
+def bookie_ids(corpus: Corpus) -> list[str]:
+    paths = (json.loads(line)["path"] for line in corpus.dump.read_text().splitlines())
+    return sorted(path.rpartition("/")[2] for path in paths if path.startswith("/ledgers/cookies/"))
+
+
+def audit(
+    spark: SparkSession, dump: Path, out: Path, **options: Any
+) -> tuple[PlacementSettings, Locations, dict[str, object] | None]:
+    report = Audit(f"dump://{dump}", [], str(out), AuditOptions(**options)).run(spark)
+    settings, locations = load_placement(RunReader(out))
+    facts = report.run.placement
+    return settings, locations, None if facts is None else dict(facts)
+
+
+def with_bookies(corpus: Corpus, path: Path, value: bytes) -> Path:
+    """The corpus's dump with Pulsar's key, as a broker that shares the store writes it."""
+    numbers = dict.fromkeys(("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner"), 0)
+    line = {"path": "/bookies", "data": base64.b64encode(value).decode(), **numbers}
+    path.write_text(corpus.dump.read_text() + json.dumps(line) + "\n")
+    return path
+
+
+def test_without_a_mapping_and_a_policy_placement_is_not_looked_at(
+    spark: SparkSession, corpus: Corpus, tmp_path: Path
+) -> None:
+    settings, locations, facts = audit(spark, corpus.dump, tmp_path / "run")
+    assert (settings, facts) == (PlacementSettings(), None)
+    assert not locations.known
+
+
+def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
+    first, *_, last = bookie_ids(corpus)
+    value = json.dumps({"default": {first: {"rack": "east/r1"}}}).encode()
+    dump = with_bookies(corpus, tmp_path / "dump.jsonl", value)
+    settings, locations, facts = audit(spark, dump, tmp_path / "run")
+    assert settings == PlacementSettings(Policy.RACK, origin="the default of bookies and brokers")
+    assert locations.domain(first, Level.REGION) == "east"
+    assert locations.groups(first) == ("default",)
+    assert locations.domain(last, Level.RACK) is None
+    assert locations.origin == f"/bookies of dump://{dump}"
+    assert facts is not None
+    assert (facts["located"], facts["mapping_origin"]) == (1, locations.origin)
+
+
+def test_a_file_goes_before_the_stores_mapping(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
+    first, second, *_ = bookie_ids(corpus)
+    dump = with_bookies(corpus, tmp_path / "dump.jsonl", b'{"default": {"x": {"rack": "r9"}}}')
+    racks = tmp_path / "racks"
+    racks.write_text(f"{first} /r1\n{second} /r2\n")
+    told = "rack,minNumRacksPerWriteQuorum=3"
+    settings, locations, _ = audit(spark, dump, tmp_path / "run", racks=str(racks), placement=told)
+    assert settings == PlacementSettings(Policy.RACK, min_racks=3, origin=f"--placement {told}")
+    assert (locations.path(first), locations.path(second)) == ("/r1", "/r2")
+
+
+def test_a_damaged_mapping_is_said_and_is_none(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
+    dump = with_bookies(corpus, tmp_path / "dump.jsonl", b'{"default": ')
+    report = Audit(f"dump://{dump}", [], str(tmp_path / "run")).run(spark)
+    assert report.run.placement is None
+    [note] = [note for note in report.run.notes if "racks" in note]
+    assert note == (
+        f"the racks of Pulsar could not be read from /bookies of dump://{dump}: Pulsar bookie racks: is "
+        "not JSON: Expecting value (at byte 12)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"racks": "a", "rack_script": "b"}, "--racks and --rack-script: give one mapping, not two"),
+        ({"racks": "/no/such"}, "--racks /no/such: No such file or directory"),
+        (
+            {"placement": "racks"},
+            "--placement racks: it is rack, region, zone, none, or a configuration file",
+        ),
+        ({"placement": "rack,minRacks=3"}, "'minRacks' is no setting; there are"),
+        ({"placement": "rack,minNumRacksPerWriteQuorum=x"}, "minNumRacksPerWriteQuorum is 'x': not a number"),
+    ],
+)
+def test_options_that_cannot_be_meant(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError) as error:  # before anything is read
+        Audit("dump:///none.jsonl", [], str(tmp_path / "run"), AuditOptions(**options)).run()
+    assert reason in str(error.value)
+
+
+def test_configurations_of_brokers_and_bookies_choose_the_policy(
+    spark: SparkSession, corpus: Corpus, tmp_path: Path
+) -> None:
+    racks, broker, bookie = (tmp_path / name for name in ("racks", "broker.conf", "bk_server.conf"))
+    racks.write_text(f"{bookie_ids(corpus)[0]} /r1\n")
+    broker.write_text("bookkeeperClientRegionawarePolicyEnabled=true\n")
+    bookie.write_text("ensemblePlacementPolicy=x.ZoneawareEnsemblePlacementPolicy\n")
+    told: dict[str, Any] = {"racks": str(racks), "bookie_conf": str(bookie)}
+    settings, _, _ = audit(spark, corpus.dump, tmp_path / "one", **told)
+    assert (settings.policy, settings.origin) == (Policy.ZONE, f"--bookie-conf {bookie}")
+    settings, _, _ = audit(spark, corpus.dump, tmp_path / "two", **told, placement=str(broker))
+    assert (settings.policy, settings.origin) == (Policy.REGION, f"--placement {broker}")

@@ -1,0 +1,117 @@
+"""Locations as a server keeps them, and settings as configurations give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from auditor.model.placement import (
+    Level,
+    Location,
+    Locations,
+    PlacementSettings,
+    Policy,
+    normalise,
+    policy_of,
+)
+
+
+@pytest.mark.parametrize(("given", "kept"), [("/r1", "/r1"), ("/r1/", "/r1"), ("/R 1", "/R 1"), ("/", "")])
+def test_one_slash_at_the_end_goes_and_nothing_else(given: str, kept: str) -> None:
+    assert normalise(given) == kept
+
+
+def test_a_location_without_a_slash_before_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="'r1' does not begin with a slash"):
+        normalise("r1")
+
+
+RACKS = Locations(
+    {
+        "deep": Location("/east/r1"),
+        "flat": Location("/r1"),
+        "silent": Location(None),
+        "default": Location("/default-rack"),
+        "default-region": Location("/default-region/default-rack"),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("bookie", "domains"),
+    [
+        ("deep", ["deep", "/east/r1", "east", "east"]),
+        ("flat", ["flat", "/r1", "r1", "r1"]),
+        ("silent", ["silent", None, None, None]),
+        ("default", ["default", None, None, None]),
+        ("default-region", ["default-region", None, None, None]),
+        ("stranger", ["stranger", None, None, None]),
+    ],
+)
+def test_what_fails_together_with_a_bookie(bookie: str, domains: list[str | None]) -> None:
+    levels = (Level.BOOKIE, Level.RACK, Level.ZONE, Level.REGION)
+    assert [RACKS.domain(bookie, level) for level in levels] == domains
+
+
+@pytest.mark.parametrize(
+    ("properties", "policy"),
+    [
+        ({}, Policy.RACK),
+        ({"ensemblePlacementPolicy": "org.x.RegionAwareEnsemblePlacementPolicy"}, Policy.REGION),
+        ({"ensemblePlacementPolicy": "org.x.DefaultEnsemblePlacementPolicy"}, Policy.NONE),
+        ({"ensemblePlacementPolicy": "org.y.IsolatedBookieEnsemblePlacementPolicy"}, Policy.RACK),
+        ({"bookkeeperClientRegionawarePolicyEnabled": "true"}, Policy.REGION),
+        ({"bookkeeperClientRackawarePolicyEnabled": "false"}, Policy.NONE),
+        ({"bookkeeperClientRackawarePolicyEnabled": "true"}, Policy.RACK),
+    ],
+)
+def test_the_policy_that_a_configuration_chooses(properties: dict[str, str], policy: Policy) -> None:
+    assert policy_of(properties) is policy
+
+
+def test_settings_of_a_server_and_of_a_broker() -> None:
+    server = {
+        "minNumRacksPerWriteQuorum": "3",
+        "enforceMinNumRacksPerWriteQuorum": "true",
+        "reppRegionsToWrite": "east;west",
+        "gcWaitTime": "1",
+    }
+    assert PlacementSettings.of(server, "bk") == PlacementSettings(
+        Policy.RACK, min_racks=3, enforce_min_racks=True, regions_to_write=("east", "west"), origin="bk"
+    )
+    broker = {
+        "bookkeeperClientMinNumRacksPerWriteQuorum": "1",
+        "bookkeeperClientIsolationGroups": "a, b",
+        "bookkeeperClientSecondaryIsolationGroups": "",
+    }
+    assert PlacementSettings.of(broker, "broker") == PlacementSettings(
+        Policy.RACK, min_racks=1, isolation_groups=("a", "b"), origin="broker"
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"minNumRacksPerWriteQuorum": "two"}, "minNumRacksPerWriteQuorum is 'two': not a number"),
+        ({"enforceMinNumRacksPerWriteQuorum": "1"}, "enforceMinNumRacksPerWriteQuorum is '1': not true or"),
+        ({"ensemblePlacementPolicy": "org.z.Mine"}, "ensemblePlacementPolicy is 'org.z.Mine': known are"),
+    ],
+)
+def test_what_no_server_would_take(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PlacementSettings.of(properties, "bk")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        PlacementSettings(),
+        PlacementSettings(Policy.ZONE, desired_zones=5, isolation_groups=("a",), origin="x"),
+    ],
+)
+def test_json_gives_back_what_it_was_given(settings: PlacementSettings) -> None:
+    import json
+
+    kept: dict[str, Any] = json.loads(json.dumps(settings.to_json()))
+    assert PlacementSettings.from_json(str(settings.policy), kept, settings.origin) == settings

@@ -1,0 +1,132 @@
+"""Mappings of bookies to locations: files of three kinds, and topology scripts."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import UsageError
+from auditor.model.placement import Location
+from auditor.sources.racks import ask_script, locate, of_pulsar, read_racks
+
+COLUMNS = "# racks\nbk1:3181  /r1/\nbk2\t/r2   # by host\n\n"
+TOML = '[bookies]\n"bk1:3181" = "/r1/"\nbk2 = { rack = "/r2", group = "fast" }\n'
+JSON = '{"a": {"bk1:3181": {"rack": "r1"}}, "b": {"bk1:3181": {"rack": "r2"}, "bk2": null}}'
+
+
+def written(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+def test_two_columns(tmp_path: Path) -> None:
+    path = written(tmp_path / "racks", COLUMNS)
+    assert read_racks(path) == {
+        "bk1:3181": Location("/r1", (), path, "/r1/"),
+        "bk2": Location("/r2", (), path, "/r2"),
+    }
+
+
+def test_toml_has_groups(tmp_path: Path) -> None:
+    path = written(tmp_path / "racks.toml", TOML)
+    assert read_racks(path) == {
+        "bk1:3181": Location("/r1", (), path, "/r1/"),
+        "bk2": Location("/r2", ("fast",), path, "/r2"),
+    }
+
+
+def test_what_pulsar_keeps(tmp_path: Path) -> None:
+    path = written(tmp_path / "bookies.json", JSON)
+    assert read_racks(path) == {
+        "bk1:3181": Location("/r2", ("a", "b"), path, "r2"),
+        "bk2": Location(None, ("b",), path, None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("racks", "bk1 /r1 /r2\n", ": line 1 has 3 columns, not a bookie and a location"),
+        ("racks", "bk1 /r1\nbk1 /r2\n", ": line 2: bk1 is there twice"),
+        ("racks", "bk1 r1\n", ": line 1: 'r1' does not begin with a slash; servers refuse such a location"),
+        ("r.toml", "bk1 = 3\n", ": it has one table, [bookies]"),
+        ("r.toml", "[bookies]\nbk1 = 3\n", ": bk1: give a location, or rack and group"),
+        (
+            "r.toml",
+            "[bookies]\nbk1 = {rack = '/a', zone = 'b'}\n",
+            ": bk1: give a location, or rack and group",
+        ),
+        ("r.toml", "[bookies]\nbk1 = {rack = 3}\n", ": bk1: rack and group are strings"),
+        ("r.toml", "[bookies", "not TOML"),
+        ("r.json", "[1]", ": Pulsar bookie racks: the value is not an object (at byte 0)"),
+        ("racks", None, ": No such file or directory"),
+    ],
+)
+def test_a_file_that_cannot_be_meant(tmp_path: Path, name: str, text: str | None, reason: str) -> None:
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        read_racks(str(path))
+    assert name in str(error.value)
+    assert reason in str(error.value)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "racks").write_bytes(b"bk1 /r\xff\n")
+    with pytest.raises(UsageError, match=r"is not text in UTF-8 \(at byte 6\)"):
+        read_racks(str(tmp_path / "racks"))
+
+
+def script(path: Path, body: str) -> str:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_a_script_is_asked_for_addresses_a_hundred_at_a_time(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    path = script(tmp_path / "topology.sh", f'echo $# >> {asked}; for a in "$@"; do echo "/r-$a/"; done')
+    hosts = [f"127.0.0.{number}" for number in range(1, 151)]
+    found = ask_script(path, [*hosts, "no-such-host.invalid"])
+    assert len(found) == 150
+    assert found["127.0.0.7"] == Location("/r-127.0.0.7", (), path, "/r-127.0.0.7/")
+    assert asked.read_text().split() == ["100", "50"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("echo /r1", "1 locations for 2 addresses; servers take none of them then"),
+        ("echo broken >&2; exit 3", "it failed with 3: broken"),
+        ("exit 1", "it failed with 1"),
+        ("echo r1 r2", "of 127.0.0.1: 'r1' does not begin with a slash"),
+    ],
+)
+def test_a_script_that_does_not_answer(tmp_path: Path, body: str, reason: str) -> None:
+    path = script(tmp_path / "topology.sh", body)
+    with pytest.raises(UsageError) as error:
+        ask_script(path, ["127.0.0.1", "127.0.0.2"])
+    assert reason in str(error.value)
+
+
+def test_a_script_that_cannot_be_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        ask_script(str(tmp_path / "none"), ["127.0.0.1"])
+
+
+def test_a_bookie_is_looked_up_by_its_id_before_its_host() -> None:
+    racks = {"bk1:3181": Location("/id"), "bk1": Location("/host"), "10.0.0.1": Location("/there")}
+    assert locate("bk1:3181", "10.0.0.1", racks) == Location("/id")
+    assert locate("bk1:3182", "10.0.0.1", racks) == Location("/there")
+    assert locate("bk1:3182", None, racks) == Location("/host")
+    assert locate("bk2:3181", None, racks) is None
+
+
+def test_of_a_bookie_in_two_groups_the_last_has_the_rack() -> None:
+    from auditor.codecs.pulsar.bookie_racks import RackEntry
+
+    found = of_pulsar([RackEntry("a", "bk", "r1"), RackEntry("b", "bk", None)], "here")
+    assert found == {"bk": Location(None, ("a", "b"), "here", None)}
