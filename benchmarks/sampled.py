@@ -24,10 +24,10 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from auditor.model.layout import LayoutKind
+from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
 from auditor.sources.bookies.collections.places import PieceOwner
-from auditor.sources.bookies.spark_source import SPARK_SCHEMA
 from auditor.sources.metadata.spark_source import LedgerSource
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import QueryPlans
@@ -126,7 +126,7 @@ def copied(spark: SparkSession, collection: Collection, tasks: int) -> PartTable
     }
     copied = CopiedRows(owners)
     lots = shares([(collection, manifest)], owners, tasks)
-    return PartTable(spark, SPARK_SCHEMA, tuple((copied.read, lot) for lot in lots))
+    return PartTable.of(spark, SCHEMA, copied.read, lots)
 
 
 def _planted(cluster: Cluster) -> int:

@@ -7,8 +7,8 @@ it was moved to. A collection has all of it that was made with --entry-logs too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -31,19 +31,18 @@ from auditor.sources.bookies.collections.collected_rows import (
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.writer import LOCATIONS
 from auditor.sources.bookies.disks import DISKS as DISK_ROWS
-from auditor.sources.bookies.disks_source import disk_sizes
+from auditor.sources.bookies.disks import SIZES, read_sizes
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_ROWS
-from auditor.sources.bookies.entry_logs.locations_source import LocationSource
-from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, LogPart, slice_parts, to_json
+from auditor.sources.bookies.entry_logs.locations import read_locations
+from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, LogPart, read_logs_of, slice_parts
 from auditor.sources.bookies.entry_logs.rows import unlisted_row
 from auditor.sources.bookies.entry_logs.sample import EntrySample
-from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
-from auditor.sources.bookies.entry_logs.whole_entries_source import WholeEntrySource, sample_json
+from auditor.sources.bookies.entry_logs.whole_entries import WHOLE_ENTRIES, WholeEntryReader
 from auditor.sources.bookies.owners import AttributedDirectory
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.spark import functions as F
-from auditor.spark.batches import source_rows
+from auditor.spark.part_tables import PartTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,15 +69,9 @@ def whole_entries(
     options: AuditOptions,
 ) -> DataFrame:
     """The sampled entries of these parts of indexes, read when the frame is."""
-    named = {
-        "parts": index_parts.to_json(indexes),
-        "ledger_directories": json.dumps(ledger_directories),
-        "sample": sample_json(
-            EntrySample(options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000)
-        ),
-    }
-    credentials = credentials_file(options.credentials)
-    return source_rows(spark, WholeEntrySource(named | ({"credentials": credentials} if credentials else {})))
+    sample = EntrySample(options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000)
+    read = WholeEntryReader(indexes, ledger_directories, sample, credentials_file(options.credentials))
+    return PartTable.of(spark, WHOLE_ENTRIES, read, indexes).frame()
 
 
 def entries_whole(digests: DataFrame | None) -> dict[str, int]:
@@ -143,17 +136,15 @@ def read_entry_logs(landing: Landing, bookies: ClusterBookies, options: AuditOpt
     directories = _Directories(bookies)
 
     def locations() -> DataFrame:
-        named = {"parts": index_parts.to_json(indexes), "ledger_directories": json.dumps(homes)}
-        here = source_rows(spark, LocationSource(named))
+        here = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), indexes).frame()
         owners = bookies.settled.owner_of_piece
         rows = collected_rows(spark, "locations", LOCATIONS, directories.collections, owners)
         return here if rows is None else here.unionByName(rows.select(*LOCATION_ROWS.names))
 
     def entry_logs() -> DataFrame:
         parts = slice_parts(directories.log_parts(options.deep), wanted)
-        return directories.with_collected(
-            source_rows(spark, EntryLogSource({"parts": to_json(parts)})), "entry_logs", LOGS, ENTRY_LOGS
-        )
+        here = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
+        return directories.with_collected(here, "entry_logs", LOGS, ENTRY_LOGS)
 
     where = landing.land("locations", locations)
     logs = landing.land("entry_logs", entry_logs)
@@ -218,7 +209,7 @@ class _Directories:
         here = [row for row, _ in self._found if row.path not in self._bookies.collected.directories]
         owners = {row.path: row.owner for row in here}
         whose = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
-        sizes = disk_sizes(spark, sorted(owners)).join(whose, "directory")
+        sizes = PartTable.of(spark, SIZES, read_sizes, sorted(owners)).frame().join(whose, "directory")
         return self.with_collected(sizes.select(*DISK_ROWS.names), "disks", DISKS, DISK_ROWS)
 
     def with_collected(

@@ -25,10 +25,10 @@ from auditor.sources.bookies.bytes_on_disk import COPIED_BYTES, indexes_fit
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, shares
 from auditor.sources.bookies.index_files import page_size
 from auditor.sources.bookies.index_files.page_size import IndexShapes
-from auditor.sources.bookies.spark_source import IndexSource
+from auditor.sources.bookies.part_rows import read_part
 from auditor.spark import functions as F
 from auditor.spark.batches import read_few
-from auditor.spark.part_tables import PartTable, part_table
+from auditor.spark.part_tables import PartTable
 from auditor.tables.availability_by_state import by_state, replicas_in_pieces
 from auditor.tables.held_accounts import combine_pieces
 from auditor.tables.index_counts import IndexCount, index_counts
@@ -261,7 +261,7 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
 def _read(
     landing: Landing, bookies: ClusterBookies, wanted: int, parts: Sequence[index_parts.IndexPart]
 ) -> pa.Table | PartTable:
-    table = part_table(landing.spark, IndexSource({"parts": index_parts.to_json(parts)}))
+    table = PartTable.of(landing.spark, SCHEMA, read_part, parts)
     fits = indexes_fit(parts, bookies.replicas)
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
     copied = CopiedRows(owners)

@@ -20,12 +20,11 @@ from auditor.model.states import IndexState, TailRead, TailState
 from auditor.sources.bookies.bytes_on_disk import journals_fit
 from auditor.sources.bookies.collections.collected_rows import collected_tails
 from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
-from auditor.sources.bookies.journal.spark_source import JournalSource
-from auditor.sources.bookies.journal.tails import TailPart, from_json, to_json
+from auditor.sources.bookies.journal.tails import SCHEMA, TailPart, from_json, read_tail, to_json
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.spark import functions as F
 from auditor.spark.batches import as_frame, read_few
-from auditor.spark.part_tables import PartTable, part_table
+from auditor.spark.part_tables import PartTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,8 +103,7 @@ def land_tails(
     spark = landing.spark
 
     def read() -> pa.Table | PartTable | DataFrame:
-        source = JournalSource({"parts": to_json(parts)})
-        table = part_table(spark, source)
+        table = PartTable.of(spark, SCHEMA, read_tail, parts)
         rows = read_few(table) if journals_fit(parts) else table
         whole = [each for each in collected.whole if TABLE in each[1].tables]
         return as_frame(spark, rows).unionByName(collected_tails(spark, whole, alone)) if whole else rows

@@ -24,7 +24,7 @@ from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 
 def location_rows(part: IndexPart, piece: Piece) -> Iterator[pa.RecordBatch]:
     """Where one part of a piece's index points, in the columns of `LOCATIONS`."""
-    for batch in read_locations(part, piece.ledger_directories):
+    for batch in read_locations({part.bookie_id: piece.ledger_directories}, part):
         yield with_piece(batch, piece, LOCATIONS)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow as pa
 from auditor.collect.input import CollectionInput
 from auditor.collect.space_tables import log_parts
 from auditor.model.progress import Progress
-from auditor.sources.bookies import parts as index_parts
+from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.collections.collected_rows import DISKS, LOGS
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
 from auditor.sources.bookies.collections.writer import (
@@ -22,16 +22,14 @@ from auditor.sources.bookies.collections.writer import (
     Piece,
     batches_of,
 )
-from auditor.sources.bookies.disks_source import disk_sizes
+from auditor.sources.bookies.disks import SIZES, read_sizes
+from auditor.sources.bookies.entry_logs import locations as located
 from auditor.sources.bookies.entry_logs import rows as entry_logs
-from auditor.sources.bookies.entry_logs.locations_source import LocationSource
-from auditor.sources.bookies.entry_logs.parts import slice_parts, to_json
-from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
+from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, read_logs_of, slice_parts
 from auditor.sources.bookies.journal import tails as journal_tails
-from auditor.sources.bookies.journal.spark_source import JournalSource
-from auditor.sources.bookies.spark_source import IndexSource
+from auditor.sources.bookies.part_rows import read_part
 from auditor.spark import functions as F
-from auditor.spark.batches import source_rows
+from auditor.spark.part_tables import PartTable
 from auditor.spark.tasks import file_system_errors, report_tasks
 
 if TYPE_CHECKING:
@@ -65,25 +63,26 @@ def read_in_spark(
 
 
 def _availability(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
-    rows = source_rows(spark, IndexSource({"parts": index_parts.to_json(to_read.parts)}))
+    rows = PartTable.of(spark, SCHEMA, read_part, to_read.parts).frame()
     return _with_piece_names(spark, rows, to_read.pieces).select(*AVAILABILITY.names)
 
 
 def _locations(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
     homes = {piece.id: piece.ledger_directories for piece in to_read.pieces}
-    named = {"parts": index_parts.to_json(to_read.parts), "ledger_directories": json.dumps(homes)}
-    rows = source_rows(spark, LocationSource(named))
+    rows = PartTable.of(
+        spark, located.LOCATIONS, partial(located.read_locations, homes), to_read.parts
+    ).frame()
     return _with_piece_names(spark, rows, to_read.pieces).select(*LOCATIONS.names)
 
 
 def _whole_logs(spark: SparkSession, to_read: CollectionInput, wanted: int) -> DataFrame:
     parts = slice_parts(log_parts(to_read), wanted)
-    rows = source_rows(spark, EntryLogSource({"parts": to_json(parts)}))
+    rows = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
     return _of_collection(rows, to_read, LOGS)
 
 
 def _disks(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
-    return _of_collection(disk_sizes(spark, to_read.paths), to_read, DISKS)
+    return _of_collection(PartTable.of(spark, SIZES, read_sizes, to_read.paths).frame(), to_read, DISKS)
 
 
 def _of_collection(rows: DataFrame, to_read: CollectionInput, schema: pa.Schema) -> DataFrame:
@@ -91,10 +90,9 @@ def _of_collection(rows: DataFrame, to_read: CollectionInput, schema: pa.Schema)
 
 
 def _journal_tails(spark: SparkSession, pieces: Sequence[Piece]) -> DataFrame:
-    tails = journal_tails.to_json([piece.tail for piece in pieces])
-    return _with_piece_names(spark, source_rows(spark, JournalSource({"parts": tails})), pieces).select(
-        *TAILS.names
-    )
+    parts = [piece.tail for piece in pieces]
+    rows = PartTable.of(spark, journal_tails.SCHEMA, journal_tails.read_tail, parts).frame()
+    return _with_piece_names(spark, rows, pieces).select(*TAILS.names)
 
 
 def _with_piece_names(spark: SparkSession, rows: DataFrame, pieces: Sequence[Piece]) -> DataFrame:
@@ -107,13 +105,7 @@ def _with_piece_names(spark: SparkSession, rows: DataFrame, pieces: Sequence[Pie
 
 
 def _entry_logs(spark: SparkSession, logs: Sequence[str]) -> DataFrame:
-    from pyspark.sql.pandas.types import from_arrow_schema
+    def read(directory: str) -> Iterator[pa.RecordBatch]:
+        yield from batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for directory in batch.column("directory").to_pylist():
-                yield from batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
-
-    directories = spark.createDataFrame([(each,) for each in logs], "directory string")
-    tasks = min(len(logs), spark.sparkContext.defaultParallelism * 4)
-    return directories.repartition(tasks).mapInArrow(read, from_arrow_schema(entry_logs.SCHEMA))
+    return PartTable.of(spark, entry_logs.SCHEMA, read, logs).frame()

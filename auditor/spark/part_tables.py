@@ -46,6 +46,11 @@ class PartTable:
     schema: StructType
     parts: tuple[tuple[Reader, Any], ...]
 
+    @classmethod
+    def of(cls, spark: SparkSession, columns: pa.Schema, read: Reader, parts: Iterable[Any]) -> PartTable:
+        """The table of these columns, of which ``read`` gives the rows of each part."""
+        return cls(spark, spark_schema(columns), tuple((read, part) for part in parts))
+
     def frame(self) -> DataFrame:
         """The rows as Spark has them, one task a part."""
         parts = self.parts
@@ -96,6 +101,17 @@ class PartTable:
 
         nothing = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
         _write_part(system, path, iter([nothing]), kept)
+
+
+def spark_schema(columns: pa.Schema) -> StructType:
+    """Arrow's columns as Spark has them, each with its meaning as the comment where it has one."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = from_arrow_schema(columns)
+    for field, column in zip(schema, columns, strict=True):
+        if comment := (column.metadata or {}).get(b"comment"):
+            field.metadata = {"comment": comment.decode()}
+    return schema
 
 
 def part_table(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.sources.bookies.entry_logs.parts import read_logs_of
-from auditor.sources.bookies.entry_logs.spark_source import directory_part
+from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
+from auditor.sources.bookies.parts import IndexDirectory
 from tests.codecs.bookie.test_entry_log_records import one_by_one
 from tests.living.idle import audit, idle_cluster
 
@@ -42,7 +42,9 @@ def entry_bytes(logs: list[Path]) -> Counter[int]:
 def read_again(place: Path) -> list[dict[str, Any]]:
     """The entry logs of a bookie with one ledger directory, and what its collector remembers of them."""
     [log] = {path.parents[1] for path in place.rglob("current/*.log")}
-    return [row for batch in read_logs_of(directory_part(str(log))) for row in batch.to_pylist()]
+    seen = IndexDirectory.seen(str(log), Path(log, "current", "VERSION").read_bytes())
+    part = LogPart(None, None, seen.path, seen.version_sha256)
+    return [row for batch in read_logs_of(part) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("storage", ["DbLedgerStorage", "InterleavedLedgerStorage"])

@@ -167,7 +167,7 @@ def test_an_entry_log_is_unreadable_and_holds_nothing(tmp_path: Path) -> None:
         (EntryLogState.UNREADABLE, PIPE)
     ]
     part = IndexPart("bk1", (IndexDirectory(str(tmp_path), None),), ("0",))
-    (row,) = (row for batch in read_locations(part, [str(tmp_path)]) for row in batch.to_pylist())
+    (row,) = (row for batch in read_locations({"bk1": [str(tmp_path)]}, part) for row in batch.to_pylist())
     assert (row["ledger_id"], row["probe"]) == (1, "past-end")
     sample = EntrySample(0, 100, 1 << 20)
     (row,) = (
@@ -181,7 +181,7 @@ def test_an_entry_log_is_unreadable_and_holds_nothing(tmp_path: Path) -> None:
 def test_an_index_that_is_a_pipe_has_no_locations(tmp_path: Path) -> None:
     pipe(tmp_path / "current" / index_path.to_path(1))
     part = IndexPart("bk1", (IndexDirectory(str(tmp_path), None),), ("0",))
-    assert [batch.num_rows for batch in read_locations(part, [str(tmp_path)])] == []
+    assert [batch.num_rows for batch in read_locations({"bk1": [str(tmp_path)]}, part)] == []
 
 
 def test_a_journal_is_a_gap(tmp_path: Path) -> None:

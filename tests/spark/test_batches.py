@@ -18,6 +18,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 import auditor
 import auditor.spark.batches
 from auditor.errors import StoreError, UsageError
+from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource
 from auditor.spark.batches import arrow_frame, as_frame, read_few, read_source, source_rows, table_of
@@ -77,9 +78,9 @@ def test_indexes_read_alike(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
-    table = source_rows(spark, IndexSource({"parts": "[]"}))
+    table = PartTable.of(spark, SCHEMA, read_part, ()).frame()
     assert table.isEmpty()
-    assert table.columns == [field.name for field in IndexSource({}).schema()]
+    assert table.columns == SCHEMA.names
 
 
 def test_what_the_source_cannot_be_asked_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_what_was_read_before_it_was_much_is_not_read_again(spark: SparkSession,
 
 
 def test_a_source_without_a_part_has_no_row_here_either(spark: SparkSession) -> None:
-    here = read_source(spark, IndexSource({"parts": "[]"}))
+    here = read_few(PartTable.of(spark, SCHEMA, read_part, ()))
     assert isinstance(here, pa.Table)
     assert here.num_rows == 0
-    assert here.column_names == [field.name for field in IndexSource({}).schema()]
+    assert here.column_names == SCHEMA.names

@@ -64,6 +64,11 @@ def sizes_of(directory: str) -> dict[str, Any]:
     return row | {"reason": next(iter(troubles), None)}
 
 
+def read_sizes(directory: str) -> Iterator[pa.RecordBatch]:
+    """`sizes_of` as a row of `SIZES`; of a directory that a task cannot see, one that says so."""
+    yield pa.RecordBatch.from_pylist([sizes_of(directory)], schema=SIZES)
+
+
 def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, int]]:
     """The column and size of each file; what went away since it was listed is not there."""
     try:

@@ -9,14 +9,12 @@ bookie and some of these names. The driver lists only the first level; files are
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 _OWN_FILE = re.compile(
     r"VERSION|BOOKIE_STATUS|DIRTY|lastMark(\.[0-9]+)?|lastId"
@@ -158,31 +156,3 @@ def is_database(name: str) -> bool:
     (True, False)
     """
     return _OWN_DIRECTORY.fullmatch(name) is not None
-
-
-def to_json(part_list: Sequence[IndexPart]) -> str:
-    """Write parts as one option of a data source.
-
-    >>> from_json(to_json([IndexPart("bk1", (IndexDirectory("/l0", None),), ("0",))]))[0].directories[0].path
-    '/l0'
-    """
-    return json.dumps([asdict(part) for part in part_list])
-
-
-def from_json(text: str) -> list[IndexPart]:
-    """Read back what `to_json` wrote."""
-    return [
-        IndexPart(
-            bookie_id=part["bookie_id"],
-            directories=tuple(IndexDirectory(**each) for each in part["directories"]),
-            names=tuple(part["names"]),
-            elsewhere=None if part["elsewhere"] is None else tuple(part["elsewhere"]),
-            threads=part["threads"],
-            earlier=_earlier(part["earlier"]),
-        )
-        for part in json.loads(text)
-    ]
-
-
-def _earlier(value: dict[str, Any] | None) -> Earlier | None:
-    return None if value is None else Earlier(value["table"], tuple(value["files"]), value["began"])

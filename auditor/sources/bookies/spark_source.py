@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import BinaryType, BooleanType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError, UsageError
@@ -24,12 +24,13 @@ from auditor.model.states import BookieRead, IndexState
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.owners import Attribution, attribute
 from auditor.sources.bookies.part_rows import read_part
-from auditor.sources.bookies.parts import IndexPart, from_json, plan_parts, to_json
+from auditor.sources.bookies.parts import IndexPart, plan_parts
 from auditor.sources.bookies.places import PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
+from auditor.spark.part_tables import spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +73,7 @@ def find_indexes(options: Mapping[str, str]) -> NamedSources:
     """
     for option in options:
         if option not in OPTIONS:
-            raise UsageError(f"{FORMAT}: {option}: no such option; there are {', '.join(OPTIONS)}, or parts")
+            raise UsageError(f"{FORMAT}: {option}: no such option; there are {', '.join(OPTIONS)}")
     if not options.get("bookies"):
         raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory a bookie")
     places = find_places(_directories(options["bookies"]))
@@ -177,27 +178,6 @@ def _cookie(data: bytes) -> Cookie | None:
         return None  # its directory's row says why; here it only names nobody
 
 
-__all__ = ["FORMAT", "SPARK_SCHEMA", "IndexSource", "register"]
-
-_SPARK_TYPES: dict[str, DataType] = {
-    "string": StringType(),
-    "int64": LongType(),
-    "binary": BinaryType(),
-    "bool": BooleanType(),
-}
-
-SPARK_SCHEMA = StructType(
-    [
-        StructField(
-            field.name,
-            _SPARK_TYPES[str(field.type)],
-            metadata={"comment": field.metadata[b"comment"].decode()},
-        )
-        for field in SCHEMA
-    ]
-)
-
-
 def register(spark: SparkSession) -> None:
     """Make the format ``bookkeeper_indexes`` known to a session."""
     spark.dataSource.register(IndexSource)
@@ -209,7 +189,7 @@ class IndexSource(DataSource):
     Options: ``bookies``, a directory with one sub-directory a bookie, or an inventory file, or a JSON list
     of such paths; ``metadata``, a metadata URI whose cluster knows more bookies than their own cookies name,
     with ``credentials`` as for `auditor.sources.metadata.spark_source`; ``tasks``, about how many read it
-    (default 8). Or only ``parts``, as `auditor.sources.bookies.parts.to_json` writes them; each is one task.
+    (default 8).
 
     Use: ``spark.read.format("bookkeeper_indexes").option("bookies", "/mnt/bookies").load()``
     """
@@ -221,15 +201,11 @@ class IndexSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of ``availability``, each with its meaning as the comment."""
-        return SPARK_SCHEMA
+        return spark_schema(SCHEMA)
 
     def reader(self, schema: StructType) -> IndexSourceReader:
-        """A reader of the parts in the options, or of what is found where they say."""
-        options = dict(self.options)
-        if set(options) == {"parts"}:
-            return IndexSourceReader(options["parts"])
-        found = find_indexes(options)
-        return IndexSourceReader(to_json(found.parts), found.unread)
+        """A reader of what is found where the options say."""
+        return IndexSourceReader(*find_indexes(dict(self.options)))
 
 
 @dataclass(frozen=True)
@@ -247,16 +223,16 @@ class UnreadPartition(InputPartition):
 
 
 class IndexSourceReader(DataSourceReader):
-    """Travels to the workers, so it holds text, never open files."""
+    """Travels to the workers, so it holds values, never open files."""
 
-    def __init__(self, parts: str, unread: Sequence[Unread] = ()) -> None:
+    def __init__(self, parts: Sequence[IndexPart], unread: Sequence[Unread]) -> None:
         self._parts = parts
         self._unread = tuple(unread)
 
     def partitions(self) -> Sequence[InputPartition]:
         """One per part, and one for what could not be read."""
         told = [UnreadPartition(self._unread)] if self._unread else []
-        return [*(IndexPartition(part) for part in from_json(self._parts)), *told]
+        return [*(IndexPartition(part) for part in self._parts), *told]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from auditor.errors import UsageError
@@ -21,6 +20,7 @@ from auditor.sources.metadata.ledger_rows import LEDGER_VALUES, LEDGERS, LEDGERS
 from auditor.sources.metadata.mark_rows import MARKS, mark_rows
 from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
+from auditor.spark.part_tables import spark_schema
 
 _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
     "rate_limit": (float, 0),
@@ -80,9 +80,7 @@ class StoreSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns, each with its meaning as the comment."""
-        schema = from_arrow_schema(self.columns)
-        assert isinstance(schema, StructType)
-        return schema
+        return spark_schema(self.columns)
 
     def reader(self, schema: StructType) -> StoreReader:
         """A reader of what the options say.

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from auditor.errors import NoRootError, UsageError
@@ -23,6 +22,7 @@ from auditor.sources.metadata.stores import open_store
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.owner_rows import OWNERS, owner_rows
 from auditor.sources.owners.uri import OwnersUri, parse_owners_uri
+from auditor.spark.part_tables import spark_schema
 
 
 class OwnerSource(DataSource):
@@ -39,9 +39,7 @@ class OwnerSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns, each with its meaning as the comment."""
-        schema = from_arrow_schema(OWNERS)
-        assert isinstance(schema, StructType)
-        return schema
+        return spark_schema(OWNERS)
 
     def reader(self, schema: StructType) -> OwnerReader:
         """A reader of what the options say.
@@ -147,9 +145,7 @@ class OwnerValueSource(OwnerSource):
 
     def schema(self) -> StructType:
         """The columns of `OWNER_VALUES`."""
-        schema = from_arrow_schema(OWNER_VALUES)
-        assert isinstance(schema, StructType)
-        return schema
+        return spark_schema(OWNER_VALUES)
 
     def reader(self, schema: StructType) -> OwnerReader:
         """A reader of what the options say; raises as `OwnerSource.reader`."""

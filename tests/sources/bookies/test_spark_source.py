@@ -6,8 +6,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
-from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts, to_json
-from auditor.sources.bookies.spark_source import FORMAT, SPARK_SCHEMA, register
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts
+from auditor.spark.part_tables import PartTable
 from tests.sources.bookie_corpora import unpack_bookies
 
 
@@ -24,13 +24,12 @@ def test_spark_reads_what_the_parts_say(spark: SparkSession, tmp_path: Path) -> 
         for name in ("ledgers0", "ledgers1")
     ]
     planned = plan_parts([("127.0.101.3:3181", directories)], wanted=3)
-    register(spark)
-    table = spark.read.format(FORMAT).option("parts", to_json(planned)).load()
+    table = PartTable.of(spark, SCHEMA, read_part, planned).frame()
     expected = rows(planned)
     assert len(planned) == 3
     assert sorted(map(tuple, table.drop("stamp").collect())) == sorted(expected)
     assert table.columns == SCHEMA.names
-    assert all(field.metadata["comment"] for field in SPARK_SCHEMA)
+    assert all(field.metadata["comment"] for field in table.schema)
 
 
 def test_spark_reads_databases_part_by_part_as_well(spark: SparkSession, tmp_path: Path) -> None:
@@ -42,8 +41,7 @@ def test_spark_reads_databases_part_by_part_as_well(spark: SparkSession, tmp_pat
         for position, name in enumerate(("ledgers0", "ledgers1"))
     ]
     planned = plan_parts([("bk-a.rack1", directories)], wanted=1)
-    register(spark)
-    table = spark.read.format(FORMAT).option("parts", to_json(planned)).load()
+    table = PartTable.of(spark, SCHEMA, read_part, planned).frame()
     counted = table.groupBy("storage", "state").count().collect()
     # The disks were swapped: the second one is bk-b's, which lost a ledger from its index.
     assert sorted(map(tuple, counted)) == [("rocksdb", "not-indexed", 1), ("rocksdb", "ok", 39)]

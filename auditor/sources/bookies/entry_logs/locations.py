@@ -68,14 +68,16 @@ class EntryLocations(NamedTuple):
     locations: Longs
 
 
-def read_locations(part: IndexPart, ledger_directories: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_locations(
+    ledger_directories: Mapping[str, Sequence[str]], part: IndexPart
+) -> Iterator[pa.RecordBatch]:
     """Rows of `LOCATIONS` of one part of a bookie's index. Needs no Spark.
 
-    ``ledger_directories`` are the bookie's in configured order, "" for one that was not found: on
+    ``ledger_directories`` are each bookie's in configured order, "" for one that was not found: on
     DbLedgerStorage the logs of an index lie in the one of its position, else in any. Where one is lacking,
     nothing is looked up. What cannot be read is a row that says so.
     """
-    logger, homes = homes_of(part, ledger_directories)
+    logger, homes = homes_of(part, ledger_directories.get(part.bookie_id, ()))
     try:
         logs = _Logs(homes)
         for located in located_batches(part):

@@ -11,10 +11,9 @@ has. A log that is not in it says nothing: the collector did not meet it yet.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -168,20 +167,6 @@ def slice_parts(parts: Sequence[LogPart], wanted: int) -> list[LogPart]:
     """
     of = max(1, -(-wanted // max(1, len(parts))))
     return [replace(part, number=number, of=of) for part in parts for number in range(of)]
-
-
-def to_json(parts: Sequence[LogPart]) -> str:
-    """Write parts as one option of a data source.
-
-    >>> from_json(to_json([LogPart("bk1", 0, "/l0", None)]))[0].directory
-    '/l0'
-    """
-    return json.dumps([asdict(part) for part in parts])
-
-
-def from_json(text: str) -> list[LogPart]:
-    """Read back what `to_json` wrote."""
-    return [LogPart(**part) for part in json.loads(text)]
 
 
 def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:

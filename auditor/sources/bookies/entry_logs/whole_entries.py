@@ -13,10 +13,11 @@ import hmac
 import os
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from auditor.sources.bookies.entry_logs.one_entry import MAX_ENTRY_BYTES
 from auditor.sources.bookies.entry_logs.sample import EntrySample
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.scan import look_up, open_rocksdb
+from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.regular_file import open_descriptor, open_regular
 
 if TYPE_CHECKING:
@@ -93,6 +95,34 @@ class Secrets:
         tag = hashlib.blake2b(key, key=self.tag_key, digest_size=8).digest()
         own = None if self.password is None else hmac.compare_digest(key, master_key(self.password))
         return {"key_tag": int.from_bytes(tag, "big", signed=True), "key_right": own}
+
+
+class WholeEntryReader:
+    """`read_whole_entries` of parts of indexes, in tasks: it holds values, never open files or passwords.
+
+    ``sample``'s bytes are those of a bookie, which its parts share; of the credentials it has the path alone.
+    Tags of master keys are made under a key that is new for each reader: nobody else can make or compare one.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[IndexPart],
+        directories: Mapping[str, Sequence[str]],
+        sample: EntrySample,
+        credentials: str | None,
+    ) -> None:
+        self._tag_key = token_bytes(32)
+        self._parts_of = Counter(part.bookie_id for part in parts)
+        self._directories = directories
+        self._sample = sample
+        self._credentials = credentials
+
+    def __call__(self, part: IndexPart) -> Iterator[pa.RecordBatch]:
+        """The rows of one part."""
+        password = read_credentials(self._credentials).ledgers.password
+        secrets = Secrets(None if password is None else password.encode(), self._tag_key)
+        share = replace(self._sample, bytes=-(-self._sample.bytes // self._parts_of[part.bookie_id]))
+        yield from read_whole_entries(part, self._directories.get(part.bookie_id, ()), share, secrets)
 
 
 def read_whole_entries(

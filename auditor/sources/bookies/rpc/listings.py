@@ -45,6 +45,7 @@ from auditor.sources.clock import now_ms
 from auditor.sources.metadata.ledger_replicas import binary
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
+from auditor.spark.part_tables import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -184,16 +185,14 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     Each pair becomes a row of state ok or unreadable. A bookie that cannot be asked, or can no more, becomes
     a row of state gap, and its other pairs none. Land it at once: whenever it is evaluated, it is asked for.
     """
-
-    from auditor.sources.bookies.spark_source import SPARK_SCHEMA
-
+    schema = spark_schema(SCHEMA)
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
     absent = {name: endpoint for name, endpoint in endpoints.items() if isinstance(endpoint, str)}
     reachable = pairs.where(~F.col("bookie_id").isin(list(absent)))
     asked = one_bookie_per_partition(reachable.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
-    rows = asked.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), SPARK_SCHEMA)
+    rows = asked.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), schema)
     gaps = pa.Table.from_batches([_gap(name, NOWHERE, absent[name]) for name in sorted(absent)], SCHEMA)
-    return rows.unionByName(pairs.sparkSession.createDataFrame(gaps, SPARK_SCHEMA))
+    return rows.unionByName(pairs.sparkSession.createDataFrame(gaps, schema))
 
 
 def rpc_rows(

@@ -51,7 +51,7 @@ def test_a_file_that_ends_before_its_first_slot_has_no_entries_and_hides_no_othe
     index(ledgers, 1, (HEADER + bytes(8))[:length])
     index(ledgers, 2, HEADER + struct.pack(">qq", 0, 5 << 32 | 1028))
     assert located(ledgers) == [(2, 1, 5 << 32 | 1028)]
-    [rows] = read_locations(part(ledgers), [str(ledgers)])
+    [rows] = read_locations({part(ledgers).bookie_id: [str(ledgers)]}, part(ledgers))
     assert [(row["ledger_id"], row["probe"], row["reason"]) for row in rows.to_pylist()] == [
         (2, "missing", None)
     ]
@@ -65,7 +65,7 @@ def test_a_location_that_points_to_another_entry_says_what_lies_there(ledgers: P
     index(ledgers, 2, HEADER + struct.pack(">2q", at[2], at[2]))
     index(ledgers, 3, HEADER + struct.pack(">q", 5 << 32 | 1029))
     index(ledgers, 4, HEADER + struct.pack(">q", at[2]))
-    [rows] = read_locations(part(ledgers), [str(ledgers)])
+    [rows] = read_locations({part(ledgers).bookie_id: [str(ledgers)]}, part(ledgers))
     found = {
         row["ledger_id"]: (row["probe"], row["there_ledger_id"], row["there_entry_id"])
         for row in rows.to_pylist()
