@@ -340,7 +340,9 @@ def test_a_small_module_has_two_importers_or_is_a_row_of_a_registry() -> None:
 
 @pytest.mark.parametrize("package", ["sources", "sources.bookies", "sources.metadata"])
 def test_no_two_parts_of_a_package_import_each_other(package: str) -> None:
-    assert House(here()).pairs(package) == {}
+    house = House(here())
+    assert house.pairs(package) == {}
+    assert house.ring(package) == []
 
 
 def test_what_a_store_keeps_is_asked_of_the_store_and_not_told_from_its_layout() -> None:

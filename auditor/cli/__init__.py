@@ -15,7 +15,7 @@ import click
 
 from auditor.cli.examples import epilog, with_examples
 from auditor.cli.interruption import ARGUMENTS, Interruption, quiet_gateway
-from auditor.cli.streams import open_closed_streams, output_errors
+from auditor.cli.terminal import open_closed_streams, output_errors
 from auditor.errors import AuditorError, UsageError
 
 INTERRUPTED = 130

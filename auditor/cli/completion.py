@@ -51,13 +51,6 @@ def directories(_: click.Context, __: click.Parameter, begun: str) -> list[Compl
     return [CompletionItem(begun, type="dir")]
 
 
-def project_files(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Names of the files that come with the program."""
-    from auditor.cli import project_files as files
-
-    return [name for name in files.project_files() if name.startswith(begun)]
-
-
 def checks(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     """Ids of checks."""
     from auditor.checks import BY_ID

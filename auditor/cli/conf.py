@@ -1,4 +1,4 @@
-"""``bkaudit conf``: the examples, schemas, jobs and documents that come with the program."""
+"""``bkaudit conf``: files that come with the program; a wheel has them in auditor/shipped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,30 @@ from pathlib import Path
 
 import click
 
-from auditor.cli import completion
-from auditor.cli.project_files import project_files
 from auditor.errors import UsageError
+
+FOLDERS = ("conf", "schemas", "jobs", "docs")
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def project_files() -> dict[str, Path]:
+    """Every file by name: those of conf/ by their own, others with their folder in front."""
+    found = {}
+    for folder in FOLDERS:
+        places = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]
+        place = next((each for each in places if each.is_dir()), None)
+        if place is None:
+            continue
+        for file in sorted(place.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                name = file.relative_to(place).as_posix()
+                found[name if folder == "conf" else f"{folder}/{name}"] = file
+    return found
+
+
+def _names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    return [name for name in project_files() if name.startswith(begun)]
 
 
 @click.group()
@@ -23,7 +44,7 @@ def list_() -> None:
 
 
 @conf.command()
-@click.argument("name", required=False, shell_complete=completion.project_files)
+@click.argument("name", required=False, shell_complete=_names)
 def show(name: str | None) -> None:
     """Show the file NAME; without a name, the list of all."""
     if name is None:
@@ -33,7 +54,7 @@ def show(name: str | None) -> None:
 
 
 @conf.command()
-@click.argument("name", required=False, shell_complete=completion.project_files)
+@click.argument("name", required=False, shell_complete=_names)
 def path(name: str | None) -> None:
     """Say where the file NAME is, for spark-submit and for other tools."""
     click.echo(_file(name))

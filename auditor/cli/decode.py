@@ -1,16 +1,77 @@
-"""``bkaudit decode``: one file of any known format, to JSON."""
+"""``bkaudit decode``: one file of any known format, to JSON. The code of a format loads on use."""
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import importlib
 import json
 import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import click
 
-from auditor.cli.kinds import KINDS, LIMIT
-from auditor.cli.plain import jsonable
 from auditor.errors import DecodeError, RuleError, UsageError
+
+LIMIT = 256 * 1024 * 1024
+"""Bytes kept of one file: the index of a ledger with 30 million entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Where a decoder is, as ``module:function``, and the names of the settings it takes besides.
+
+    A value that is a bare word or number is shown as an object with the one key ``key``.
+
+    The function takes bytes and returns a value; with ``by_parts`` it takes the open file instead, and reads
+    what it needs of it. A codec whose value can be shown as it is needs no function of its own.
+    """
+
+    function: str
+    settings: tuple[str, ...] = ()
+    by_parts: bool = False
+    key: str | None = None
+
+    @property
+    def decode(self) -> Callable[..., Any]:
+        """The function, from its module."""
+        module, _, name = self.function.partition(":")
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return found
+
+
+_STORE = "auditor.codecs.store.underreplication"
+
+KINDS = {
+    "ledger-metadata": Kind("auditor.codecs.ledger_metadata.one:decode"),
+    "cookie": Kind("auditor.codecs.bookie.cookie:decode"),
+    "availability": Kind("auditor.cli.decoders:decode_availability", ("java", "entries")),
+    "index": Kind("auditor.cli.decoders:decode_index", ("entries",)),
+    "bookie-frame": Kind("auditor.cli.decoders:decode_bookie_frame", ("entries",)),
+    "entry-log": Kind("auditor.cli.decoders:decode_entry_log", by_parts=True),
+    "journal": Kind("auditor.cli.decoders:decode_journal", ("entries",), by_parts=True),
+    "entry": Kind("auditor.cli.decoders:decode_entry"),
+    "ledger-data": Kind("auditor.codecs.bookie.ledger_data:decode"),
+    "last-mark": Kind("auditor.codecs.bookie.last_mark:decode"),
+    "layout": Kind("auditor.cli.decoders:decode_layout"),
+    "service-info": Kind("auditor.cli.decoders:decode_service_info", ("bookie_id",)),
+    "mark": Kind(f"{_STORE}:decode_mark"),
+    "lock": Kind(f"{_STORE}:decode_lock", key="owner"),
+    "vote": Kind(f"{_STORE}:decode_vote", key="bookie_id"),
+    "replication-layout": Kind(f"{_STORE}:decode_layout"),
+    "check-all-ledgers-time": Kind(f"{_STORE}:decode_check_all_ledgers_time", key="time"),
+    "placement-policy-check-time": Kind(f"{_STORE}:decode_placement_policy_check_time", key="time"),
+    "replicas-check-time": Kind(f"{_STORE}:decode_replicas_check_time", key="time"),
+    "pulsar-managed-ledger": Kind("auditor.cli.decoders:decode_managed_ledger"),
+    "pulsar-cursor": Kind("auditor.cli.decoders:decode_cursor"),
+    "pulsar-cursor-position": Kind("auditor.cli.decoders:decode_cursor_position"),
+    "pulsar-schema-locator": Kind("auditor.cli.decoders:decode_schema_locator"),
+    "log-segment": Kind("auditor.cli.decoders:decode_log_segment"),
+    "log-allocation": Kind("auditor.cli.decoders:decode_log_allocation"),
+}
+
 
 # Whole words: what a shell is to be given cannot be folded at a hyphen.
 _KINDS = textwrap.fill(", ".join(KINDS), 74, break_on_hyphens=False)
@@ -44,7 +105,8 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
     except RuleError as error:
         click.echo(json.dumps(jsonable(error.value), indent=2, ensure_ascii=False))
         raise
-    click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
+    shown = value if decoder.key is None else {decoder.key: value}
+    click.echo(json.dumps(jsonable(shown), indent=2, ensure_ascii=False))
 
 
 def _whole(kind: str, file: BinaryIO) -> bytes:
@@ -52,3 +114,22 @@ def _whole(kind: str, file: BinaryIO) -> bytes:
     if len(data) > LIMIT:
         raise DecodeError(kind, LIMIT, f"more than {LIMIT} bytes: take an audit for files of this size")
     return data
+
+
+def jsonable(value: Any) -> Any:
+    """Turn dataclasses into objects, tuples into lists, bytes into ``{"base64": ...}``.
+
+    >>> jsonable({"a": (b"x", None)})
+    {'a': [{'base64': 'eA=='}, None]}
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: jsonable(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: jsonable(item) for name, item in zip(value._fields, value, strict=True)}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item) for item in value]
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    return value

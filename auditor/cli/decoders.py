@@ -1,6 +1,7 @@
 """Formats whose values ``bkaudit decode`` shows otherwise than their codec returns them.
 
-Each function takes the bytes, or the open file, and gives a value for JSON; `auditor.cli.kinds` names them.
+Each function takes the bytes, or the open file, and gives a value for JSON, with ids of ledgers as text: they
+exceed what JSON numbers hold. `auditor.cli.decode` names the functions.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from auditor.cli.decode import jsonable
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.fold import fold_slots, ledger_sets
@@ -21,7 +23,8 @@ from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.bookie import entry, index_file
 from auditor.codecs.bookie import wire as bookie_wire
 from auditor.codecs.bookie.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal
-from auditor.codecs.store import layout, service_info, underreplication
+from auditor.codecs.pulsar import log_segment, managed_cursor, managed_ledger, schema_locator
+from auditor.codecs.store import layout, service_info
 from auditor.errors import DecodeError
 from auditor.sources.bookies.entry_logs.reader import contents_of
 
@@ -42,31 +45,6 @@ def decode_layout(data: bytes) -> Any:
 def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
     """What a registration says of a bookie's endpoints."""
     return service_info.decode(data, bookie_id or "")
-
-
-def decode_lock(data: bytes) -> Any:
-    """Who holds a ledger's lock."""
-    return {"owner": underreplication.decode_lock(data)}
-
-
-def decode_vote(data: bytes) -> Any:
-    """Who votes to be the auditor."""
-    return {"bookie_id": underreplication.decode_vote(data)}
-
-
-def decode_check_all_ledgers_time(data: bytes) -> Any:
-    """When the server's check of all ledgers last ended."""
-    return {"time": underreplication.decode_check_all_ledgers_time(data)}
-
-
-def decode_placement_policy_check_time(data: bytes) -> Any:
-    """When the server's check of placement last ended."""
-    return {"time": underreplication.decode_placement_policy_check_time(data)}
-
-
-def decode_replicas_check_time(data: bytes) -> Any:
-    """When the server's check of replicas last ended."""
-    return {"time": underreplication.decode_replicas_check_time(data)}
 
 
 def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
@@ -210,3 +188,49 @@ def _groups(groups: Any, entries: bool) -> dict[str, Any]:
     """Groups as [first_start, last_start, size, period], and how many entries they stand for."""
     shown = {"groups": groups.tolist(), "total": coverage.count(groups)}
     return {**shown, "entries": availability.expand(groups).tolist()} if entries else shown
+
+
+_IDS = ("ledger_id", "compacted_ledger")
+
+
+def decode_managed_ledger(data: bytes) -> Any:
+    """The ledgers of a topic, or of one partition."""
+    return _ids_as_text(jsonable(managed_ledger.decode(data)))
+
+
+def decode_cursor(data: bytes) -> Any:
+    """A cursor's znode, with the compacted ledger that it names, if it does."""
+    cursor = managed_cursor.decode(data)
+    buckets = {name: str(ledger) for name, ledger in cursor.buckets.items()}
+    shown = {**jsonable(cursor), "buckets": buckets, "compacted_ledger": cursor.compacted_ledger}
+    return _ids_as_text(shown)
+
+
+def decode_cursor_position(data: bytes) -> Any:
+    """An entry of a cursor's ledger, with the compacted ledger that it names, if it does."""
+    position = managed_cursor.decode_position(data)
+    return _ids_as_text({**jsonable(position), "compacted_ledger": position.compacted_ledger})
+
+
+def decode_schema_locator(data: bytes) -> Any:
+    """The versions of a topic's schema."""
+    return _ids_as_text(jsonable(schema_locator.decode(data)))
+
+
+def decode_log_segment(data: bytes) -> Any:
+    """A segment of a DistributedLog."""
+    return _ids_as_text(jsonable(log_segment.decode(data)))
+
+
+def decode_log_allocation(data: bytes) -> Any:
+    """The ledger that a DistributedLog has made in advance."""
+    return _ids_as_text({"ledger_id": log_segment.decode_allocation(data)})
+
+
+def _ids_as_text(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: str(item) if key in _IDS and item is not None else _ids_as_text(item)
+            for key, item in value.items()
+        }
+    return [_ids_as_text(item) for item in value] if isinstance(value, list) else value

@@ -98,7 +98,7 @@ def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:
 
 
 def _ledger_json(stored: StoredLedger) -> dict[str, Any]:
-    from auditor.cli.plain import jsonable
+    from auditor.cli.decode import jsonable
 
     return {
         "scope_id": str(stored.ledger.scope),

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import click
 
 from auditor.cli import completion
-from auditor.cli.streams import output_errors
+from auditor.cli.terminal import output_errors
 from auditor.cli.text import TextChoice, print_text
 from auditor.cli.verbosity import say
 from auditor.errors import AuditorError, UsageError

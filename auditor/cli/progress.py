@@ -1,4 +1,4 @@
-"""Progress on standard error: one bar at a terminal, a line every half minute elsewhere."""
+"""Progress by stages on standard error: one bar at a terminal, a line every half minute elsewhere."""
 
 from __future__ import annotations
 
@@ -11,13 +11,49 @@ from typing import TYPE_CHECKING
 
 import click
 
-from auditor.cli.stages import STAGES, stage_shown
+from auditor.checks import GROUPS
 from auditor.cli.verbosity import Verbosity, verbosity
 from auditor.model.amounts import duration
 from auditor.model.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
+
+_TABLES: dict[str, tuple[str, ...]] = {
+    "starting Spark": ("sample cluster", "spark"),
+    "reading the metadata": ("cluster", "ledgers", "marks", "cookies", "registrations"),
+    "reading the indexes": ("directories", "availability", "journal_tails", "tails", "entry_logs"),
+    "asking bookies": ("answers",),
+    "comparing": ("unequal", "judged_by_index", "judged", "testimony", "verdicts", "bookies"),
+    "reading the metadata again": ("ledgers_again", "marks_again", "moved"),
+    "checking": (
+        "orphans",
+        "contents",
+        "identities",
+        "holdings",
+        "undrawn",
+        "stale_marks",
+        "gc_foresight",
+        "checks",
+        *GROUPS,
+    ),
+    "reporting": ("findings", "changes", "report"),
+}
+
+STAGES = tuple(_TABLES)
+"""In the order in which an audit comes to them; a run that does less leaves some out."""
+
+_STAGE = {table: number for number, tables in enumerate(_TABLES.values(), 1) for table in tables}
+
+
+def stage_shown(table: str) -> int | None:
+    """The number of the stage in which a table is made, from 1; None for one that may be made in several.
+
+    >>> stage_shown("availability"), stage_shown("doubtful_ids")
+    (3, None)
+    """
+    return _STAGE.get(table)
+
 
 PERIOD_S = 30.0
 """A line so often, where standard error is no terminal: a log of a night stays short."""

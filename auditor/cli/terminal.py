@@ -1,9 +1,19 @@
-"""The terminal that output goes to: how wide it is, and what it can show."""
+"""Standard streams: how wide a terminal is, colours for severities, streams that are closed, full or left."""
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import click
+
+from auditor.errors import UsageError
 
 NARROWEST, WIDEST = 40, 100
 """Text is folded within these, however wide the terminal is."""
@@ -21,3 +31,89 @@ def takes_unicode() -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+# Yellow is lost on white and blue on black; a note is not worth a colour.
+_COLOURS: dict[str, dict[str, Any]] = {
+    "critical": {"fg": "red", "bold": True},
+    "error": {"fg": "red"},
+    "warning": {"fg": "magenta"},
+    "HEALTHY": {"fg": "green", "bold": True},
+    "NOT-HEALTHY": {"fg": "red", "bold": True},
+    "INCOMPLETE": {"fg": "magenta", "bold": True},
+}
+_SEVERITY = re.compile(r"^(critical|error|warning)(?= )|(?<=\()(critical|error|warning)(?=;)", re.MULTILINE)
+_VERDICT = re.compile(r"^(HEALTHY|NOT-HEALTHY|INCOMPLETE)(?=:)", re.MULTILINE)
+
+
+def wants_colour() -> bool:
+    """Whether standard output is a terminal whose user has not asked for none (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def colour_words(text: str) -> str:
+    """The same text with severities and verdict in colour.
+
+    >>> colour_words("HEALTHY: no finding")
+    '\\x1b[32m\\x1b[1mHEALTHY\\x1b[0m: no finding'
+    """
+    for pattern in (_SEVERITY, _VERDICT):
+        text = pattern.sub(lambda found: click.style(found[0], **_COLOURS[found[0]]), text)
+    return text
+
+
+def open_closed_streams() -> None:
+    """Give standard streams that the caller has closed to the null device.
+
+    Else the next file that is opened gets their number, and what is printed goes into it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
+@contextmanager
+def output_errors() -> Iterator[None]:
+    """Write out what the block prints. A reader that has left had enough: the rest goes nowhere.
+
+    Raises:
+        UsageError: standard output cannot be written, as on a full disk.
+    """
+    try:
+        try:
+            yield
+        except click.exceptions.Exit:
+            _flush()
+            raise
+        else:
+            _flush()
+    except BrokenPipeError:
+        _discard()
+    except OSError as error:
+        # What has a name is another file.
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        _discard()
+        raise UsageError(f"standard output cannot be written: {error.strerror}") from error
+
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard()
+
+
+def _discard() -> None:
+    """Let standard output go nowhere from now on: Python writes out what it holds when it ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from auditor.cli.colour import colour_words, wants_colour
-from auditor.cli.terminal import columns
+from auditor.cli.terminal import colour_words, columns, wants_colour
 from auditor.cli.verbosity import say
 from auditor.model.finding import Severity
 from auditor.reports.plain_text import printable

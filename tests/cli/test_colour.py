@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from auditor.cli.colour import colour_words, wants_colour
+from auditor.cli.terminal import colour_words, wants_colour
 from auditor.reports import text
 from tests.reports.samples import report
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from auditor.cli import main, project_files
+from auditor.cli import conf, main
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,10 +31,10 @@ def test_a_wheel_has_them_where_the_command_looks_first(
 ) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert included == {folder: f"auditor/shipped/{folder}" for folder in project_files.FOLDERS}
+    assert included == {folder: f"auditor/shipped/{folder}" for folder in conf.FOLDERS}
     (tmp_path / "auditor" / "shipped" / "conf").mkdir(parents=True)
     (tmp_path / "auditor" / "shipped" / "conf" / "audit.toml").write_text("x = 1\n")
-    monkeypatch.setattr(project_files, "_PACKAGE", tmp_path / "auditor")
+    monkeypatch.setattr(conf, "_PACKAGE", tmp_path / "auditor")
     assert bkaudit("show", "audit.toml").stdout == "x = 1\n"
 
 

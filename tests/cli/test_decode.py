@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from auditor.cli.kinds import KINDS, LIMIT
+from auditor.cli.decode import KINDS, LIMIT
 from tests.cli.test_doors import bkaudit
 from tests.codecs.journals import MASTER_KEY, journal
 

@@ -258,7 +258,7 @@ def test_a_damaged_run_is_not_wrong_usage_and_one_that_is_not_there_is(tmp_path:
 
 
 def test_colour_says_nothing_by_itself() -> None:
-    from auditor.cli.colour import colour_words
+    from auditor.cli.terminal import colour_words
     from auditor.reports import text
 
     shown = text.render(report())

@@ -16,8 +16,8 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from auditor.cli import COMMANDS, main
+from auditor.cli.decode import KINDS
 from auditor.cli.examples import EXAMPLES
-from auditor.cli.kinds import KINDS
 from auditor.model.options import option_types
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.made_runs import made_run

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from auditor.audit import audit as audit_module
 from auditor.cli import main
 from auditor.cli import progress as progress_module
-from auditor.cli.progress import LogProgress, ProgressPosition
-from auditor.cli.stages import STAGES, stage_shown
+from auditor.cli.progress import STAGES, LogProgress, ProgressPosition, stage_shown
 from auditor.errors import UsageError
 from auditor.model.progress import Progress
 

@@ -34,8 +34,8 @@ from auditor.sources.bookies.entry_logs.reader import read_contents
 from auditor.sources.bookies.entry_logs.sample import EntrySample
 from auditor.sources.bookies.entry_logs.whole_entries import Secrets, read_whole_entries
 from auditor.sources.bookies.journal.files import JournalDirectory
-from auditor.sources.bookies.journal.last_marks import read_marks
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
+from auditor.sources.bookies.last_marks import read_marks
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.bookies.places import find_places

@@ -26,7 +26,7 @@ OF_SCOPE_0 = (
 )
 """Applications refer to ledgers of scope 0 alone, and servers list no others: what joins these takes the rows
 of that scope first."""
-NO_TABLES = ("cli/owner_decoders.py", "sources/bookies/entry_logs/reader.py")
+NO_TABLES = ("cli/decoders.py", "sources/bookies/entry_logs/reader.py")
 """They know the fields of a record, and no tables."""
 
 

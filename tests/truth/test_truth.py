@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.cli.kinds import KINDS
+from auditor.cli.decode import KINDS
 from auditor.codecs.bookie import entry_log, index_file, journal
 from auditor.codecs.ledger_metadata.batch import READERS
 from auditor.codecs.pulsar.compression import COMPRESSIONS

@@ -21,7 +21,7 @@ from pathlib import Path
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import UsageError
 from auditor.sources.bookies.inventory import DeclaredRole, read_inventory
-from auditor.sources.bookies.journal.last_marks import read_marks
+from auditor.sources.bookies.last_marks import read_marks
 from auditor.sources.regular_file import open_regular
 
 MAX_DEPTH = 6

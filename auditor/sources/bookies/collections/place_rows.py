@@ -15,7 +15,7 @@ import pyarrow as pa
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model.columns import schema_of
 from auditor.sources.bookies.inventory import DeclaredRole
-from auditor.sources.bookies.journal.last_marks import NAME
+from auditor.sources.bookies.last_marks import NAME
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound
 
 PLACES = schema_of(

@@ -16,7 +16,7 @@ from auditor.sources.bookies.collections.place_rows import (
     places_of,
 )
 from auditor.sources.bookies.inventory import DeclaredRole
-from auditor.sources.bookies.journal.last_marks import read_marks
+from auditor.sources.bookies.last_marks import read_marks
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound
 
 numbers = st.integers(0, 2**31 - 1)
