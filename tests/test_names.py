@@ -14,8 +14,8 @@ SAME_MEANING = {
         ("decode_header", "read_log", "read_logs", "unpack", "windows"), "the same of another format"
     ),
     **dict.fromkeys(("render", "samples"), "a report in the form that the module is called after"),
+    **dict.fromkeys(("to_json", "to_csv"), "a value as JSON or CSV"),
     **dict.fromkeys(("from_path", "to_path", "ledger_ids", "ledger_spelt", "classify"), "keys, by layout"),
-    **dict.fromkeys(("from_json", "to_json", "to_csv"), "a value as JSON or CSV, and back"),
     **dict.fromkeys(
         ("build_index", "count_ledgers", "parse_line", "probe", "recognise"), "stores, each its own"
     ),
