@@ -1,0 +1,223 @@
+"""Which bookies a placement policy may put in the place of one: all, for it chooses among them at random.
+
+As the classes of BookKeeper 4.17.2 choose (`replaceBookie`), each with its stages; the first stage that finds
+a bookie is all that counts:
+
+    rack     the old bookie's own rack; any rack that none of the rest of the ensemble is in; unless racks are
+             enforced, anyone
+    region   the old bookie's rack, its region, any region (where durability is enforced, only where no
+             minimum - 1 regions would hold an ack quorum of a window)
+    zone     the fewest zones shared with neighbours, down to the minimum, and then what keeps that minimum;
+             each time upgrade domains that no neighbour is in, else two in each zone; not strict: anyone
+    none     anyone
+
+Adherence of the outcome is not asked. With isolation groups bookies outside of them are left out first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from auditor.model.adherence import DEFAULTS, ServerView, zone_of
+from auditor.model.placement import Locations, PlacementSettings, Policy
+
+SYSTEM_GROUP = "*"
+"""The isolation group of Pulsar's system topics: nobody is left out."""
+
+Names = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Vacancy:
+    """A position of an ensemble whose bookie is to be replaced, and who may not be taken besides.
+
+    ``excluded`` are such as a caller has already chosen, or whom it does not want.
+    """
+
+    ensemble: Sequence[str]
+    position: int
+    write_quorum: int
+    ack_quorum: int
+    excluded: Names = frozenset()
+
+    @property
+    def others(self) -> list[str]:
+        """The ensemble without the bookie, whatever positions that has."""
+        old = self.ensemble[self.position]
+        return [member for member in self.ensemble if member != old]
+
+
+def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Names:
+    """The bookies one of which a server takes; none: it refuses (NotEnoughBookies).
+
+    ``view`` has a path for every bookie, members of the ensemble too: of one that is gone the location that
+    the server remembers, or the default. A caller leaves out who is outside of isolation groups by
+    ``excluded`` (`outside_groups`).
+
+    >>> paths = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
+    >>> view = ServerView(paths, frozenset({"b2", "b3", "spare"}))
+    >>> lost = Vacancy(["b1", "b2", "b3"], 0, 3, 2)
+    >>> replacements(lost, view, PlacementSettings(Policy.RACK))
+    frozenset({'spare'})
+    >>> replacements(lost, view, PlacementSettings(Policy.RACK, enforce_min_racks=True))
+    frozenset()
+    """
+    free = view.known - vacancy.excluded - {*vacancy.ensemble}
+    match settings.policy:
+        case Policy.RACK:
+            return _by_rack(vacancy, view, settings, free)
+        case Policy.REGION:
+            return _by_region(vacancy, view, settings, free)
+        case Policy.ZONE if settings.strict_zones:
+            return _by_zone(vacancy, view, settings, free)
+    return free
+
+
+def outside_groups(
+    ensemble_size: int,
+    locations: Locations,
+    known: Collection[str],
+    primary: Collection[str],
+    secondary: Collection[str] = (),
+) -> Names:
+    """The bookies that Pulsar's isolation groups leave out (`IsolatedBookieEnsemblePlacementPolicy`).
+
+    ``known`` are writable. Where the primary groups have fewer than an ensemble, the secondary ones are taken
+    too, and where that is not enough, bookies in no group.
+
+    >>> from auditor.model.placement import Location
+    >>> where = Locations({"a": Location(None, ("fast",)), "b": Location(None, ("slow",))})
+    >>> sorted(outside_groups(1, where, {"a", "b", "c"}, ["fast"]))
+    ['b', 'c']
+    """
+    if not primary or SYSTEM_GROUP in primary:
+        return frozenset()
+    inside = {name for name, where in locations.of.items() if {*where.groups} & {*primary}}
+    grouped = {name for name, where in locations.of.items() if where.groups}
+    if not grouped:
+        return frozenset()
+    excluded = (grouped | {*known}) - inside
+    enough = len(inside & {*known})
+    if enough < ensemble_size:
+        more = {name for name in excluded if {*locations.groups(name)} & {*secondary}}
+        excluded -= more
+        enough += len(more)  # as the server counts: whether they are writable or not
+    if enough < ensemble_size:
+        excluded -= {*known} - grouped
+    return frozenset(excluded)
+
+
+def _first(stages: Iterable[Iterable[str]]) -> Names:
+    """The bookies of the first stage that has any."""
+    return next((found for stage in stages if (found := frozenset(stage))), frozenset())
+
+
+def _without_default(view: ServerView, settings: PlacementSettings, free: Names) -> Names:
+    if not settings.enforce_min_racks:
+        return free
+    return frozenset(name for name in free if view.paths[name] != DEFAULTS[settings.policy])
+
+
+def _by_rack(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, free: Names) -> Names:
+    free, old = _without_default(view, settings, free), view.paths[vacancy.ensemble[vacancy.position]]
+    taken = {view.paths[member] for member in vacancy.others}
+    own = [name for name in free if view.paths[name] == old]
+    elsewhere = [name for name in free if view.paths[name] not in taken]
+    return _first([own, elsewhere, [] if settings.enforce_min_racks else free])
+
+
+def _by_region(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, free: Names) -> Names:
+    free, old = _without_default(view, settings, free), vacancy.ensemble[vacancy.position]
+    region = _region(view.paths[old])
+    in_region = [name for name in free if _region(view.paths[name]) == region]
+    own = [name for name in in_region if view.paths[name] == view.paths[old]]
+    durable = _durability(vacancy, view, settings)
+    return _first([own, in_region, [name for name in free if durable(_region(view.paths[name]))]])
+
+
+def _region(path: str) -> str:
+    return path.split("/")[1]
+
+
+_NO_REGION = _region(DEFAULTS[Policy.REGION])
+
+
+def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Callable[[str], bool]:
+    """Whether a region may have one more: what `RRTopologyAwareCoverageEnsemble` says of the last position.
+
+    The server puts the rest of the ensemble together first and the new bookie last, in the place of whichever
+    it is, and gives durability up where the rest breaks the rule already. A member that is not writable lies
+    in no topology, and is taken to be in a region of its own that counts for no other.
+    """
+    fewest = settings.min_regions if settings.regions_to_write and settings.durable_replacements else 1
+    if fewest <= 1:
+        return lambda region: True
+    # The server knows bookies without a location by another word here, so that nobody counts them as others.
+    regions = {*settings.regions_to_write, *(_region(view.paths[name]) for name in view.known)} - {_NO_REGION}
+    size, quorum = len(vacancy.ensemble), vacancy.write_quorum
+    held: list[Counter[str]] = [Counter() for _ in range(1 if size == quorum else size)]
+
+    def of(place: int) -> list[Counter[str]]:
+        return (
+            held if len(held) == 1 else [held[each % size] for each in range(place - quorum + 1, place + 1)]
+        )
+
+    def allows(region: str, place: int) -> bool:
+        for window in of(place):
+            most = sorted((window[other] for other in regions - {region}), reverse=True)[: fewest - 2]
+            if window[region] + 1 + sum(most) > vacancy.ack_quorum - 1:
+                return False
+        return True
+
+    for place, member in enumerate(vacancy.others):
+        region = _region(view.paths[member]) if member in view.known else view.paths[member]
+        if not allows(region, place):
+            return lambda region: True
+        for window in of(place):
+            window[region] += 1
+    last = len(vacancy.others)
+    return lambda region: allows(region, last)
+
+
+def _by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, free: Names) -> Names:
+    if min(vacancy.write_quorum, settings.desired_zones) < settings.min_zones:
+        return frozenset()  # the server ends with a NullPointerException
+    free = frozenset(name for name in free if view.paths[name] != DEFAULTS[Policy.ZONE])
+    places = {name: zone_of(path) or zone_of_default() for name, path in view.paths.items()}
+    size, quorum, at = len(vacancy.ensemble), vacancy.write_quorum, vacancy.position
+
+    def members(offsets: Iterable[int]) -> list[tuple[str, str]]:
+        wanted = ((at + offset) % size for offset in offsets)
+        return [places[vacancy.ensemble[place]] for place in wanted if place != at]
+
+    near = members(each for each in range(1 - quorum, quorum) if each)
+    around = [members(range(first, first + quorum)) for first in range(1 - quorum, 1)]
+
+    def spread(excluded: set[str]) -> Iterable[Names]:
+        left = [name for name in free if places[name][0] not in excluded]
+        yield frozenset(name for name in left if places[name] not in near)
+        # Two upgrade domains in each zone of a window: not the one that all the others of the zone share.
+        shared = {
+            (zone, domains.pop())
+            for window in around
+            for zone in {zone for zone, _ in window}
+            if len(domains := {domain for each, domain in window if each == zone}) == 1
+        }
+        yield frozenset(name for name in left if places[name] not in shared)
+
+    def stages() -> Iterable[Names]:
+        for reach in range(min(quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
+            beside = members(each for each in range(-reach, reach + 1) if each)
+            yield from spread({zone for zone, _ in beside})
+        few = [{zone for zone, _ in window} for window in around]
+        yield from spread({zone for zones in few if len(zones) < settings.min_zones for zone in zones})
+
+    return _first(stages())
+
+
+def zone_of_default() -> tuple[str, str]:
+    """Zone and upgrade domain that an unresolved bookie has in the server's sets."""
+    zone, domain = DEFAULTS[Policy.ZONE].split("/")[1:]
+    return zone, domain

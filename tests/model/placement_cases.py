@@ -1,0 +1,110 @@
+"""Random clusters for placement policies, and this program's answers for them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from auditor.model.adherence import Adherence, CodedView, ServerView, judge_ensembles
+from auditor.model.placement import Location, Locations, PlacementSettings, Policy
+from auditor.model.replacements import Vacancy, replacements
+from tests.model.placement_oracle import Cluster
+
+WORDS = {Adherence.FAIL: "FAIL", Adherence.SOFT: "MEETS_SOFT", Adherence.STRICT: "MEETS_STRICT"}
+BOOKIES = range(1, 10)
+PATHS = {
+    Policy.RACK: ("/r1", "/r2", "/r3", "/r1/", "/default-rack"),
+    Policy.REGION: ("/a/r1", "/a/r2", "/b/r1", "/c/r1", "/default-region/default-rack"),
+    Policy.ZONE: ("/z1/u1", "/z1/u2", "/z2/u1", "/z2/u2", "/z3/u1", "/z3/u2", "/z4/u1/"),
+}
+ODD_ZONES = ("/z4", "/z5/u/x", "/default-zone/default-upgradedomain", "/default-region/default-rack")
+
+
+def settings_of(cluster: Cluster) -> PlacementSettings:
+    """The settings as this program reads them."""
+    properties = {key: str(value).lower() for key, value in cluster.settings.items()}
+    return PlacementSettings.of(properties, "test", Policy(cluster.policy))
+
+
+def view_of(cluster: Cluster, bookies: Sequence[int]) -> ServerView:
+    """What the server takes each bookie to be at."""
+    from auditor.model.placement import normalise
+
+    locations = Locations(
+        {str(bookie): Location(normalise(path)) for bookie, path in cluster.locations.items()}
+    )
+    names = [str(bookie) for bookie in bookies]
+    writable, readonly = ([str(each) for each in part] for part in (cluster.writable, cluster.readonly))
+    return ServerView.of(locations, Policy(cluster.policy), names, writable, readonly)
+
+
+def verdicts_of(cluster: Cluster, ensembles: Sequence[tuple[tuple[int, ...], int]]) -> list[str]:
+    """This program's verdicts on ensembles with their write quorums, all of a shape at once."""
+    settings, names = settings_of(cluster), [str(bookie) for bookie in range(100)]
+    coded = CodedView.of(view_of(cluster, range(100)), names)
+    answers: dict[int, str] = {}
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for number, (ensemble, quorum) in enumerate(ensembles):
+        shapes.setdefault((len(ensemble), quorum), []).append(number)
+    for (size, quorum), rows in shapes.items():
+        batch = np.array([ensembles[row][0] for row in rows], np.int32).reshape(len(rows), size)
+        found = judge_ensembles(batch, quorum, coded, settings)
+        assert not size or ((found.adherence == Adherence.FAIL) == found.broken.any(axis=1)).all()
+        answers |= {row: WORDS[Adherence(each)] for row, each in zip(rows, found.adherence, strict=True)}
+    return [answers[number] for number in range(len(ensembles))]
+
+
+def candidates_of(cluster: Cluster, vacancy: Vacancy) -> str:
+    """This program's answer as the oracle words it, or "refused"."""
+    bookies = {*map(int, vacancy.ensemble), *cluster.writable, *cluster.readonly}
+    found = replacements(vacancy, view_of(cluster, sorted(bookies)), settings_of(cluster))
+    return str(sorted(map(int, found))) if found else "refused"
+
+
+def random_cluster(policy: Policy, seed: int, *, odd: bool = False) -> Cluster:
+    """Some bookies with locations, of which some are writable, read-only or gone."""
+    source = random.Random(f"{policy}-{seed}")
+    paths = PATHS[policy] + (ODD_ZONES if odd and policy is Policy.ZONE else ())
+    locations = {bookie: source.choice(paths) for bookie in BOOKIES if source.random() < 0.9}
+    states = {bookie: source.choices(("writable", "readonly", "gone"), (8, 1, 1))[0] for bookie in BOOKIES}
+    return Cluster(
+        str(policy),
+        _settings(policy, source),
+        locations,
+        [bookie for bookie in BOOKIES if states[bookie] == "writable"],
+        [bookie for bookie in BOOKIES if states[bookie] == "readonly"],
+    )
+
+
+def _settings(policy: Policy, source: random.Random) -> dict[str, object]:
+    if policy is Policy.RACK:
+        return {
+            "minNumRacksPerWriteQuorum": source.choice((0, 1, 2, 2, 3, 4)),
+            "enforceMinNumRacksPerWriteQuorum": source.random() < 0.3,
+        }
+    if policy is Policy.ZONE:
+        fewest = source.choice((1, 2, 2))
+        return {
+            "minNumZonesPerWriteQuorum": fewest,
+            "desiredNumZonesPerWriteQuorum": max(fewest, source.choice((1, 2, 3, 3, 4))),
+            "enforceStrictZoneawarePlacement": source.random() < 0.8,
+        }
+    written: dict[str, object] = {"enforceMinNumRacksPerWriteQuorum": source.random() < 0.3}
+    if source.random() < 0.6:
+        written |= {
+            "reppRegionsToWrite": "a;b;c",
+            "reppMinimumRegionsForDurability": source.choice((1, 2, 3)),
+        }
+        written |= {"reppEnableDurabilityEnforcementInReplace": source.random() < 0.8}
+    return written
+
+
+def random_ensembles(source: random.Random, number: int) -> list[tuple[tuple[int, ...], int]]:
+    """Ensembles of different bookies, and their write quorums."""
+    found: list[tuple[tuple[int, ...], int]] = []
+    while len(found) < number:
+        size = source.randint(1, 7)
+        found.append((tuple(source.sample(BOOKIES, size)), source.randint(1, size)))
+    return found

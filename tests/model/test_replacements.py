@@ -1,0 +1,102 @@
+"""Who may replace a bookie: the server's choices, taken often enough to see all of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from auditor.model.adherence import ServerView
+from auditor.model.placement import Location, Locations, PlacementSettings, Policy
+from auditor.model.replacements import Vacancy, outside_groups, replacements
+from tests.model.placement_cases import BOOKIES, candidates_of, random_cluster
+from tests.model.placement_oracle import Cluster, ask, replace
+
+TRIES = 120
+"""Of six candidates the chance to miss one is below 1 in a million million."""
+
+
+REFUSALS = ("BKNotEnoughBookiesException", "NullPointerException")
+
+
+def vacancies(cluster: Cluster, source: random.Random, number: int) -> list[Vacancy]:
+    found: list[Vacancy] = []
+    while len(found) < number:
+        size = source.randint(2, 6)
+        quorum = source.randint(1, size)
+        if cluster.policy == Policy.ZONE:
+            quorum = source.choice([each for each in range(1, size + 1) if size % each == 0])
+        ensemble = [str(bookie) for bookie in source.sample(BOOKIES, size)]
+        found.append(Vacancy(ensemble, source.randrange(size), quorum, source.randint(1, quorum)))
+    return found
+
+
+@pytest.mark.parametrize("policy", [Policy.RACK, Policy.REGION, Policy.ZONE])
+def test_the_candidates_are_those_that_the_class_takes(policy: Policy) -> None:
+    source = random.Random(f"replace-{policy}")
+    made = [
+        (cluster, vacancies(cluster, source, 12))
+        for cluster in (random_cluster(policy, seed) for seed in range(60))
+    ]
+    questions = [
+        (
+            cluster,
+            [
+                replace([*map(int, each.ensemble)], each.position, each.write_quorum, each.ack_quorum, TRIES)
+                for each in asked
+            ],
+        )
+        for cluster, asked in made
+    ]
+    refused = 0
+    for (cluster, asked), said in zip(made, ask(questions), strict=True):
+        for vacancy, answer in zip(asked, said, strict=True):
+            said_none = answer in REFUSALS
+            expected = "refused" if said_none else answer
+            assert candidates_of(cluster, vacancy) == expected, (cluster, vacancy)
+            refused += said_none
+    assert 0 < refused < 60 * 12
+
+
+SPARE_IN_R2 = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
+
+
+def test_enforced_racks_refuse_what_the_verdict_would_allow() -> None:
+    view = ServerView(SPARE_IN_R2, frozenset({"b2", "b3", "spare"}))
+    lost = Vacancy(["b1", "b2", "b3"], 0, 3, 2)
+    assert replacements(lost, view, PlacementSettings(Policy.RACK)) == {"spare"}
+    assert replacements(lost, view, PlacementSettings(Policy.RACK, enforce_min_racks=True)) == frozenset()
+
+
+def test_who_is_excluded_is_not_taken() -> None:
+    view = ServerView(SPARE_IN_R2, frozenset({"b2", "b3", "spare"}))
+    lost = Vacancy(["b1", "b2", "b3"], 0, 3, 2, frozenset({"spare"}))
+    assert replacements(lost, view, PlacementSettings(Policy.NONE)) == frozenset()
+
+
+GROUPS = Locations(
+    {
+        "p1": Location("/r", ("first",)),
+        "p2": Location("/r", ("first", "other")),
+        "s1": Location("/r", ("second",)),
+        "o1": Location("/r", ("other",)),
+    }
+)
+KNOWN = frozenset({"p1", "p2", "s1", "o1", "free"})
+
+
+@pytest.mark.parametrize(
+    ("size", "primary", "secondary", "left"),
+    [
+        (2, ["first"], ["second"], {"p1", "p2"}),
+        (3, ["first"], ["second"], {"p1", "p2", "s1"}),
+        (4, ["first"], ["second"], {"p1", "p2", "s1", "free"}),
+        (9, ["first"], [], {"p1", "p2", "free"}),
+        (2, ["*"], [], KNOWN),
+        (2, [], ["second"], KNOWN),
+    ],
+)
+def test_isolation_groups_leave_out_all_others(
+    size: int, primary: list[str], secondary: list[str], left: set[str]
+) -> None:
+    assert KNOWN - outside_groups(size, GROUPS, KNOWN, primary, secondary) == left
