@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from auditor.audit.changes import RunChanges
 from auditor.checks import ALL
 from auditor.model.columns import LEDGER
-from auditor.model.report import AcceptedGaps
+from auditor.model.run_facts import AcceptedGaps
 from auditor.model.states import LedgerClass
 from auditor.spark import functions as F
 

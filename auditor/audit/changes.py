@@ -16,7 +16,8 @@ from auditor.findings.suppress import Suppress, apply_suppressions, read_suppres
 from auditor.findings.table import order
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
-from auditor.model.report import Changes, Cluster, Suppression, Tally
+from auditor.model.report import Cluster
+from auditor.model.run_facts import Changes, Suppression, Tally
 from auditor.model.states import FOUND, Change
 from auditor.runs.history import Previous, comparable_run
 from auditor.runs.reader import RunReader

@@ -32,7 +32,8 @@ from pyarrow import fs
 from auditor.audit.landing import Landing
 from auditor.errors import RunError, UsageError
 from auditor.model.options import LAST
-from auditor.model.report import Cluster, Report, Reuse, ReuseCount
+from auditor.model.report import Cluster, Report
+from auditor.model.run_facts import Reuse, ReuseCount
 from auditor.model.run_layout import MANIFEST, WHOLE
 from auditor.model.version import program_version
 from auditor.runs.directory import RunDirectory

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.amounts import plural
-from auditor.model.report import InDoubt
+from auditor.model.run_facts import InDoubt
 from auditor.model.states import LISTED
 from auditor.sources.metadata.ledger_rows import PATH_OF_LAYOUT
 from auditor.spark import functions as F

@@ -22,7 +22,7 @@ from auditor.audit.ids_in_doubt import whole_tree_elsewhere
 from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_ledgers
 from auditor.errors import RunError, StoreError
 from auditor.model.layout import LayoutKind
-from auditor.model.report import BookiesListed
+from auditor.model.run_facts import BookiesListed
 from auditor.model.run_layout import WHOLE
 from auditor.model.states import LedgerStatus
 from auditor.sources.metadata.earlier_ledgers import ComparableStore

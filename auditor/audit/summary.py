@@ -28,18 +28,8 @@ from auditor.findings.table import order
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.report import (
-    BookiesRead,
-    Coverage,
-    DecidedCount,
-    Impact,
-    InDoubt,
-    Replicas,
-    Report,
-    ReuseCount,
-    RunFacts,
-    Tally,
-)
+from auditor.model.report import BookiesRead, Coverage, DecidedCount, Replicas, Report
+from auditor.model.run_facts import Impact, InDoubt, ReuseCount, RunFacts, Tally
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.model.version import program_version
 from auditor.reports.blind_spots import saw_nothing

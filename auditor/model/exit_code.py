@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from auditor.model.finding import Confidence, Severity
 from auditor.model.options import NEW, FailOn
-from auditor.model.report import Report, Tally
+from auditor.model.report import Report
+from auditor.model.run_facts import Tally
 
 CLEAN = 0
 FOUND = 1

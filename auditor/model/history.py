@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auditor.model.finding import Severity
-from auditor.model.report import Changes, Report
+from auditor.model.report import Report
+from auditor.model.run_facts import Changes
 
 NOT_COMPARED = "not compared"
 """How each note of a report begins that says why a run was not compared with one before it."""

@@ -1,7 +1,7 @@
-"""Whether a JSON value has the shape of a type: for files that may be damaged, or another program's.
+"""JSON of a type: whether a value has its shape, and the schema to publish of it.
 
-`require_shape` takes dataclasses, TypedDicts, lists, tuples, dicts by text, unions and plain types, as
-annotations have them.
+A type is said with dataclasses, TypedDicts, lists, tuples, dicts by text, unions with None and plain types,
+as annotations have them. What a schema says besides stands in ``Annotated``, as `Facet`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,23 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+
+class Facet(NamedTuple):
+    """What a schema says of a value besides its type: a keyword of JSON Schema; lists of words are tuples."""
+
+    keyword: str
+    value: Any
+
+
+def about(description: str) -> Facet:
+    """The description of a value in a schema."""
+    return Facet("description", description)
+
+
+Count = Annotated[int, Facet("minimum", 0)]
+Time = Annotated[int, about("milliseconds since 1970, UTC")]
 
 
 def require_shape(value: Any, kind: Any, where: str) -> None:
@@ -59,3 +75,45 @@ def _require(value: Any, kind: type, where: str) -> None:
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
+
+
+def json_schema(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of a type: all keys of an object are always there, and there are no others.
+
+    >>> json_schema(Annotated[Count | None, about("how many")])
+    {'type': ['integer', 'null'], 'minimum': 0, 'description': 'how many'}
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        made = json_schema(parts[0])
+        for facet in parts[1:]:
+            made[facet.keyword] = list(facet.value) if facet.keyword == "enum" else facet.value
+        if "enum" in made:
+            del made["type"]
+        return made
+    if origin in (Union, UnionType):
+        [other] = [json_schema(part) for part in parts if part is not type(None)]
+        plain = isinstance(other.get("type"), str) and other["type"] not in ("object", "array")
+        return {**other, "type": [other["type"], "null"]} if plain else {"anyOf": [{"type": "null"}, other]}
+    if origin in (list, tuple):
+        return {"type": "array", "items": json_schema(parts[0])}
+    if origin is dict or origin is Mapping:
+        items = {} if parts[1] is Any else {"additionalProperties": json_schema(parts[1])}
+        return {"type": "object", **items}
+    if is_dataclass(kind) or is_typeddict(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        return json_object({name: json_schema(hint) for name, hint in hints.items()})
+    return {"type": _TYPES[kind]}
+
+
+def json_object(properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object with all of these keys and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_TYPES = {int: "integer", str: "string", bool: "boolean"}

@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
+
+from auditor.model.json_shape import Count, Facet, about
 
 
 class Policy(StrEnum):
@@ -263,9 +265,9 @@ class PlacementFacts(TypedDict):
     ``mapping_origin`` is None where there is no mapping; ``located`` bookies have a location, others do not.
     """
 
-    policy: str
-    settings: dict[str, Any]
-    policy_origin: str
-    mapping_origin: str | None
-    located: int
-    unlocated: int
+    policy: Annotated[str, Facet("enum", (*Policy,))]
+    settings: Annotated[dict[str, Any], about("of its server class, by name")]
+    policy_origin: Annotated[str, about("what chose the policy")]
+    mapping_origin: Annotated[str | None, about("what says where bookies stand")]
+    located: Annotated[Count, about("bookies with a location")]
+    unlocated: Annotated[Count, about("bookies without one")]

@@ -1,6 +1,6 @@
 """What one audit says: counts in full, findings in bounded samples, and how much of the cluster it saw.
 
-`Report.to_json` is report.json, ``schemas/report.schema.json`` its schema.
+`Report.to_json` is report.json; ``schemas/report.schema.json``, its schema, is made of these types.
 """
 
 from __future__ import annotations
@@ -8,180 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, TypedDict
+from typing import Any
 
 from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity, finding_from_json, finding_to_json
-from auditor.model.json_shape import require_shape
-from auditor.model.placement import PlacementFacts
+from auditor.model.json_shape import Count, require_shape
+from auditor.model.run_facts import RunFacts, Tally
 from auditor.model.states import Verdict
 
 SCHEMA = "bookkeeper-auditor/report/6"
 _FAMILY = SCHEMA.rstrip("0123456789")
-
-
-class Tally(TypedDict):
-    """How many findings of one id have one severity and one confidence.
-
-    ``suppressed`` are those of ``count`` that the suppressions file names. Of the others ``new`` were not
-    found in the run before, and ``worse`` were found there and less bad; 0 with no run before.
-    """
-
-    id: str
-    severity: str
-    confidence: str
-    count: int
-    new: int
-    worse: int
-    suppressed: int
-
-
-class Impact(TypedDict):
-    """How many ledgers the findings of one severity are about, and the bytes that those are long.
-
-    ``bytes`` are lengths as the metadata has them, of one copy; a ledger whose length is not kept counts 0.
-    """
-
-    severity: str
-    ledgers: int
-    bytes: int
-
-
-class Changes(TypedDict):
-    """How the findings differ from those of the run before, in findings; suppressed ones count here too.
-
-    ``previous`` names the directory of that run, ``finished`` is its time in milliseconds. ``unseen`` were
-    found there and could be neither found nor ruled out now, as what they rest on was not read: they are
-    not fixed.
-    """
-
-    previous: str
-    finished: int
-    new: int
-    fixed: int
-    worse: int
-    better: int
-    same: int
-    unseen: int
-
-
-class Suppression(TypedDict):
-    """An entry of the suppressions file: ``until`` is an ISO date, ``count`` the findings it suppresses.
-
-    A finding that several entries name counts for the first. One that is ``expired`` suppresses nothing.
-    """
-
-    reason: str
-    until: str
-    count: int
-    expired: bool
-
-
-class AcceptedGaps(TypedDict):
-    """What of the coverage is missing and accepted: suppressions name the findings that say why.
-
-    ``bookies`` are those of the unread ones; ``ledgers`` and ``replicas`` are numbers of the undecided ones.
-    """
-
-    bookies: list[str]
-    ledgers: int
-    replicas: int
-
-
-class ReuseCount(TypedDict):
-    """How much of a table was taken from an earlier run, and how much was read."""
-
-    reused: int
-    read: int
-
-
-class Reuse(TypedDict):
-    """What was taken from the earlier run in the directory named ``run`` (``--since``), and read but then.
-
-    Findings and counts are those of a run that reads everything. ``notes`` say why some things were read.
-    """
-
-    run: str
-    indexes: ReuseCount
-    ledgers: ReuseCount
-    notes: list[str]
-
-
-class InDoubt(TypedDict):
-    """Ledger ids that may be there or not, as not all of the metadata could be read.
-
-    ``ids``: how many, in decimal digits, None for all; ``reasons``: which parts of the store, a sample.
-    """
-
-    ids: str | None
-    reasons: list[str]
-
-
-class BookiesListed(TypedDict):
-    """Whether cookies and registrations were seen to their end.
-
-    ``hidden`` is a place where any bookie's could be that was not read, and why; ``unclear`` are the bookies
-    of which alone one could not be read.
-    """
-
-    hidden: str | None
-    unclear: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """Facts of the run itself, as JSON has them; times in milliseconds since 1970, UTC.
-
-    ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name what of the metadata
-    could not be listed or read, a bounded sample; with any no run is complete. ``in_doubt`` is None where
-    every id is known to be there or not. ``notes`` are sentences that a reader should see. ``operations``
-    counts what was asked of the sources, all of it reading. ``finished`` is when the findings were complete.
-    ``impact`` has one entry for each severity with findings about ledgers, the worst first; ``changes`` is
-    None where there is no earlier run to compare with; ``suppressions`` are the entries of the suppressions
-    file, in order; ``accepted`` is what they accept of what is undecided; ``reused`` is None if all was read.
-    ``entry_logs``, ``owners`` (an application's lists of ledgers) and ``offload_listing`` (an inventory of
-    the bucket) say what was read. ``resumed`` is when the oldest table was written that this run took of one
-    that broke off, None where it took none.
-
-    What follows is None where an earlier version wrote the run, which did not say it. ``keeps_marks`` and
-    ``keeps_times`` are of the metadata store; ``marks_listed``: all its marks could be listed.
-    ``directories_read`` is how many directories of bookies were found, 0 where bookies were only asked;
-    ``witness_asked``: bookies could be asked for entries, on a live store where ``--witness`` allows it.
-    ``blind`` are the ids of the checks that saw nothing at all for what these facts lack
-    (`auditor.reports.blind_spots`): without a finding of theirs nothing is known to be fine. ``placement`` is
-    None too where no mapping of bookies was found and no policy chosen.
-    """
-
-    version: str
-    started: int
-    finished: int
-    scan_time: int
-    live: bool
-    positions: list[str]
-    bookie_sources: list[str]
-    entry_logs: bool
-    owners: bool
-    offload_listing: bool
-    operations: dict[str, int]
-    gaps: list[str]
-    in_doubt: InDoubt | None
-    resumed: int | None
-    notes: list[str]
-    tally: list[Tally]
-    impact: list[Impact]
-    changes: Changes | None
-    suppressions: list[Suppression]
-    accepted: AcceptedGaps
-    reused: Reuse | None
-    keeps_marks: bool | None = None
-    keeps_times: bool | None = None
-    marks_listed: bool | None = None
-    bookies_listed: BookiesListed | None = None
-    directories_read: int | None = None
-    witness_asked: bool | None = None
-    blind: list[str] | None = None
-    placement: PlacementFacts | None = None
-
 
 _LATER = [each.name for each in fields(RunFacts) if each.default is None]
 _EARLIER = {f"{_FAMILY}4": _LATER, f"{_FAMILY}5": _LATER[-1:]}
@@ -206,16 +42,16 @@ class Cluster:
 class DecidedCount:
     """So many there are, and of so many something certain is known."""
 
-    total: int
-    decided: int
+    total: Count
+    decided: Count
 
 
 @dataclass(frozen=True, slots=True)
 class BookiesRead:
     """``expected``: bookies that some ensemble names; ``unread``: those not read to the end, all of them."""
 
-    expected: int
-    read: int
+    expected: Count
+    read: Count
     unread: tuple[str, ...]
 
 
@@ -223,8 +59,8 @@ class BookiesRead:
 class Replicas:
     """Replicas (ledger, bookie) that should hold an entry, and those of which it is known."""
 
-    expected: int
-    decided: int
+    expected: Count
+    decided: Count
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple
 
 from auditor.model.amounts import first_names, plural
 from auditor.model.finding import Confidence, Severity
-from auditor.model.report import InDoubt, Report, Reuse
+from auditor.model.report import Report
+from auditor.model.run_facts import InDoubt, Reuse
 
 _NAMES_SHOWN = 5
 _COUNTS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = ("count", "new", "worse", "suppressed")

@@ -16,7 +16,8 @@ from auditor.checks import ALL, BY_ID
 from auditor.checks.check import Check
 from auditor.model.amounts import plural
 from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
-from auditor.model.report import Report, Tally
+from auditor.model.report import Report
+from auditor.model.run_facts import Tally
 from auditor.reports.blind_spots import BlindSpot, blind_checks
 from auditor.reports.coverage import extents
 from auditor.reports.finding_text import BOOKIES_SHOWN, missing_text, sentence

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
 from auditor.model.owners import NO_OWNER, NOBODY, OwnerTotal
-from auditor.model.report import Report, Tally
+from auditor.model.report import Report
+from auditor.model.run_facts import Tally
 from auditor.model.space import DISK_BYTES, SpaceGauges
 from auditor.model.states import SpaceClass, Verdict
 from auditor.reports.blind_spots import BlindSpot, blind_checks

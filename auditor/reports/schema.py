@@ -13,21 +13,21 @@ import sys
 from typing import Any
 
 from auditor.model.comparison import CopyState, StoreItem
-from auditor.model.finding import Confidence, Severity
-from auditor.model.placement import Policy
-from auditor.model.report import SCHEMA
+from auditor.model.json_shape import Count, Time, json_object, json_schema
+from auditor.model.report import SCHEMA, Cluster, Coverage
+from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, RunFacts, SeverityWord
 from auditor.model.states import Change, Verdict
 from auditor.reports.comparison import COMPARISON_SCHEMA
 from auditor.reports.diff import SCHEMA as DIFF_SCHEMA
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT: dict[str, Any] = {"type": "string"}
-_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
-_MS: dict[str, Any] = {"type": "integer", "description": "milliseconds since 1970, UTC"}
+_COUNT = json_schema(Count)
+_MS = json_schema(Time)
 _ID: dict[str, Any] = {"type": ["string", "null"], "pattern": "^(0|-?[1-9][0-9]*)$"}
-_CHECK: dict[str, Any] = {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "description": "the check's id"}
-_SEVERITY: dict[str, Any] = {"enum": [str(severity) for severity in Severity]}
-_CONFIDENCE: dict[str, Any] = {"enum": [str(confidence) for confidence in Confidence]}
+_CHECK = json_schema(CheckId)
+_SEVERITY = json_schema(SeverityWord)
+_CONFIDENCE = json_schema(ConfidenceWord)
 CHANGED_KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN)
 _KIND: dict[str, Any] = {
     "enum": list(CHANGED_KINDS),
@@ -47,25 +47,16 @@ def finding_schema() -> dict[str, Any]:
 
 def report_schema() -> dict[str, Any]:
     """report.json."""
-    decided = _object({"total": _COUNT, "decided": _COUNT})
     return {
         "$schema": _DIALECT,
         "$id": SCHEMA,
         "title": "The report of an audit",
-        **_object(
+        **json_object(
             {
                 "schema": {"const": SCHEMA},
-                "run": _run_schema(),
-                "cluster": _object(
-                    {"instance_id": {"type": ["string", "null"]}, "metadata_uri": _TEXT, "layout": _TEXT}
-                ),
-                "coverage": _object(
-                    {
-                        "ledgers": decided,
-                        "bookies": _object({"expected": _COUNT, "read": _COUNT, "unread": _list(_TEXT)}),
-                        "replicas": _object({"expected": _COUNT, "decided": _COUNT}),
-                    }
-                ),
+                "run": json_schema(RunFacts),
+                "cluster": json_schema(Cluster),
+                "coverage": json_schema(Coverage),
                 "verdict": {"enum": [*Verdict]},
                 "counts": {
                     "type": "object",
@@ -80,14 +71,14 @@ def report_schema() -> dict[str, Any]:
 
 def diff_schema() -> dict[str, Any]:
     """What ``bkaudit diff --format json`` prints; ``$defs/changed`` is a line of its jsonl."""
-    counts = _object(dict.fromkeys((*CHANGED_KINDS, Change.SAME), _COUNT))
-    tally = _object({"change": _KIND, "id": _CHECK, "severity": _SEVERITY, "count": _COUNT})
+    counts = json_object(dict.fromkeys((*CHANGED_KINDS, Change.SAME), _COUNT))
+    tally = json_object({"change": _KIND, "id": _CHECK, "severity": _SEVERITY, "count": _COUNT})
     changed = {"$ref": "#/$defs/changed"}
     return {
         "$schema": _DIALECT,
         "$id": DIFF_SCHEMA,
         "title": "What changed between two runs",
-        **_object(
+        **json_object(
             {
                 "schema": {"const": DIFF_SCHEMA},
                 "old": {"$ref": "#/$defs/run"},
@@ -104,10 +95,10 @@ def diff_schema() -> dict[str, Any]:
 
 def comparison_schema() -> dict[str, Any]:
     """What ``bkaudit compare --format json`` prints; ``$defs/difference`` is a line of its jsonl."""
-    item, store = {"enum": [*StoreItem]}, _object(dict.fromkeys(("uri", "position", "layout"), _TEXT))
+    item, store = {"enum": [*StoreItem]}, json_object(dict.fromkeys(("uri", "position", "layout"), _TEXT))
     numbers = dict.fromkeys(("source", "copy", "same"), _COUNT)
-    tally = _object({"item": item, **numbers, "changes": _object(dict.fromkeys(CopyState, _COUNT))})
-    difference = _object(
+    tally = json_object({"item": item, **numbers, "changes": json_object(dict.fromkeys(CopyState, _COUNT))})
+    difference = json_object(
         {
             "item": item,
             "change": {"enum": [*CopyState]},
@@ -122,7 +113,7 @@ def comparison_schema() -> dict[str, Any]:
         "$schema": _DIALECT,
         "$id": COMPARISON_SCHEMA,
         "title": "Two metadata stores compared",
-        **_object(
+        **json_object(
             {
                 "schema": {"const": COMPARISON_SCHEMA},
                 "source": store,
@@ -139,7 +130,7 @@ def comparison_schema() -> dict[str, Any]:
 
 
 def _change_schema() -> dict[str, Any]:
-    return _object(
+    return json_object(
         {
             "change": _KIND,
             "id": _CHECK,
@@ -161,7 +152,7 @@ def _change_schema() -> dict[str, Any]:
 
 
 def _summary() -> dict[str, Any]:
-    return _object(
+    return json_object(
         {
             "path": _TEXT,
             "started": _MS,
@@ -171,9 +162,9 @@ def _summary() -> dict[str, Any]:
             "metadata_uri": _TEXT,
             "verdict": {"enum": [*Verdict]},
             "complete": {"type": "boolean"},
-            "severities": _object(dict.fromkeys(_SEVERITY["enum"], _COUNT)),
+            "severities": json_object(dict.fromkeys(_SEVERITY["enum"], _COUNT)),
             "counts": {"type": "object", "additionalProperties": _COUNT},
-            "changes": {"anyOf": [{"type": "null"}, _changes()]},
+            "changes": json_schema(Changes | None),
         }
     )
 
@@ -185,8 +176,8 @@ def _finding() -> dict[str, Any]:
         "minItems": len(_GROUP),
         "maxItems": len(_GROUP),
     }
-    missing = _object({"bookie_id": _TEXT, "groups": _list(group), "count": _COUNT})
-    return _object(
+    missing = json_object({"bookie_id": _TEXT, "groups": _list(group), "count": _COUNT})
+    return json_object(
         {
             "id": _CHECK,
             "severity": _SEVERITY,
@@ -209,159 +200,6 @@ def _finding() -> dict[str, Any]:
 
 
 _GROUP = ("first_start", "last_start", "size", "period")
-
-
-def _run_schema() -> dict[str, Any]:
-    tally = _object(
-        {
-            "id": _CHECK,
-            "severity": _SEVERITY,
-            "confidence": _CONFIDENCE,
-            "count": _COUNT,
-            "new": {**_COUNT, "description": "not in the run before, and not suppressed"},
-            "worse": {**_COUNT, "description": "less bad in the run before, and not suppressed"},
-            "suppressed": {**_COUNT, "description": "of count, those that a suppression names"},
-        }
-    )
-    return _object(
-        {
-            "version": _TEXT,
-            "started": _MS,
-            "finished": _MS,
-            "scan_time": _MS,
-            "live": {"type": "boolean"},
-            "positions": _list(_TEXT),
-            "bookie_sources": _list(_TEXT),
-            "entry_logs": {"type": "boolean", "description": "whether the bookies' entry logs were read"},
-            "owners": {
-                "type": "boolean",
-                "description": "whether an application's lists of ledgers were read",
-            },
-            "offload_listing": {
-                "type": "boolean",
-                "description": "whether an inventory of the bucket of offloaded ledgers was read",
-            },
-            "operations": {"type": "object", "additionalProperties": _COUNT},
-            "gaps": _list(_TEXT),
-            "resumed": {
-                **_MS,
-                "type": ["integer", "null"],
-                "description": "of the oldest table that a run which broke off had left",
-            },
-            "in_doubt": {
-                "anyOf": [{"type": "null"}, _in_doubt()],
-                "description": "ids that may be there unseen; null: none",
-            },
-            "notes": _list(_TEXT),
-            "tally": _list(tally),
-            "impact": {**_list(_impact()), "description": "by severity, of findings about ledgers"},
-            "changes": {
-                "anyOf": [{"type": "null"}, _changes()],
-                "description": "null: there is no earlier run to compare with",
-            },
-            "suppressions": {**_list(_suppression()), "description": "of the suppressions file, in order"},
-            "accepted": {
-                **_object({"bookies": _list(_TEXT), "ledgers": _COUNT, "replicas": _COUNT}),
-                "description": "what is not decided for reasons that suppressions name",
-            },
-            "reused": {
-                "anyOf": [{"type": "null"}, _reuse_schema()],
-                "description": "what was taken from an earlier run (--since); null: all was read",
-            },
-            **_sight_schema(),
-        }
-    )
-
-
-def _sight_schema() -> dict[str, Any]:
-    """What the store keeps and what was asked; null where an earlier version wrote the run."""
-
-    def known(what: str) -> dict[str, Any]:
-        return {"type": ["boolean", "null"], "description": what}
-
-    hidden = {"type": ["string", "null"], "description": "a place where any bookie's could be, and why"}
-    listed = _object({"hidden": hidden, "unclear": {**_list(_TEXT), "description": "bookies"}})
-    return {
-        "keeps_marks": known("whether the metadata store keeps under-replication marks"),
-        "keeps_times": known("whether it keeps when something was made and changed"),
-        "marks_listed": known("whether all its marks could be listed"),
-        "bookies_listed": {
-            "anyOf": [{"type": "null"}, listed],
-            "description": "cookies and registrations that could not be read",
-        },
-        "directories_read": {
-            **_COUNT,
-            "type": ["integer", "null"],
-            "description": "directories of bookies that were found; 0: bookies were only asked, or none was",
-        },
-        "witness_asked": known("whether bookies could be asked for entries"),
-        "blind": {
-            "anyOf": [{"type": "null"}, _list(_CHECK)],
-            "description": "checks that saw nothing at all: that they found nothing means nothing",
-        },
-        "placement": {
-            "anyOf": [{"type": "null"}, _placement()],
-            "description": "policy and locations; null: no mapping was found and no policy chosen",
-        },
-    }
-
-
-def _placement() -> dict[str, Any]:
-    return _object(
-        {
-            "policy": {"enum": [*Policy]},
-            "settings": {"type": "object", "description": "of its server class, by name"},
-            "policy_origin": {**_TEXT, "description": "what chose the policy"},
-            "mapping_origin": {"type": ["string", "null"], "description": "what says where bookies stand"},
-            "located": {**_COUNT, "description": "bookies with a location"},
-            "unlocated": {**_COUNT, "description": "bookies without one"},
-        }
-    )
-
-
-def _in_doubt() -> dict[str, Any]:
-    ids = {"type": ["string", "null"], "pattern": "^[1-9][0-9]*$", "description": "how many; null: every id"}
-    return _object({"ids": ids, "reasons": {**_list(_TEXT), "description": "why, a bounded sample"}})
-
-
-def _reuse_schema() -> dict[str, Any]:
-    taken = _object({"reused": _COUNT, "read": _COUNT})
-    name = {**_TEXT, "description": "the name of its directory"}
-    why = {**_list(_TEXT), "description": "why some things were read all the same"}
-    return _object({"run": name, "indexes": taken, "ledgers": taken, "notes": why})
-
-
-def _impact() -> dict[str, Any]:
-    length = {**_COUNT, "description": "lengths as metadata has them, of one copy"}
-    return _object({"severity": _SEVERITY, "ledgers": _COUNT, "bytes": length})
-
-
-def _changes() -> dict[str, Any]:
-    unseen = {**_COUNT, "description": "neither found nor ruled out: what they rest on was not read"}
-    names = ("new", "fixed", "worse", "better", "same")
-    return _object(
-        {
-            "previous": {**_TEXT, "description": "the name of that run's directory"},
-            "finished": _MS,
-            **dict.fromkeys(names, _COUNT),
-            "unseen": unseen,
-        }
-    )
-
-
-def _suppression() -> dict[str, Any]:
-    until = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "description": "the last day"}
-    return _object({"reason": _TEXT, "until": until, "count": _COUNT, "expired": {"type": "boolean"}})
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    """All keys are always present, and there are no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 def _list(items: dict[str, Any]) -> dict[str, Any]:

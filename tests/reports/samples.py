@@ -6,21 +6,8 @@ from typing import Any
 
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.owners import NOBODY, OwnerTotal
-from auditor.model.report import (
-    AcceptedGaps,
-    BookiesRead,
-    Changes,
-    Cluster,
-    Coverage,
-    DecidedCount,
-    Impact,
-    Replicas,
-    Report,
-    Reuse,
-    RunFacts,
-    Suppression,
-    Tally,
-)
+from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, Report
+from auditor.model.run_facts import AcceptedGaps, Changes, Impact, Reuse, RunFacts, Suppression, Tally
 from auditor.model.space import DiskTotal, FileSystem, FillForecast, SpaceGauges, SpaceTotal
 
 LOST = Finding(

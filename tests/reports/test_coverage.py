@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 
 from auditor.model.figures import Figures
-from auditor.model.report import Report, Reuse
+from auditor.model.report import Report
+from auditor.model.run_facts import Reuse
 from auditor.model.views import RunView
 from auditor.reports import html, markdown, run, text
 from tests.reports.samples import report

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from auditor.model.finding import Finding, finding_to_json, fingerprint
-from auditor.model.report import RunFacts
+from auditor.model.run_facts import RunFacts
 from auditor.reports.forms import json_line
 from auditor.reports.schema import comparison_schema, diff_schema, finding_schema, report_schema
 from tests.reports.samples import LOST, UNREAD, coverage, report

@@ -1,0 +1,177 @@
+"""The facts of one run as report.json has them, and what a published schema says of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
+
+from auditor.model.finding import Confidence, Severity
+from auditor.model.json_shape import Count, Facet, Time, about
+from auditor.model.placement import PlacementFacts
+
+CheckId = Annotated[str, Facet("pattern", "^[a-z]+(-[a-z]+)*$"), about("the check's id")]
+SeverityWord = Annotated[str, Facet("enum", (*Severity,))]
+ConfidenceWord = Annotated[str, Facet("enum", (*Confidence,))]
+
+
+class Tally(TypedDict):
+    """How many findings of one id have one severity and one confidence.
+
+    ``new`` and ``worse`` are 0 with no run before.
+    """
+
+    id: CheckId
+    severity: SeverityWord
+    confidence: ConfidenceWord
+    count: Count
+    new: Annotated[Count, about("not in the run before, and not suppressed")]
+    worse: Annotated[Count, about("less bad in the run before, and not suppressed")]
+    suppressed: Annotated[Count, about("of count, those that a suppression names")]
+
+
+class Impact(TypedDict):
+    """How many ledgers the findings of one severity are about, and the bytes that those are long.
+
+    ``bytes`` are lengths as the metadata has them, of one copy; a ledger whose length is not kept counts 0.
+    """
+
+    severity: SeverityWord
+    ledgers: Count
+    bytes: Annotated[Count, about("lengths as metadata has them, of one copy")]
+
+
+class Changes(TypedDict):
+    """How the findings differ from those of the run before, in findings; suppressed ones count here too.
+
+    ``finished`` is the time of that run. ``unseen`` were found there: they are not fixed.
+    """
+
+    previous: Annotated[str, about("the name of that run's directory")]
+    finished: Time
+    new: Count
+    fixed: Count
+    worse: Count
+    better: Count
+    same: Count
+    unseen: Annotated[Count, about("neither found nor ruled out: what they rest on was not read")]
+
+
+class Suppression(TypedDict):
+    """An entry of the suppressions file: ``until`` is an ISO date, ``count`` the findings it suppresses.
+
+    A finding that several entries name counts for the first. One that is ``expired`` suppresses nothing.
+    """
+
+    reason: str
+    until: Annotated[str, Facet("pattern", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), about("the last day")]
+    count: Count
+    expired: bool
+
+
+class AcceptedGaps(TypedDict):
+    """What of the coverage is missing and accepted: suppressions name the findings that say why.
+
+    ``bookies`` are those of the unread ones; ``ledgers`` and ``replicas`` are numbers of the undecided ones.
+    """
+
+    bookies: list[str]
+    ledgers: Count
+    replicas: Count
+
+
+class ReuseCount(TypedDict):
+    """How much of a table was taken from an earlier run, and how much was read."""
+
+    reused: Count
+    read: Count
+
+
+class Reuse(TypedDict):
+    """What was taken from the earlier run in the directory named ``run`` (``--since``), and read but then.
+
+    Findings and counts are those of a run that reads everything. ``notes`` say why some things were read.
+    """
+
+    run: Annotated[str, about("the name of its directory")]
+    indexes: ReuseCount
+    ledgers: ReuseCount
+    notes: Annotated[list[str], about("why some things were read all the same")]
+
+
+class InDoubt(TypedDict):
+    """Ledger ids that may be there or not, as not all of the metadata could be read.
+
+    ``ids`` is in decimal digits; ``reasons`` are parts of the store.
+    """
+
+    ids: Annotated[str | None, Facet("pattern", "^[1-9][0-9]*$"), about("how many; null: every id")]
+    reasons: Annotated[list[str], about("why, a bounded sample")]
+
+
+class BookiesListed(TypedDict):
+    """Whether cookies and registrations were seen to their end.
+
+    ``unclear`` are the bookies of which alone one could not be read.
+    """
+
+    hidden: Annotated[str | None, about("a place where any bookie's could be, and why")]
+    unclear: Annotated[list[str], about("bookies")]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Facts of the run itself, as JSON has them; times in milliseconds since 1970, UTC.
+
+    ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name what of the metadata
+    could not be listed or read, a bounded sample; with any no run is complete. ``notes`` are sentences that a
+    reader should see. ``operations`` counts what was asked of the sources, all of it reading. ``finished`` is
+    when the findings were complete. ``impact`` has one entry for each severity with findings about ledgers,
+    the worst first. The facts that follow ``reused`` are None too where an earlier version wrote the run,
+    which did not say them. ``witness_asked``: on a live store where ``--witness`` allows it. ``blind`` is
+    what
+    `auditor.reports.blind_spots` makes of these facts.
+    """
+
+    version: str
+    started: Time
+    finished: Time
+    scan_time: Time
+    live: bool
+    positions: list[str]
+    bookie_sources: list[str]
+    entry_logs: Annotated[bool, about("whether the bookies' entry logs were read")]
+    owners: Annotated[bool, about("whether an application's lists of ledgers were read")]
+    offload_listing: Annotated[
+        bool, about("whether an inventory of the bucket of offloaded ledgers was read")
+    ]
+    operations: dict[str, Count]
+    gaps: list[str]
+    in_doubt: Annotated[InDoubt | None, about("ids that may be there unseen; null: none")]
+    resumed: Annotated[int | None, about("of the oldest table that a run which broke off had left")]
+    notes: list[str]
+    tally: list[Tally]
+    impact: Annotated[list[Impact], about("by severity, of findings about ledgers")]
+    changes: Annotated[Changes | None, about("null: there is no earlier run to compare with")]
+    suppressions: Annotated[list[Suppression], about("of the suppressions file, in order")]
+    accepted: Annotated[AcceptedGaps, about("what is not decided for reasons that suppressions name")]
+    reused: Annotated[Reuse | None, about("what was taken from an earlier run (--since); null: all was read")]
+    keeps_marks: Annotated[bool | None, about("whether the metadata store keeps under-replication marks")] = (
+        None
+    )
+    keeps_times: Annotated[bool | None, about("whether it keeps when something was made and changed")] = None
+    marks_listed: Annotated[bool | None, about("whether all its marks could be listed")] = None
+    bookies_listed: Annotated[
+        BookiesListed | None, about("cookies and registrations that could not be read")
+    ] = None
+    directories_read: Annotated[
+        Count | None, about("directories of bookies that were found; 0: bookies were only asked, or none was")
+    ] = None
+    witness_asked: Annotated[bool | None, about("whether bookies could be asked for entries")] = None
+    blind: Annotated[
+        list[CheckId] | None,
+        about("checks that saw nothing at all: that they found nothing means nothing"),
+    ] = None
+    placement: Annotated[
+        PlacementFacts | None,
+        about("policy and locations; null: no mapping was found and no policy chosen"),
+    ] = None
