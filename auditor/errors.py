@@ -1,8 +1,8 @@
 """Every error this package raises on purpose.
 
     AuditorError
-    ├── UsageError            2  an option, URI or configuration that cannot be meant
-    │   └── RunUsageError     2  a run, or a part of one, that cannot be meant; a RunError too
+    ├── UsageError            2  an option, URI or configuration that is invalid
+    │   └── RunUsageError     2  a run, or a part of one, that is invalid; a RunError too
     ├── RunError              5  a run directory that is damaged
     ├── StoreError            4  a metadata store could not be read, or would not let us in
     │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
@@ -35,7 +35,7 @@ class AuditorError(Exception):
 
 
 class UsageError(AuditorError):
-    """An option, URI or configuration that cannot be meant; the message names it and the way out."""
+    """An option, URI or configuration that is invalid; the message names it and the way out."""
 
     exit_code = 2
 
@@ -50,7 +50,7 @@ class RunError(AuditorError):
 
 
 class RunUsageError(RunError, UsageError):
-    """A run that cannot be meant: it is not there, another configuration or version wrote it, or what is
+    """A run that is invalid: it is not there, another configuration or version wrote it, or what is
     asked for is not in it.
 
     >>> RunError.exit_code, RunUsageError.exit_code, issubclass(RunUsageError, UsageError)

@@ -43,7 +43,7 @@ def alert(context: dict[str, Any]) -> None:
 
 
 def directory_of(name: str) -> Path:
-    """Where a run goes: one that broke off goes on where it is, a finished one is never written over."""
+    """Where a run goes: an interrupted one goes on where it is, a finished one is never written over."""
     out = RUNS / name
     while (out / "report.json").exists():
         out = out.with_name(f"{out.name}-again")

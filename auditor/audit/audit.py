@@ -67,7 +67,7 @@ from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import absolute
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.options import polite
+from auditor.sources.metadata.options import store_options
 from auditor.sources.metadata.stores import check_reachable, count_ledgers, open_store, recognise
 from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
 from auditor.spark.query_plans import query_plans
@@ -102,7 +102,7 @@ def _is_saved_small(path: Path) -> bool:
 
 
 def _runs_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    bounds = polite(options)
+    bounds = store_options(options)
     with closing(open_store(uri, bounds)) as store:
         layout, _ = choose_layout(store, store.cluster())
     try:
@@ -138,8 +138,8 @@ class Audit:
         """Do all of it and return the report; everything else lies in the run directory.
 
         Raises:
-            UsageError: a source or option that cannot be meant, a run directory that is taken, or another
-                run of this cluster that is at work beside it.
+            UsageError: a source or option that is invalid, a run directory that is taken, or another
+                run of this cluster that is already running.
             StoreError: the metadata could not be read.
         """
         started, uri = now_ms(), self._check_request()
@@ -223,7 +223,7 @@ class Audit:
             return {name: table.count() for name, table in tables.items()}
 
     def _check_request(self) -> MetadataUri:
-        """Say what cannot be meant before a session costs five seconds; the URI is taken apart here only."""
+        """Say what is invalid before a session costs five seconds; the URI is taken apart here only."""
         uri = parse_metadata_uri(self.metadata)
         read_credentials(credentials_file(self.options.credentials))
         check_suppressions(self.options)

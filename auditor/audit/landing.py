@@ -62,7 +62,7 @@ class Landing:
         self.progress = progress
         self._landed: dict[str, DataFrame] = {}
         self.resumed = resumed
-        """When the oldest table was written that a run which broke off had left, ms; None: there is none."""
+        """When the oldest table was written that an interrupted run had left, ms; None: there is none."""
         self.notes = tuple(notes)
         """What a reader of the report should know of how the run came about."""
         self.empty: set[str] = set()

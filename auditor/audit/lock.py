@@ -94,7 +94,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
             locked = _lock(descriptor, fcntl.LOCK_EX)
         if not locked:
             raise UsageError(
-                f"--out {out}: another run of this cluster is at work beside it "
+                f"--out {out}: another run of this cluster is already running "
                 f"({_read_holder(descriptor) or path}); wait for it, or end it: its lock ends with it, and "
                 "its own command given again goes on from the tables that it wrote"
             )

@@ -16,7 +16,7 @@ from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import Cluster
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.options import polite, source_options
+from auditor.sources.metadata.options import source_options, store_options
 from auditor.sources.metadata.spark_source import LedgerSource, StorePartition, StoreSource
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore, WatchableStore
 from auditor.sources.metadata.stores import open_store
@@ -114,7 +114,7 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
         StoreError: the store cannot be read.
     """
     # Closed whatever comes: a live store that nobody holds would go on connecting.
-    with closing(open_store(uri, polite(options))) as store:
+    with closing(open_store(uri, store_options(options))) as store:
         landing.progress.stage("cluster")
         nodes = store.cluster()
         layout, layout_note = choose_layout(store, nodes)

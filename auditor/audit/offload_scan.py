@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_offloads(options: AuditOptions) -> None:
-    """Say that ``--offload-listing`` cannot be meant before anything is read.
+    """Say that ``--offload-listing`` is invalid before anything is read.
 
     Raises:
         UsageError: there is no such file.

@@ -197,10 +197,10 @@ _OPEN = {
 
 
 def check_owners(options: AuditOptions) -> None:
-    """Say that ``--owners`` cannot be meant before anything is read.
+    """Say that ``--owners`` is invalid before anything is read.
 
     Raises:
-        UsageError: it names no application, or its URI cannot be meant.
+        UsageError: it names no application, or its URI is invalid.
     """
     if options.owners not in (None, NOBODY):
         parse_owners_uri(str(options.owners))

@@ -63,7 +63,7 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
     """The policy and settings that the options give, for their errors before anything is read.
 
     Raises:
-        UsageError: options that cannot be meant, alone or together.
+        UsageError: invalid options, alone or together.
     """
     if options.racks is not None and options.rack_script is not None:
         raise UsageError("--racks and --rack-script: give one mapping, not two")

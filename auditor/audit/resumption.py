@@ -1,7 +1,7 @@
-"""Taking up a run that broke off: what it had read of a running store is not kept for long.
+"""Resuming an interrupted run: what it had read of a running store is not kept for long.
 
 The tables of a run are one look at a cluster: metadata, then indexes, then metadata again. Where they are
-taken up much later, what changed in between looks as if it had changed during the audit, and what broke in
+resumed much later, what changed in between looks as if it had changed during the audit, and what broke in
 between is not seen at all. All of it follows from the first scan, so that all of it is read again.
 """
 
@@ -27,7 +27,7 @@ from auditor.sources.metadata.uri import MetadataUri
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What a run took of one that broke off.
+    """What a run took of an interrupted one.
 
     ``since`` is when its oldest table was written, in ms, None where nothing was taken; ``notes`` say it to a
     reader.
@@ -51,10 +51,10 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
         run.forget()
         return Resumption(
             None,
-            (f"a run that broke off was begun anew: its tables, from {since} on, were too old to take up",),
+            (f"an interrupted run was begun anew: its tables, from {since} on, were too old to resume from",),
         )
     return Resumption(
-        oldest, (f"this run was resumed: it has tables of a run that broke off, from {since} on",)
+        oldest, (f"this run was resumed: it has tables of an interrupted run, from {since} on",)
     )
 
 

@@ -92,7 +92,7 @@ def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: 
 
 
 def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
-    """The run that was chosen first: ``run``, or what the same run chose before it broke off."""
+    """The run that was chosen first: ``run``, or what the same run chose before it was interrupted."""
     path = landing.remember(key, run.path if run else None)
     if path is None:
         return None

@@ -134,7 +134,7 @@ class Check:
 
     def __post_init__(self) -> None:
         if self.group not in GROUPS:
-            raise TypeError(f"{self.id} is of no group: {self.group}")
+            raise TypeError(f"{self.id} has an unknown group: {self.group}")
         if missing := [name for name in SECTIONS if not self.sections.get(name)]:
             raise TypeError(f"{self.id} does not document: {', '.join(missing)}")
         if repeated := manual.repeated_headings(self._manual):

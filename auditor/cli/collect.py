@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     metavar="PATH",
     multiple=True,
     shell_complete=completion.paths,
-    help="Where bookies' directories are: one sub-directory a bookie, or an inventory file. May be repeated.",
+    help="Bookies' directories: one sub-directory per bookie, or an inventory file. May be repeated.",
 )
 @cluster_option
 @click.option(
@@ -56,7 +56,7 @@ def collect(
 
     Runs beside a bookie, without Spark and in little memory; the directories are only read. What could not be
     read is told on standard error, and is in the tables. With --entry-logs the indexes are read twice, the
-    second time for where they point: an audit can then say whose every byte of the disks is.
+    second time for where they point: an audit can then attribute every byte of the disks to a ledger.
 
     Exit codes: 0 all of it was read; 2 wrong usage, or --out is there already; 3 the collection was made, but
     not all of it could be read.

@@ -93,7 +93,7 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
     """What the file says of a cluster: ``metadata`` a string, ``bookies`` a tuple, ``runs`` a string.
 
     Raises:
-        UsageError: no file, no such cluster in it, or a key or value that cannot be meant.
+        UsageError: no file, no such cluster in it, or a key or value that is invalid.
     """
     if conf is None:
         raise UsageError(f"--cluster {name}: --conf or {CONF} names the file that has it")

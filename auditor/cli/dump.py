@@ -52,13 +52,13 @@ def dump(
     uri, file = names if len(names) == 2 else (None, names[0])
     of = sources(uri, (), cluster, conf)
     from auditor.sources.metadata.dump.save import SaveRequest, new_file, save
-    from auditor.sources.metadata.options import polite
+    from auditor.sources.metadata.options import store_options
     from auditor.sources.metadata.uri import parse_metadata_uri
     from auditor.sources.owners.applications import APPLICATIONS
 
     trees = [tree for application in APPLICATIONS.values() for tree in application.trees]
     beside = () if without_owners else tuple(trees)
-    options = polite(options_from_flags(conf, flags))
+    options = store_options(options_from_flags(conf, flags))
     wanted = SaveRequest(parse_metadata_uri(of.metadata), beside, not without_secrets, options)
     opened = nullcontext(sys.stdout.buffer) if file == "-" else new_file(Path(file))
     with opened as out:

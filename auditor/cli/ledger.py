@@ -92,9 +92,9 @@ def list_(
 
 
 def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:
-    from auditor.sources.metadata.options import polite
+    from auditor.sources.metadata.options import store_options
 
-    return polite(options_from_flags(conf, {"credentials": credentials}))
+    return store_options(options_from_flags(conf, {"credentials": credentials}))
 
 
 def _ledger_json(stored: StoredLedger) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def run_to_make(kind: str, of: Sources, options: AuditOptions) -> str:
     found = unfinished_run(of.runs, identity, options.resume_within)
     if found is None:
         return new_run(of.runs)
-    say(f"goes on with {found}, a run of the same that broke off")
+    say(f"resuming interrupted run {found}")
     return found
 
 

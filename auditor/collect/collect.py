@@ -147,7 +147,7 @@ def collect(
 
 
 def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
-    """Where the collection goes, and what it is of; `UsageError` if that cannot be meant. Writes nothing.
+    """Where the collection goes, and what it is of; `UsageError` if that is invalid. Writes nothing.
 
     `collect` asks this first; ask it yourself before you start a session, which takes seconds.
     """

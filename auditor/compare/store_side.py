@@ -13,7 +13,7 @@ from auditor.model.comparison import StoreSummary
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.options import polite, source_options
+from auditor.sources.metadata.options import source_options, store_options
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerValueSource, StoreSource
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, NeighbourStore
 from auditor.sources.metadata.stores import is_live, open_store
@@ -124,7 +124,7 @@ def open_side(name: str, uri: str, landing: Landing, options: AuditOptions, salt
         StoreError: the store cannot be read.
     """
     parsed = parse_metadata_uri(uri)
-    with closing(open_store(parsed, polite(options))) as store:
+    with closing(open_store(parsed, store_options(options))) as store:
         landing.progress.stage("cluster")
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)

@@ -66,7 +66,7 @@ def compare_stores(
     roots are compared. ``out`` is a directory to make, which keeps the tables; else a scratch directory does.
 
     Raises:
-        UsageError: a URI that cannot be meant, or ``out`` is there already.
+        UsageError: a URI that is invalid, or ``out`` is there already.
         StoreError: a store could not be read.
     """
     options = options or AuditOptions()

@@ -57,7 +57,7 @@ def look_at_bookies(sources: Sequence[str], metadata: Metadata | None, options: 
     """Look at every ``--bookies`` source, as an audit would before it reads.
 
     Raises:
-        UsageError: a source that does not exist or cannot be meant.
+        UsageError: a source that does not exist or is invalid.
     """
     told = Bookies()
     told.lines.extend(_lines(sources, told, metadata, options))

@@ -48,9 +48,9 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
     if metadata is not None:
         who = holder(metadata, run.path)
         if who is None:
-            yield Line("out", "lock", State.OK, "no other run of this cluster is at work beside it")
+            yield Line("out", "lock", State.OK, "no other run of this cluster is already running")
         else:
-            said = f"another run of this cluster is at work beside it: {who}"
+            said = f"another run of this cluster is already running: {who}"
             yield Line("out", "lock", State.FAIL, said, "wait for it, or end it", USAGE)
 
 

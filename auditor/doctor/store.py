@@ -16,7 +16,7 @@ from auditor.model.options import AuditOptions, parse_moment
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import Credentials, read_credentials
 from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.options import polite
+from auditor.sources.metadata.options import store_options
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, Server, StoreOptions
 from auditor.sources.metadata.stores import check_reachable, count_ledgers, open_store, probe_servers
 from auditor.sources.metadata.uri import PATHS_ETCD, parse_metadata_uri
@@ -47,10 +47,10 @@ def read_metadata(uri: str, options: AuditOptions) -> Metadata:
     """Read what is bounded by the number of bookies, and some hundreds of znodes more; all of it is said.
 
     Raises:
-        UsageError: the URI or the credentials file cannot be meant.
+        UsageError: the URI or the credentials file is invalid.
     """
-    store = open_store(uri, polite(options))
-    told = Metadata(store, polite(options))
+    store = open_store(uri, store_options(options))
+    told = Metadata(store, store_options(options))
     with closing(store):
         told.lines.extend(_lines(uri, told, options))
     return told

@@ -62,7 +62,7 @@ def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
     """The entries of a suppressions file: those of ``[[suppress]]``, then those of ``[[baseline]]``.
 
     Raises:
-        UsageError: no such file, not TOML, or an entry that cannot be meant; the message names file, entry
+        UsageError: no such file, not TOML, or an entry that is invalid; the message names file, entry
             and key.
     """
     values = read_toml(path)

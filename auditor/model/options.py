@@ -122,7 +122,7 @@ class AuditOptions:
     resume_within: Annotated[
         float,
         Option(
-            "Seconds: what an unfinished run has read of a running store is taken up no later than this; "
+            "Seconds: what an unfinished run has read of a running store is resumed from no later than this; "
             "older tables are read again.",
             0,
             1e9,
@@ -131,8 +131,8 @@ class AuditOptions:
     owners: Annotated[
         str | None,
         Option(
-            "Who refers to the ledgers, as pulsar:URI; none: nobody is looked for. Without it the metadata's "
-            "own store is looked at, beside BookKeeper's root.",
+            "Who refers to the ledgers, as pulsar:URI; none: the lookup of owners is skipped. Without it the "
+            "metadata's own store is looked at, beside BookKeeper's root.",
             value="URI",
         ),
     ] = None
@@ -187,7 +187,8 @@ class AuditOptions:
         int, Option("Entries that bookies are asked for in one audit, half of them of one bookie.", 1, 10**6)
     ] = 10_000
     entry_logs: Annotated[
-        bool, Option("Entry logs are read too: whose every byte of every bookie's disk is.")
+        bool,
+        Option("Entry logs are read too: every byte of bookies' disks is attributed to a ledger."),
     ] = False
     deep: Annotated[
         bool,

@@ -147,7 +147,7 @@ class RunFacts:
     operations: dict[str, Count]
     gaps: list[str]
     in_doubt: Annotated[InDoubt | None, about("ids that may be there unseen; null: none")]
-    resumed: Annotated[int | None, about("of the oldest table that a run which broke off had left")]
+    resumed: Annotated[int | None, about("of the oldest table that an interrupted run had left")]
     notes: list[str]
     tally: list[Tally]
     impact: Annotated[list[Impact], about("by severity, of findings about ledgers")]

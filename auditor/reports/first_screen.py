@@ -167,10 +167,10 @@ def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
         lines += labelled("accepted", accepted, width)
     if run.resumed is not None:
         lines += labelled(
-            "resumed", f"with tables of a run that broke off, from {format_time(run.resumed)} on", width, None
+            "resumed", f"with tables of an interrupted run, from {format_time(run.resumed)} on", width, None
         )
     if run.reused:
-        lines += labelled("not again", reuse_sentence(run.reused), width, limits.facts)
+        lines += labelled("reused", reuse_sentence(run.reused), width, limits.facts)
     if run.in_doubt:
         lines += labelled("in doubt", doubtful_ids_line(run.in_doubt), width, limits.gaps)
     if run.gaps:

@@ -97,7 +97,7 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     lines += labelled("  replicas", str(replicas), width)
     lines += labelled("  bookies", f"{bookies} whole, in {directories}", width)
     if facts.reused:
-        lines += labelled("  not again", reuse_sentence(facts.reused), width)
+        lines += labelled("  reused", reuse_sentence(facts.reused), width)
         for note in facts.reused["notes"]:
             lines += fold_text(f"read again: {note}", width, "  ", "    ")
     return lines

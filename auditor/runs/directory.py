@@ -174,7 +174,7 @@ class RunDirectory:
         files.move(f"{path}.part", path)
 
     def write_table(self, below: str, table: pa.Table) -> None:
-        """Write a table as Spark would, whole last; what a run that broke off left of it goes."""
+        """Write a table as Spark would, whole last; what an interrupted run left of it goes."""
         from pyarrow import parquet
 
         self.remove(below)

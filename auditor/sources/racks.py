@@ -38,7 +38,7 @@ def read_racks(path: str) -> Said:
     """The mapping of a file.
 
     Raises:
-        UsageError: no such file, or one that cannot be meant; the message names the line or the bookie.
+        UsageError: no such file, or one that is invalid; the message names the line or the bookie.
     """
     if path.endswith(".toml"):
         return _of_toml(path, read_toml(path))

@@ -45,7 +45,7 @@ def too_young(bookie_id: str) -> Doubt:
 
 def unheard(bookie_id: str, why: str) -> Doubt:
     """The bookie was to be asked for what its index lacks, and did not answer."""
-    return Doubt(f"{bookie_id} was not heard: {why}", heals=True)
+    return Doubt(f"{bookie_id} did not respond: {why}", heals=True)
 
 
 def unasked(why: str) -> Doubt:

@@ -141,7 +141,7 @@ def judge(
             if pair.index_state != IndexState.NOT_INDEXED:
                 answer.foreign.append((pair.bookie_id, coverage.count(pair.held)))
             continue
-        _weigh(ledger, _as_served(pair), state, grace_ms, answer)
+        _classify_replica(ledger, _as_served(pair), state, grace_ms, answer)
         if pair.index_state != IndexState.NOT_INDEXED:
             _excess(ledger, pair, answer)
     if not ledger.closed:
@@ -162,7 +162,9 @@ def _as_served(pair: Pair) -> Pair:
     return replace(pair, held=NOTHING) if refuses or pair.index_state == IndexState.NOT_INDEXED else pair
 
 
-def _weigh(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement) -> None:
+def _classify_replica(
+    ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement
+) -> None:
     """What is expected and not held: missing where the index speaks for everything, else unknown."""
     # Another cluster's ledger may have the same id: what such a bookie holds says nothing here.
     lacking = pair.expected if state.foreign else coverage.difference(pair.expected, pair.held)

@@ -64,7 +64,7 @@ def judge_whole(
     gone: list[list[bool]] = []
     doubtful: list[list[bool]] = []
     for number, (ledger, pairs) in enumerate(ledgers):
-        answer = _weigh(ledger, pairs, bookies, grace_ms)
+        answer = _classify_replica(ledger, pairs, bookies, grace_ms)
         lost = {bookie for bookie, _ in answer.missing}
         unsure = {bookie for bookie, _, _ in answer.unknown}
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True):
@@ -83,7 +83,7 @@ def judge_whole(
     return answers
 
 
-def _weigh(
+def _classify_replica(
     ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
     answer = Judgement()

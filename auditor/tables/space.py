@@ -1,4 +1,4 @@
-"""space: whose every byte of every entry log is, one row a log, ledger and class.
+"""space: to which ledger every byte of every entry log belongs, one row a log, ledger and class.
 
 A ledger's bytes in a log are one of the classes below, or two where a part of its entries is surplus; what is
 of no ledger belongs to the file. The rows of a file add up to its length: `auditor.audit.space_scan` holds

@@ -13,8 +13,8 @@ sample of that, so that small ledgers are decided whole. Then the ledger is judg
                                            there was one, what was not asked for is unknown (not-asked), else
                                            it is missing by the index.
     lacks the entry  no such ledger        all that the index lacks is missing, as of now
-    lacks the entry  nothing (refused,     the index decides, and a doubt says that the bookie was not heard:
-                     silent, bound)        no more than suspect
+    lacks the entry  nothing (refused,     the index decides, and a doubt says that the bookie
+                     silent, bound)        did not respond: no more than suspect
     was not read     served                it is held; the rest stays unknown
     was not read     no such entry/ledger  it is missing; the rest stays unknown
     lacks what a     served                it is held; a finding on the bookie if no clock explains it

@@ -300,7 +300,7 @@ def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
 
 
 def test_a_check_of_no_group_cannot_be_made() -> None:
-    with pytest.raises(TypeError, match="of no group"):
+    with pytest.raises(TypeError, match="unknown group"):
         check(Severity.NOTE, group="weather", rests_on=Basis.DISKS)(ALL[0].find)  # type: ignore[arg-type]
 
 

@@ -96,7 +96,7 @@ def test_what_no_bookie_could_be_asked_of_is_confirmed_by_the_next_newer_index(
     suspects = {2: ("below-ack-quorum", "suspect"), 4: ("below-write-quorum", "suspect")}
     assert _classes(monday) == suspects
     evidence = {row["ledger_id"]: json.loads(row["evidence"]) for row in monday.findings()}
-    assert all("was not heard" in doubt for doubt in evidence[2]["doubts"])
+    assert all("did not respond" in doubt for doubt in evidence[2]["doubts"])
     assert evidence[4]["lasting_doubts"] == ["the ledger is not closed"]
     assert exit_code(monday.report, "new") == 3
 

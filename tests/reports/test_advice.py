@@ -108,12 +108,12 @@ def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> Non
 
 
 def test_what_two_runs_confirmed_says_so() -> None:
-    seen = {"doubts": ["a was not heard"], "earlier_run": {"name": "monday", "finished": 1_795_237_669_000}}
+    seen = {"doubts": ["a did not respond"], "earlier_run": {"name": "monday", "finished": 1_795_237_669_000}}
     check, sure = BY_ID["below-ack-quorum"], replace(BELOW, confidence=Confidence.CONFIRMED, evidence=seen)
     said = "Confirmed by two runs; the first was monday, of 2026-11-21 05:07:49 UTC."
     assert how_sure(check, sure) == said
     # The index is not new enough yet.
-    assert how_sure(check, replace(BELOW, evidence=seen)) == "suspect: a was not heard"
+    assert how_sure(check, replace(BELOW, evidence=seen)) == "suspect: a did not respond"
 
 
 @every_check

@@ -131,5 +131,5 @@ def test_answers_change_the_ledgers_that_were_asked_about_and_no_other(spark: Sp
 
 def test_a_ledger_whose_bookies_cannot_be_asked_is_judged_by_their_indexes(spark: SparkSession) -> None:
     rows = again(spark, (4, "c", 4, "unknown"), askable=("c",))
-    assert rows[4]["doubts"] == ["c was not heard: silence"]
+    assert rows[4]["doubts"] == ["c did not respond: silence"]
     assert (rows[3]["doubts"], rows[2]["doubts"]) == ([], [])

@@ -82,7 +82,7 @@ class PlaceFound:
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
     """List the places of ``sources``, in the order given, each source's by name.
 
-    A source is a directory with one sub-directory a bookie, or an inventory file (TOML): one of the
+    A source is a directory with one sub-directory per bookie, or an inventory file (TOML): one of the
     ``directories`` of `auditor.sources.bookies.source_kinds.split_sources`. Raises `UsageError` for one that
     does not exist.
 

@@ -1,6 +1,6 @@
 """What each ``--bookies`` is: bookies' directories, collections of them, or the bookies themselves.
 
-/mnt/bookies            a directory with one sub-directory a bookie
+/mnt/bookies            a directory with one sub-directory per bookie
 bookies.toml            an inventory: where the directories of each bookie lie
 /collected/bk-a         a collection, which `bkaudit collect` wrote
 /collected              a directory of collections
@@ -44,7 +44,7 @@ class BookieSources:
 
 
 def split_sources(sources: Sequence[str]) -> BookieSources:
-    """Say what each source is. Raises `UsageError` for one that does not exist or cannot be meant.
+    """Say what each source is. Raises `UsageError` for one that does not exist or is invalid.
 
     Which collections are whole is not looked at here: an unfinished one is one.
 

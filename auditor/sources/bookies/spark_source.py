@@ -68,14 +68,14 @@ def find_indexes(options: Mapping[str, str]) -> NamedSources:
     auditor.errors.UsageError: --bookies /no/such/place: no such directory or file
 
     Raises:
-        UsageError: an option that is unknown or cannot be meant.
+        UsageError: an option that is unknown or is invalid.
         StoreError: the metadata cannot be read.
     """
     for option in options:
         if option not in OPTIONS:
             raise UsageError(f"{FORMAT}: {option}: no such option; there are {', '.join(OPTIONS)}")
     if not options.get("bookies"):
-        raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory a bookie")
+        raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory per bookie")
     places = find_places(_directories(options["bookies"]))
     known = {cookie.bookie_id for place in places for cookie in _cookies(place)}
     store = _Store()
@@ -186,7 +186,7 @@ def register(spark: SparkSession) -> None:
 class IndexSource(DataSource):
     """What each bookie holds of each ledger, read from its index files: the table ``availability``.
 
-    Options: ``bookies``, a directory with one sub-directory a bookie, or an inventory file, or a JSON list
+    Options: ``bookies``, a directory with one sub-directory per bookie, or an inventory file, or a JSON list
     of such paths; ``metadata``, a metadata URI whose cluster knows more bookies than their own cookies name,
     with ``credentials`` as for `auditor.sources.metadata.spark_source`; ``tasks``, about how many read it
     (default 8).

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def polite(options: AuditOptions) -> StoreOptions:
+def store_options(options: AuditOptions) -> StoreOptions:
     """The limits and credentials with which an audit, and whatever looks before it, reads the metadata.
 
-    >>> polite(AuditOptions(rate_limit=50)).rate_limit
+    >>> store_options(AuditOptions(rate_limit=50)).rate_limit
     50.0
 
     Raises:
-        UsageError: the credentials file cannot be meant.
+        UsageError: the credentials file is invalid.
     """
     return StoreOptions(
         rate_limit=options.rate_limit,
@@ -42,7 +42,7 @@ def source_options(
     """
     at_once = spark.sparkContext.defaultParallelism
     settings = {
-        **asdict(polite(options)),
+        **asdict(store_options(options)),
         "parts": at_once * options.parts_per_core,
         "at_once": at_once,
         **named,

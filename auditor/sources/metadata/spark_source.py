@@ -49,7 +49,7 @@ def reading_options(source: str, given: Mapping[str, str], names: Sequence[str])
     """The options of a source that say how a store is read; ``names`` are those that it takes besides.
 
     Raises:
-        UsageError: an unknown option, or a value that cannot be meant.
+        UsageError: an unknown option, or a value that is invalid.
     """
     known = (*names, *_READING)
     for option in given:
@@ -86,7 +86,7 @@ class StoreSource(DataSource):
         """A reader of what the options say.
 
         Raises:
-            UsageError: no ``metadata``, an unknown option, or a value that cannot be meant.
+            UsageError: no ``metadata``, an unknown option, or a value that is invalid.
         """
         name, given = self.name(), dict(self.options)
         options, parts, at_once = reading_options(name, given, ("metadata", "layout", "earlier"))

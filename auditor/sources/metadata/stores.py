@@ -90,7 +90,7 @@ def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> M
     '/ledgers'
 
     Raises:
-        UsageError: a URI that cannot be meant.
+        UsageError: a URI that is invalid.
     """
     parsed = parse_metadata_uri(uri)
     kind = STORES[parsed.scheme]
@@ -106,7 +106,7 @@ def is_live(uri: str | MetadataUri) -> bool:
     (True, False)
 
     Raises:
-        UsageError: a URI that cannot be meant.
+        UsageError: a URI that is invalid.
     """
     return STORES[parse_metadata_uri(uri).scheme].live
 
@@ -115,7 +115,7 @@ def recognise(uri: str | MetadataUri) -> None:
     """Look at the first bytes of a saved store, long before it is read: is it what its URI says?
 
     Raises:
-        UsageError: a URI that cannot be meant.
+        UsageError: a URI that is invalid.
         StoreError: it is nothing of the kind, and what it seems to be; or it is not there.
     """
     parsed = parse_metadata_uri(uri)
@@ -131,7 +131,7 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
     again, and amid a scan that is right. One that accepts, or is only slow, is left to it.
 
     Raises:
-        UsageError: a URI or a credentials file of the options that cannot be meant.
+        UsageError: a URI or a credentials file of the invalid options.
         StoreError: there is no server; the message says of each host why.
     """
     parsed = parse_metadata_uri(uri)

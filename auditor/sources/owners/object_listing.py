@@ -27,7 +27,7 @@ _INVENTORY = 3
 
 
 def check_listing(path: str) -> None:
-    """Say that a listing cannot be meant, before anything is read.
+    """Say that a listing is invalid, before anything is read.
 
     Raises:
         UsageError: there is no such file or directory.

@@ -45,7 +45,7 @@ class OwnerSource(DataSource):
         """A reader of what the options say.
 
         Raises:
-            UsageError: no ``owners``, an unknown option, or a value that cannot be meant.
+            UsageError: no ``owners``, an unknown option, or a value that is invalid.
         """
         return OwnerReader(*self.parse_options())
 

@@ -54,7 +54,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
     OwnersUri(application='pulsar', store='zk://h1:2181', chroot='')
 
     Raises:
-        UsageError: an unknown application, or a URI that cannot be meant.
+        UsageError: an unknown application, or a URI that is invalid.
     """
     application, _, uri = text.partition(":")
     if application not in APPLICATIONS:

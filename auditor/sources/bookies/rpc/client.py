@@ -45,7 +45,7 @@ from auditor.sources.rate_limit import RateLimit
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Heard = TypeVar("Heard")
+Reply = TypeVar("Reply")
 
 IMPOSSIBLE_LEDGER = -2
 """The ledger that no bookie can hold: clients refuse to make ids below 0, and every id from 0 to 2^63 - 1 may
@@ -66,7 +66,7 @@ BUSY = 5
 _OTHER_VERSION = (Status.EBADREQ, Status.EBADVERSION)
 
 
-class BookieClient(ABC, Generic[Subject, Answer, Heard]):
+class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     """Asks one bookie, ``options.in_flight`` requests at a time and ``options.rate_limit`` a second.
 
     A request whose time is over counts as in flight no more, though the bookie may still have it.
@@ -94,7 +94,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Heard]):
         self._understood = False  # the wire has brought an answer
         self._mute = False  # a connection stayed silent to everything
         self._silent = 0
-        self._heard: list[Heard] = []
+        self._heard: list[Reply] = []
 
     @abstractmethod
     def wires(self) -> tuple[Wire[Subject, Answer], ...]:
@@ -109,11 +109,11 @@ class BookieClient(ABC, Generic[Subject, Answer, Heard]):
         """What an answer says of the request: a `Status`, or a number that is none."""
 
     @abstractmethod
-    def note(self, subject: Subject, answer: Answer) -> Heard:
+    def note(self, subject: Subject, answer: Answer) -> Reply:
         """What an answer says of its subject."""
 
     @abstractmethod
-    def unknown(self, subject: Subject, reason: str) -> Heard:
+    def unknown(self, subject: Subject, reason: str) -> Reply:
         """What is known of a subject without an answer."""
 
     def enough(self) -> bool:
@@ -128,7 +128,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Heard]):
         """Why a bookie that stayed silent on so many subjects need not be asked about others."""
         return None
 
-    async def ask(self, waiting: deque[Subject]) -> list[Heard]:
+    async def ask(self, waiting: deque[Subject]) -> list[Reply]:
         """Ask about subjects, taken from the left, until none waits, enough was heard, or there is no use.
 
         What is neither among the answers nor still waiting stays unknown; the bookie is given up then.
@@ -284,22 +284,22 @@ class BookieClient(ABC, Generic[Subject, Answer, Heard]):
             self.given_up = f"the connection was lost {MOST_CONNECTIONS} times: {error.reason}"
 
 
-class Conversation(Generic[Subject, Answer, Heard]):
+class Conversation(Generic[Subject, Answer, Reply]):
     """Talks to one bookie at a time; keeps its connection while it is the same one."""
 
     def __init__(
         self,
         addresses: Mapping[str, Address],
-        client: Callable[[str, int, StoreOptions], BookieClient[Subject, Answer, Heard]],
+        client: Callable[[str, int, StoreOptions], BookieClient[Subject, Answer, Reply]],
         options: StoreOptions,
     ) -> None:
         self._addresses = addresses
         self._new_client = client
         self._options = options
         self._bookie_id: str | None = None
-        self._client: BookieClient[Subject, Answer, Heard] | None = None
+        self._client: BookieClient[Subject, Answer, Reply] | None = None
 
-    def __enter__(self) -> Conversation[Subject, Answer, Heard]:
+    def __enter__(self) -> Conversation[Subject, Answer, Reply]:
         self._runner = asyncio.Runner()
         return self
 
@@ -309,7 +309,7 @@ class Conversation(Generic[Subject, Answer, Heard]):
         self._part()
         self._runner.close()
 
-    def turn_to(self, bookie_id: str) -> BookieClient[Subject, Answer, Heard]:
+    def connect_to(self, bookie_id: str) -> BookieClient[Subject, Answer, Reply]:
         """The client of a bookie; of another one than the last, a new one."""
         if self._client is None or bookie_id != self._bookie_id:
             self._part()
@@ -317,9 +317,9 @@ class Conversation(Generic[Subject, Answer, Heard]):
             self._client = self._new_client(*self._addresses[bookie_id], self._options)
         return self._client
 
-    def ask(self, bookie_id: str, subjects: Iterable[Subject]) -> Iterator[list[Heard]]:
+    def ask(self, bookie_id: str, subjects: Iterable[Subject]) -> Iterator[list[Reply]]:
         """What a bookie says of these subjects, a bounded part at a time; nothing once it was given up."""
-        client = self.turn_to(bookie_id)
+        client = self.connect_to(bookie_id)
         waiting = deque(subjects)
         while waiting and client.given_up is None:
             heard = self._runner.run(client.ask(waiting))

@@ -59,7 +59,7 @@ DB_LEDGER_STORAGE = "does not list entries: DbLedgerStorage"
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Reply:
     """What a bookie says of one ledger.
 
     ``groups``, as listed and not folded, is None where it said nothing that helps; ``reason`` then says why,
@@ -101,7 +101,7 @@ class Listing:
         return DecodeError("bookie's answer", heard.at, f"of ledger {heard.ledger_id}; asked was {subject}")
 
 
-class ListingClient(BookieClient[int, BookieAnswer, Heard]):
+class ListingClient(BookieClient[int, BookieAnswer, Reply]):
     """Asks one bookie which entries of which ledgers it holds: see `BookieClient`; a subject is a ledger."""
 
     OPERATION = "list_entries"
@@ -127,7 +127,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Heard]):
         """The answer's status."""
         return answer.status
 
-    async def ask(self, waiting: deque[int]) -> list[Heard]:
+    async def ask(self, waiting: deque[int]) -> list[Reply]:
         """As any client; what is handed on at once is bounded by `CHUNK_BYTES`."""
         self._bytes = 0
         return await super().ask(waiting)
@@ -142,25 +142,25 @@ class ListingClient(BookieClient[int, BookieAnswer, Heard]):
             return None
         return f"{DB_LEDGER_STORAGE} (it answers for what it lacks, not for {silent} others)"
 
-    def unknown(self, subject: int, reason: str) -> Heard:
+    def unknown(self, subject: int, reason: str) -> Reply:
         """A ledger without an answer."""
-        return Heard(subject, None, reason)
+        return Reply(subject, None, reason)
 
-    def note(self, subject: int, answer: BookieAnswer) -> Heard:
+    def note(self, subject: int, answer: BookieAnswer) -> Reply:
         """The listing, decoded; nothing where the bookie lacks the ledger."""
         now = now_ms()
         if answer.status == Status.ENOLEDGER:
-            return Heard(subject, _NOTHING, answered=now)
+            return Reply(subject, _NOTHING, answered=now)
         if answer.availability is None:
-            return Heard(subject, None, f"the bookie refused: {status_text(answer.status)}", answered=now)
+            return Reply(subject, None, f"the bookie refused: {status_text(answer.status)}", answered=now)
         self._listed = True
         self._bytes += len(answer.availability)
         try:
             groups = availability.decode(answer.availability)
         except DecodeError as damage:
             at = answer.at + damage.offset
-            return Heard(subject, None, f"{damage.what}: {damage.reason}", at, now)
-        return Heard(subject, groups, answered=now)
+            return Reply(subject, None, f"{damage.what}: {damage.reason}", at, now)
+        return Reply(subject, groups, answered=now)
 
 
 _NOTHING: Groups = availability.decode(bytes(64))
@@ -205,12 +205,12 @@ def rpc_rows(
     """
     with Conversation(addresses, ListingClient, options) as conversation:
         for bookie_id, part in each_bookie(batches):
-            client = conversation.turn_to(bookie_id)
+            client = conversation.connect_to(bookie_id)
             if client.given_up is None:
                 path = address(*addresses[bookie_id])
                 pairs = list(columns(part, *LEDGER))
                 foreign = [
-                    (scope_id, Heard(ledger_id, None, unaskable(scope_id)))
+                    (scope_id, Reply(ledger_id, None, unaskable(scope_id)))
                     for scope_id, ledger_id in pairs
                     if scope_id
                 ]
@@ -222,7 +222,7 @@ def rpc_rows(
                     yield _gap(bookie_id, path, client.given_up)
 
 
-def _rows(bookie_id: str, path: str, heard: list[tuple[int, Heard]]) -> pa.RecordBatch:
+def _rows(bookie_id: str, path: str, heard: list[tuple[int, Reply]]) -> pa.RecordBatch:
     """Rows from what was heard, by scope; the listings are folded together."""
     rows = len(heard)
     listings = [b"" if each.groups is None else each.groups.tobytes() for _, each in heard]

@@ -58,7 +58,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadHeard:
+class ReadReply:
     """What a bookie says of one entry.
 
     ``reason`` is why the answer is unknown. ``answered`` is when, in ms; null without an answer. ``requests``
@@ -104,7 +104,7 @@ class Reading:
         return DecodeError("bookie's answer", 0, reason)
 
 
-class ReadClient(BookieClient[Entry, ReadAnswer, ReadHeard]):
+class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
     """Asks one bookie for entries: see `BookieClient`; a subject is an entry.
 
     ``requests`` counts how often each was asked for.
@@ -139,11 +139,11 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadHeard]):
         """A bookie that has no such ledger has none of its entries."""
         return subject.ledger_id in self._absent
 
-    def unknown(self, subject: Entry, reason: str) -> ReadHeard:
+    def unknown(self, subject: Entry, reason: str) -> ReadReply:
         """An entry without an answer."""
-        return ReadHeard(subject, WitnessAnswer.UNKNOWN, reason, requests=self.requests[subject])
+        return ReadReply(subject, WitnessAnswer.UNKNOWN, reason, requests=self.requests[subject])
 
-    def note(self, subject: Entry, answer: ReadAnswer) -> ReadHeard:
+    def note(self, subject: Entry, answer: ReadAnswer) -> ReadReply:
         """What the bookie says of the entry."""
         said = _ANSWERS.get(answer.status, WitnessAnswer.UNKNOWN)
         if said is WitnessAnswer.NO_SUCH_LEDGER:
@@ -151,7 +151,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadHeard]):
         reason = (
             f"the bookie refused: {status_text(answer.status)}" if said is WitnessAnswer.UNKNOWN else None
         )
-        return ReadHeard(subject, said, reason, now_ms(), self.requests[subject])
+        return ReadReply(subject, said, reason, now_ms(), self.requests[subject])
 
     async def _request(self, connection: BookieConnection[Entry, ReadAnswer], subject: Entry) -> ReadAnswer:
         self.requests[subject] += 1
@@ -209,17 +209,17 @@ def read_rows(
                     left.pop(each.entry)
                     if each.answer is WitnessAnswer.NO_SUCH_LEDGER:
                         absent.add(each.entry.ledger_id)
-            client = conversation.turn_to(bookie_id)
+            client = conversation.connect_to(bookie_id)
             if client.given_up is not None:
                 rest = [entry for entry in left if entry.ledger_id not in absent]
                 yield _rows(bookie_id, [client.unknown(entry, client.given_up) for entry in rest])
 
 
-def _not_asked(entry: Entry, reason: str) -> ReadHeard:
-    return ReadHeard(entry, WitnessAnswer.UNKNOWN, reason)
+def _not_asked(entry: Entry, reason: str) -> ReadReply:
+    return ReadReply(entry, WitnessAnswer.UNKNOWN, reason)
 
 
-def _rows(bookie_id: str, heard: list[ReadHeard], scope_id: int = 0) -> pa.RecordBatch:
+def _rows(bookie_id: str, heard: list[ReadReply], scope_id: int = 0) -> pa.RecordBatch:
     rows = [
         {
             "scope_id": scope_id,

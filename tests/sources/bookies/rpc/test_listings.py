@@ -16,7 +16,7 @@ from auditor.codecs.availability import wire as availability
 from auditor.codecs.bookie.wire import LENGTH, MAX_FRAME_BYTES
 from auditor.sources.bookies.rpc import client as bookie_client
 from auditor.sources.bookies.rpc import listings
-from auditor.sources.bookies.rpc.listings import Heard, ListingClient
+from auditor.sources.bookies.rpc.listings import ListingClient, Reply
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.rate_limit import BURST_S
 from tests.sources.fake_bookie import FakeBookie, Request, framed, unfolded
@@ -32,16 +32,16 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(
     bookie: FakeBookie, ledgers: Iterable[int], options: StoreOptions = PATIENT
-) -> tuple[dict[int, Heard], ListingClient]:
+) -> tuple[dict[int, Reply], ListingClient]:
     """Everything heard, by ledger, and the client that heard it."""
     return asyncio.run(_asked(bookie, deque(ledgers), options))
 
 
 async def _asked(
     bookie: FakeBookie, waiting: deque[int], options: StoreOptions
-) -> tuple[dict[int, Heard], ListingClient]:
+) -> tuple[dict[int, Reply], ListingClient]:
     client = ListingClient(bookie.host, bookie.port, options)
-    heard: list[Heard] = []
+    heard: list[Reply] = []
     while waiting and client.given_up is None:
         heard += await client.ask(waiting)
     await client.close()
@@ -49,7 +49,7 @@ async def _asked(
     return {each.ledger_id: each for each in heard}, client
 
 
-def entries(heard: Heard) -> list[int] | None:
+def entries(heard: Reply) -> list[int] | None:
     return None if heard.groups is None else availability.expand(heard.groups).tolist()
 
 

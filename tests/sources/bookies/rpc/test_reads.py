@@ -18,7 +18,7 @@ from auditor.codecs.bookie.wire import LENGTH, MAX_FRAME_BYTES
 from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc import client as bookie_client
 from auditor.sources.bookies.rpc.pairs import Endpoint
-from auditor.sources.bookies.rpc.reads import WITNESS, Entry, ReadClient, ReadHeard, read_rows
+from auditor.sources.bookies.rpc.reads import WITNESS, Entry, ReadClient, ReadReply, read_rows
 from auditor.sources.metadata.store import StoreOptions
 from tests.sources.fake_bookie import FakeBookie, Request, read_frame
 
@@ -37,10 +37,10 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(
     bookie: FakeBookie, entries: Iterable[Entry] = WANTED, options: StoreOptions = PATIENT
-) -> tuple[dict[Entry, ReadHeard], ReadClient]:
-    async def ask() -> tuple[dict[Entry, ReadHeard], ReadClient]:
+) -> tuple[dict[Entry, ReadReply], ReadClient]:
+    async def ask() -> tuple[dict[Entry, ReadReply], ReadClient]:
         client = ReadClient(bookie.host, bookie.port, options)
-        waiting, heard = deque(entries), list[ReadHeard]()
+        waiting, heard = deque(entries), list[ReadReply]()
         while waiting and client.given_up is None:
             heard += await client.ask(waiting)
         await client.close()
@@ -50,7 +50,7 @@ def asked(
     return asyncio.run(ask())
 
 
-def said(heard: dict[Entry, ReadHeard]) -> dict[Entry, WitnessAnswer]:
+def said(heard: dict[Entry, ReadReply]) -> dict[Entry, WitnessAnswer]:
     return {entry: each.answer for entry, each in heard.items()}
 
 
