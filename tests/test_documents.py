@@ -65,3 +65,25 @@ def test_a_shell_gets_its_completion() -> None:
     assert '"$(_BKAUDIT_COMPLETE=bash_source bkaudit)"' in (ROOT / "docs" / "getting-started.md").read_text(
         "utf-8"
     )
+
+
+FILE = re.compile(
+    r"\b((?:auditor|tests|benchmarks|jobs|conf|schemas)/[\w/.-]+?\.(?:py|toml|json|proto|yml))\b"
+)
+DOTTED = re.compile(r"`((?:auditor|tests|benchmarks)(?:\.\w+)+)")
+
+
+def is_module_or_in_one(name: str) -> bool:
+    parts = name.split(".")
+    for length in range(len(parts), 1, -1):
+        place = ROOT.joinpath(*parts[:length])
+        if place.with_suffix(".py").is_file() or place.is_dir():
+            return len(parts) - length <= 2  # a name in it, or a name of a class in it
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_modules_that_a_page_names_are_there(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert [name for name in FILE.findall(text) if not (ROOT / name).is_file()] == []
+    assert [name for name in DOTTED.findall(text) if not is_module_or_in_one(name)] == []
