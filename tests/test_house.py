@@ -33,6 +33,7 @@ FLOORS = (
     "findings",
     "reports",
     "runs",
+    "simulate",
     "notebook",
     "audit",
     "embedded",
@@ -43,7 +44,7 @@ FLOORS = (
     "cli",
     "jobs",
 )
-NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs")
+NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs", "simulate")
 SPARK_WHEN_CALLED = (
     "checks",
     "findings",

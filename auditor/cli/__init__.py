@@ -45,6 +45,7 @@ COMMANDS = {
     "compare": "Say whether one metadata store has all that another has.",
     "history": "List the runs of a directory, and what changed from each to the next.",
     "space": "Say what fills the bookies' disks, and what frees most.",
+    "simulate": "Say what the failure of bookies, racks or regions would cost.",
     "prune": "Take old runs of a directory away; without --yes only say which.",
     "explain": "Explain a run, one of its ledgers, bookies or topics, or a check.",
     "ledger": "Show or list ledgers' metadata.",

@@ -42,6 +42,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "history": ("bkaudit history runs",),
     "space": ("bkaudit space runs/A", "bkaudit space runs/A --by ledger --top 50 --format csv"),
+    "simulate": (
+        "bkaudit simulate runs/A",
+        "bkaudit simulate runs/A --lose rack /r1,/r2",
+        "bkaudit simulate runs/A --any 2 bookie --format json",
+    ),
     "prune": (
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --keep-weekly 5 --keep-last 3",
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --suppressions suppressions.toml --yes",

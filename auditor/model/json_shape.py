@@ -116,4 +116,4 @@ def json_object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_TYPES = {int: "integer", str: "string", bool: "boolean"}
+_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}

@@ -1,9 +1,10 @@
-"""The published schemas of reports, findings, and differences of runs and of stores, as JSON Schema 2020-12.
+"""The published schemas of reports, findings, differences and simulations, as JSON Schema 2020-12.
 
 python -m auditor.reports.schema finding > schemas/finding.schema.json
 python -m auditor.reports.schema report > schemas/report.schema.json
 python -m auditor.reports.schema diff > schemas/diff.schema.json
 python -m auditor.reports.schema comparison > schemas/comparison.schema.json
+python -m auditor.reports.schema simulation > schemas/simulation.schema.json
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from auditor.model.comparison import CopyState, StoreItem
 from auditor.model.json_shape import Count, Time, json_object, json_schema
 from auditor.model.report import SCHEMA, Cluster, Coverage
 from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, RunFacts, SeverityWord
+from auditor.model.simulation import Simulation
 from auditor.model.states import Change, Verdict
 from auditor.reports.comparison import COMPARISON_SCHEMA
 from auditor.reports.diff import SCHEMA as DIFF_SCHEMA
+from auditor.reports.simulation import SIMULATION_SCHEMA
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -129,6 +132,17 @@ def comparison_schema() -> dict[str, Any]:
     }
 
 
+def simulation_schema() -> dict[str, Any]:
+    """What ``bkaudit simulate --format json`` prints."""
+    shape = json_schema(Simulation)
+    return {
+        "$schema": _DIALECT,
+        "$id": SIMULATION_SCHEMA,
+        "title": "What failures would cost",
+        **json_object({"schema": {"const": SIMULATION_SCHEMA}, **shape["properties"]}),
+    }
+
+
 def _change_schema() -> dict[str, Any]:
     return json_object(
         {
@@ -212,5 +226,6 @@ if __name__ == "__main__":
         "report": report_schema,
         "diff": diff_schema,
         "comparison": comparison_schema,
+        "simulation": simulation_schema,
     }[sys.argv[1]]
     print(json.dumps(schema(), indent=2))

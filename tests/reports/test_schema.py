@@ -13,7 +13,13 @@ import pytest
 from auditor.model.finding import Finding, finding_to_json, fingerprint
 from auditor.model.run_facts import RunFacts
 from auditor.reports.forms import json_line
-from auditor.reports.schema import comparison_schema, diff_schema, finding_schema, report_schema
+from auditor.reports.schema import (
+    comparison_schema,
+    diff_schema,
+    finding_schema,
+    report_schema,
+    simulation_schema,
+)
 from tests.reports.samples import LOST, UNREAD, coverage, report
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
@@ -33,6 +39,7 @@ def test_the_files_are_what_the_code_says() -> None:
     assert published("report.schema.json") == report_schema()
     assert published("diff.schema.json") == diff_schema()
     assert published("comparison.schema.json") == comparison_schema()
+    assert published("simulation.schema.json") == simulation_schema()
 
 
 def test_the_schemas_are_schemas() -> None:

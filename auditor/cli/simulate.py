@@ -1,0 +1,110 @@
+"""``bkaudit simulate``: what a failure of bookies, racks or regions would cost, by a finished run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from auditor.cli import completion
+from auditor.cli.defaults import newest_run, runs_directory
+from auditor.cli.options import format_option, runs_options
+from auditor.errors import UsageError
+from auditor.model.placement import Level
+
+if TYPE_CHECKING:
+    from auditor.model.placement import Locations
+    from auditor.runs.reader import RunReader
+
+_LEVELS = [str(level) for level in Level]
+
+
+@click.command()
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
+@runs_options
+@click.option(
+    "--lose",
+    type=(click.Choice(_LEVELS), str),
+    multiple=True,
+    metavar="LEVEL NAME[,NAME...]",
+    help="What fails: bookie, rack, zone or region, and its name. All that is given fails at once.",
+)
+@click.option(
+    "--any",
+    "together",
+    type=(click.IntRange(1, 6), click.Choice(_LEVELS)),
+    metavar="N LEVEL",
+    help="The worst N bookies, racks, zones or regions that can fail at once.",
+)
+@click.option(
+    "--racks",
+    metavar="FILE",
+    shell_complete=completion.paths,
+    help="Where bookies stand, in place of what the run was made with: as for `bkaudit audit`.",
+)
+@click.option(
+    "--mttf-days",
+    type=click.FloatRange(0, min_open=True),
+    default=1095.0,
+    show_default=True,
+    help="Mean time until a bookie fails for good, for the mean time to data loss.",
+)
+@click.option(
+    "--mttr-hours",
+    type=click.FloatRange(0, min_open=True),
+    default=24.0,
+    show_default=True,
+    help="Mean time until its copies are made again, for the same.",
+)
+@format_option("text", "json")
+def simulate(
+    run: str | None,
+    cluster: str | None,
+    conf: Path | None,
+    lose: tuple[tuple[str, str], ...],
+    together: tuple[int, str] | None,
+    racks: str | None,
+    mttf_days: float,
+    mttr_hours: float,
+    form: str,
+) -> None:
+    """Say what a failure would cost: ledgers, entries, bytes and topics that would be lost or endangered.
+
+    RUN is a finished audit, by default the newest run. Without --lose and --any every single failure is
+    listed, with the worst pairs and how evenly bookies are loaded. Nothing is asked of the cluster.
+    """
+    from auditor.reports import simulation as report
+    from auditor.runs.damage import damage_named
+    from auditor.runs.reader import RunReader
+    from auditor.simulate.simulation import simulate_all, simulate_any, simulate_failure
+
+    if lose and together:
+        raise UsageError("--lose and --any: give one of them")
+    path = run or newest_run(runs_directory(cluster, conf))
+    with damage_named(path):
+        reader = RunReader(path)
+        locations = None if racks is None else _locations(reader, racks)
+        if lose:
+            lost = [(Level(level), [part for part in name.split(",") if part]) for level, name in lose]
+            found = simulate_failure(reader, lost, locations)
+        elif together:
+            found = simulate_any(reader, together[0], Level(together[1]), locations)
+        else:
+            found = simulate_all(reader, locations, mttf_days, mttr_hours)
+    click.echo({"text": report.text, "json": report.to_json}[form](found))
+
+
+def _locations(run: RunReader, racks: str) -> Locations:
+    """The mapping of a file, for the bookies of a run."""
+    from auditor.model.placement import Location, Locations
+    from auditor.sources.racks import locate, read_racks
+
+    said = read_racks(racks)
+    hosts = {}
+    if "registrations" in run.table_names():
+        rows = run.table("registrations", ["bookie_id", "host", "used"]).to_pylist()
+        hosts = {row["bookie_id"]: row["host"] for row in rows if row["used"]}
+    names = run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist()
+    found = {name: locate(name, hosts.get(name), said) or Location(None) for name in names}
+    return Locations(found, f"--racks {racks}")

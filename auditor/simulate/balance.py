@@ -1,0 +1,116 @@
+"""Balance: what lies on each bookie by the metadata, who is written to, and who gets nothing new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from auditor.model.placement import DEFAULT_RACK, Level, Locations
+from auditor.model.simulation import Balance, BookieLoad
+from auditor.runs.load_space import space_view
+from auditor.simulate.domains import grown
+from auditor.simulate.windows import NO_BOOKIE, BookieNumbers, Windows, distinct_values
+
+if TYPE_CHECKING:
+    from auditor.runs.reader import RunReader
+
+_LEDGERS, _ENTRIES, _BYTES, _OPEN = range(4)
+_BY_CHANCE = 0.01
+
+
+class LoadSums:
+    """Ledgers, entries, bytes and open ensembles by bookie: an entry counts on each bookie of its window."""
+
+    def __init__(self) -> None:
+        self._sums = np.zeros((0, 4), np.int64)
+
+    def add(self, windows: Windows, numbers: BookieNumbers) -> None:
+        """Add windows, all of each of their ledgers."""
+        self._sums = grown(self._sums, len(numbers), axis=0)
+        row, seat = np.nonzero(windows.bookies != NO_BOOKIE)
+        bookie = windows.bookies[row, seat]
+        np.add.at(self._sums[:, _ENTRIES], bookie, windows.entries[row])
+        np.add.at(self._sums[:, _BYTES], bookie, windows.bytes[row])
+        for column, some in ((_LEDGERS, slice(None)), (_OPEN, windows.open_end[row])):
+            pairs = distinct_values(windows.ledger[row][some] * len(numbers) + bookie[some])
+            np.add.at(self._sums[:, column], pairs % len(numbers), windows.times[pairs // len(numbers)])
+
+    def result(
+        self,
+        run: RunReader,
+        numbers: BookieNumbers,
+        registered: Mapping[str, str | None],
+        locations: Locations,
+        levels: list[Level],
+    ) -> Balance:
+        """All loads, the largest first."""
+        sums = grown(self._sums, len(numbers), axis=0)
+        logs = _log_bytes(run)
+        # With few open ledgers some bookies are in none of their ensembles by chance.
+        writable = sum(mode == "writable" for mode in registered.values())
+        enough = writable > 0 and (1 - 1 / writable) ** int(sums[:, _OPEN].sum()) < _BY_CHANCE
+        loads = []
+        for name, row in zip(numbers.names, sums.tolist(), strict=True):
+            ledgers, entries, bytes, opened = row
+            load = BookieLoad(name, ledgers, entries, bytes, opened, logs.get(name))
+            named = load.ledgers or name in registered
+            idle = _idle(name, registered, locations, enough) if named and not load.open_ensembles else None
+            loads.append(replace(load, idle=idle))
+        domains = {
+            str(level): _by_domain(loads, locations, level) for level in levels if level is not Level.BOOKIE
+        }
+        return Balance(tuple(sorted(loads, key=_largest)), domains)
+
+
+def _idle(name: str, registered: Mapping[str, str | None], locations: Locations, enough: bool) -> str | None:
+    """Why no open ensemble has a bookie, as far as the run knows; None where that may be chance."""
+    mode = registered.get(name)
+    if mode is None:
+        return "it is not registered" if any(registered.values()) else None
+    if mode == "readonly":
+        return "it is registered read-only"
+    if not enough:
+        return None
+    depths = Counter(path.count("/") for each in locations.of if (path := locations.path(each)) is not None)
+    path = locations.path(name) or DEFAULT_RACK
+    if depths and path.count("/") != max(depths, key=lambda depth: depths[depth]):
+        return f"its location {path} is not as deep as most: the server leaves it out of its topology"
+    if locations.groups(name):
+        return f"it is in group {', '.join(locations.groups(name))}: open ledgers may be of others"
+    return "no open ledger has it, and nothing that this run knows explains it"
+
+
+def _by_domain(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:
+    """Sums by domain; a ledger counts on each of its bookies."""
+    names = sorted({domain for each in loads if (domain := locations.domain(each.name, level)) is not None})
+    found = []
+    for name in names:
+        its = [each for each in loads if locations.domain(each.name, level) == name]
+        disks = [each.disk for each in its]
+        known = [each for each in disks if each is not None]
+        found.append(
+            BookieLoad(
+                name,
+                sum(each.ledgers for each in its),
+                sum(each.entries for each in its),
+                sum(each.bytes for each in its),
+                sum(each.open_ensembles for each in its),
+                sum(known) if len(known) == len(disks) else None,
+            )
+        )
+    return tuple(sorted(found, key=_largest))
+
+
+def _largest(load: BookieLoad) -> tuple[int, int, int, str]:
+    return -load.bytes, -load.entries, -load.ledgers, load.name
+
+
+def _log_bytes(run: RunReader) -> dict[str, int]:
+    """Bytes of the entry logs of each bookie; none where they were not read."""
+    if "space" not in run.table_names():
+        return {}
+    return {each.name: each.bytes for each in space_view(run, "bookie").totals}

@@ -1,0 +1,191 @@
+"""What windows lose: entries, bytes and ledgers by what is left of their copies, of any failures at once.
+
+Of Qw copies s survive: none is lost, below Qa is below ack quorum, below Qw is below write quorum. A failure
+takes copies that are there; what was missing before it is not laid to it. Recovery of an open end needs, in
+every window, fewer than Qa bookies that do not answer (``RRQuorumCoverageSet``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.simulate.windows import (
+    HELD,
+    MISSING,
+    NO_BOOKIE,
+    UNKNOWN,
+    Bools,
+    Longs,
+    Windows,
+    any_true,
+    count_true,
+)
+
+
+class Fate(IntEnum):
+    """What becomes of a window, the worst last; OPEN_END is of ledgers that recovery could not close."""
+
+    WHOLE = 0
+    BELOW_WRITE_QUORUM = 1
+    BELOW_ACK_QUORUM = 2
+    LOST = 3
+    OPEN_END = 4
+
+
+LEDGERS, ENTRIES, BYTES = 0, 1, 2
+"""Last axis of a tally. A ledger counts once, at the worst fate of its windows; at OPEN_END besides."""
+
+VIEWS = ("promise", "promise_possible", "today", "today_possible")
+"""First axis: copies as the metadata promises them and as indexes hold them; possible: and whatever is
+unknown, places of bookies among it, were as bad as it can be."""
+
+
+@dataclass(frozen=True)
+class SilentBookies:
+    """Bookies that do not answer, by number; the last element of each stands for no bookie."""
+
+    down: Bools  # not registered: it does not answer
+    down_possible: Bools
+
+
+@dataclass(frozen=True)
+class Blow:
+    """Copies that a failure takes of some windows, (windows, widest write quorum); ``possible`` has more."""
+
+    sure: Bools
+    possible: Bools
+
+    def take(self, rows: NDArray[np.intp]) -> Blow:
+        """Of some windows."""
+        return Blow(self.sure[rows], self.possible[rows])
+
+
+def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: SilentBookies) -> Longs:
+    """Sums by view, group, fate and unit: (4, groups, 5, 3); ``group`` has one element a window."""
+    sums = np.zeros((len(VIEWS), groups, len(Fate), 3), np.int64)
+    special = _special(windows, blow)
+    fate = fates(windows, blow, cluster, VIEWS[0])
+    fate[special] = Fate.WHOLE
+    _add(sums[0], windows, fate, group)
+    sums[1:] = sums[0]
+    rows = np.flatnonzero(special)
+    windows, blow, group = windows.take(rows), blow.take(rows), group[rows]
+    for number, view in enumerate(VIEWS):
+        _add(sums[number], windows, fates(windows, blow, cluster, view), group)
+    return sums
+
+
+def _special(windows: Windows, blow: Blow) -> Bools:
+    """Windows of ledgers of which something is open, missing or unknown; all views of others are one."""
+    odd = any_true((windows.copies != HELD) | (blow.sure != blow.possible)) | windows.open_end
+    ledgers = np.zeros(len(windows.times), bool)
+    ledgers[windows.ledger[odd]] = True
+    return ledgers[windows.ledger]
+
+
+def fates(windows: Windows, blow: Blow, cluster: SilentBookies, view: str) -> NDArray[np.int8]:
+    """What becomes of each window in one of `VIEWS`: a `Fate` each."""
+    possible = view.endswith("possible")
+    taken = blow.possible if possible else blow.sure
+    if view.startswith("promise"):
+        fate, asleep = _fates(windows, taken, taken), taken
+    else:
+        missing = windows.copies == MISSING
+        gone = taken | missing | (windows.copies == UNKNOWN if possible else False)
+        down = cluster.down_possible if possible else cluster.down
+        fate, asleep = _fates(windows, taken & ~missing, gone), taken | down[windows.bookies]
+    fate[windows.open_end] = np.where(_unrecoverable(windows, taken, asleep), Fate.OPEN_END, Fate.WHOLE)
+    return fate
+
+
+def _fates(windows: Windows, taken: Bools, gone: Bools) -> NDArray[np.int8]:
+    """The fate of each window that a copy is taken of; the others are whole."""
+    left = windows.write_quorum - count_true(gone & (windows.bookies != NO_BOOKIE))
+    fate = np.select(
+        [left <= 0, left < windows.ack_quorum], [Fate.LOST, Fate.BELOW_ACK_QUORUM], Fate.BELOW_WRITE_QUORUM
+    )
+    return np.where(any_true(taken), fate, Fate.WHOLE).astype(np.int8)
+
+
+def _unrecoverable(windows: Windows, taken: Bools, asleep: Bools) -> Bools:
+    """Whether the failure takes a bookie of a window that then has too few to be covered."""
+    silent = count_true(asleep & (windows.bookies != NO_BOOKIE))
+    found = any_true(taken) & (silent >= windows.ack_quorum)
+    return found[windows.open_end]
+
+
+def _add(sums: Longs, windows: Windows, fate: NDArray[np.int8], group: Longs) -> None:
+    """Add windows that are not whole to (groups, fates, units)."""
+    rows = np.flatnonzero(fate != Fate.WHOLE)
+    fate, group, ledger = fate[rows], group[rows], windows.ledger[rows]
+    np.add.at(sums[:, :, ENTRIES], (group, fate), windows.entries[rows])
+    np.add.at(sums[:, :, BYTES], (group, fate), windows.bytes[rows])
+    for part in (fate < Fate.OPEN_END, fate == Fate.OPEN_END):
+        ledgers, groups, worst = _worst_of_ledgers(ledger[part], group[part], fate[part])
+        np.add.at(sums[:, :, LEDGERS], (groups, worst), windows.times[ledgers])
+
+
+def _worst_of_ledgers(
+    ledger: Longs, group: Longs, fate: NDArray[np.int8]
+) -> tuple[Longs, Longs, NDArray[np.int8]]:
+    """Each pair of ledger and group once, with its worst fate."""
+    if not len(ledger):
+        return ledger, group, fate
+    key = (ledger * (int(group.max()) + 1) + group) * len(Fate) + fate
+    key.sort()
+    pair = key // len(Fate)
+    key = key[np.append(pair[1:] != pair[:-1], True)]
+    pair, worst = np.divmod(key, len(Fate))
+    ledgers, groups = np.divmod(pair, int(group.max()) + 1)
+    return ledgers, groups, worst.astype(np.int8)
+
+
+def blow_of(windows: Windows, lost: Bools, possible: Bools) -> Blow:
+    """The copies on some bookies, by number; ``possible`` are those that may be lost too, and the last of
+    both, which stands for no bookie, is False."""
+    return Blow(lost[windows.bookies], (lost | possible)[windows.bookies])
+
+
+def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
+    """The failure of every single domain, for `tally`: windows, what each loses, and by which domain.
+
+    ``domain`` is a number by bookie: -1 where its place is not known, -2 for no bookie. A window comes once
+    for each known domain that it lies in: what may lie there, and surely has no copy there, is left out.
+    """
+    places = domain[windows.bookies]
+    rows, groups = [], []
+    for seat in range(places.shape[1]):
+        mine = places[:, seat]
+        new = np.flatnonzero((mine >= 0) & ~any_true(places[:, :seat] == mine[:, None]))
+        rows.append(new)
+        groups.append(mine[new])
+    row, group = np.concatenate(rows), np.concatenate(groups)
+    sure = places[row] == group[:, None]
+    return windows.take(row), Blow(sure, sure | (places[row] == -1)), group
+
+
+def domain_sets(windows: Windows, domain: Longs, today: bool, most: int) -> tuple[Longs, Longs]:
+    """Rows of windows whose entries lie in at most so many domains, and the domains: ascending, -1 filled.
+
+    By the promise, or ``today`` without copies that are missing. Windows with a copy at an unknown place, or
+    without any copy, are left out; so are open ends.
+    """
+    places = domain[windows.bookies].astype(np.int64)
+    if today:
+        places[windows.copies == MISSING] = -2
+    known = ~any_true(places == -1) & ~windows.open_end
+    ordered = np.sort(places, axis=1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    new &= ordered >= 0
+    count = count_true(new)
+    rows = np.flatnonzero(known & (count > 0) & (count <= most))
+    sets = np.full((len(rows), most), -1, np.int64)
+    row, place = np.nonzero(new[rows])
+    rank = np.cumsum(new[rows], axis=1)[row, place] - 1
+    sets[row, rank] = ordered[rows][row, place]
+    return rows, sets

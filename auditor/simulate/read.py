@@ -1,0 +1,109 @@
+"""The windows of a finished run's ledgers, batch by batch, and what the pass over them learns besides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import LISTED
+from auditor.simulate.copies import CopiesToday
+from auditor.simulate.windows import COLUMNS, BookieNumbers, Windows, merged, windows_of, with_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from auditor.runs.reader import RunReader
+
+AT_ONCE = 1 << 18
+"""So many windows are looked at together; more are given on as they are."""
+
+
+@dataclass
+class LedgersRead:
+    """What a pass over the ledgers of a run saw: ``undecided`` are those whose windows are not known.
+
+    ``shapes`` counts ledgers by ensemble size, write quorum and ack quorum, those that are not closed apart.
+    """
+
+    ledgers: int = 0
+    undecided: int = 0
+    not_closed: int = 0
+    empty: int = 0
+    shapes: Counter[tuple[int, int, int, bool]] = field(default_factory=Counter)
+
+
+class RunWindows:
+    """The windows of a run; iterating makes one pass over its tables, and ``read`` is then what it saw.
+
+    ``merge``: ledgers that are alike are one, and their ids are gone.
+    """
+
+    def __init__(self, run: RunReader, merge: bool = True) -> None:
+        self.run = run
+        self.read = LedgersRead()
+        self.numbers = BookieNumbers(_members(run))
+        self._merge = merge
+        self._copies = CopiesToday(run, self.numbers)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Members of which nothing was read."""
+        return tuple(sorted(name for name in self.numbers.names if name not in self._copies.seen))
+
+    def __iter__(self) -> Iterator[Windows]:
+        self.read = LedgersRead()
+        waiting: list[Windows] = []
+        for windows in self._each_batch():
+            waiting.append(merged(windows) if self._merge else windows)
+            if sum(map(len, waiting)) < AT_ONCE:
+                continue
+            together = merged(Windows.concat(waiting)) if self._merge else Windows.concat(waiting)
+            # What merging left small waits for what comes.
+            if self._merge and len(together) < AT_ONCE // 2:
+                waiting = [together]
+            else:
+                yield together
+                waiting = []
+        if waiting:
+            yield merged(Windows.concat(waiting)) if self._merge else Windows.concat(waiting)
+
+    def _each_batch(self) -> Iterator[Windows]:
+        import pyarrow.compute as pc
+        import pyarrow.dataset as ds
+
+        listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
+        for batch in self.run.batches("tables/ledgers", COLUMNS, listed):
+            decided = pc.invert(batch["undecidable"].fill_null(True))
+            self._count(batch, decided)
+            batch = batch.filter(decided)
+            windows = self._copies.of(windows_of(batch, self.numbers))
+            length = batch["length"].fill_null(0).to_numpy(zero_copy_only=False)
+            yield with_bytes(windows, np.maximum(length, 0))
+
+    def _count(self, batch: pa.RecordBatch, decided: pa.BooleanArray) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.read.ledgers += batch.num_rows
+        some = batch.filter(decided)
+        self.read.undecided += batch.num_rows - some.num_rows
+        closed = pc.equal(some["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
+        self.read.not_closed += some.num_rows - (pc.sum(closed).as_py() or 0)
+        self.read.empty += pc.sum(pc.and_(closed, pc.less(some["last_entry_id"], 0))).as_py() or 0
+        names = ["ensemble_size", "write_quorum", "ack_quorum"]
+        kinds = pa.table([*(some[name] for name in names), closed], [*names, "closed"])
+        for row in kinds.group_by(kinds.column_names).aggregate([([], "count_all")]).to_pylist():
+            shape = (row["ensemble_size"], row["write_quorum"], row["ack_quorum"], not row["closed"])
+            self.read.shapes[shape] += row["count_all"]
+
+
+def _members(run: RunReader) -> list[str]:
+    """Every bookie that is named anywhere, by id."""
+    if "bookies" not in run.table_names():
+        return []
+    return sorted(name for name in run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist() if name)

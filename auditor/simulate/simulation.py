@@ -1,0 +1,235 @@
+"""``bkaudit simulate``: what a failure of some bookies would cost, or each failure that there can be.
+
+Each answer is one pass over the run's ledgers. All failures are asked of ledgers that are alike at once; for
+one failure each ledger keeps its id, so that its owner can be looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from auditor.errors import UsageError
+from auditor.model.placement import Level, Locations, PlacementSettings
+from auditor.model.simulation import Concerned, Doubts, Failure, Simulation, WriteAnswer
+from auditor.runs.placement import load_placement
+from auditor.simulate.balance import LoadSums
+from auditor.simulate.copysets import MTTF_DAYS, MTTR_HOURS, CopysetSums
+from auditor.simulate.domains import Domains, members_of
+from auditor.simulate.levels import LevelSums, bounds_of, levels_of
+from auditor.simulate.loss import VIEWS, Blow, Fate, SilentBookies, blow_of, fates, tally
+from auditor.simulate.owner_loss import ConcernedLedgers, owner_losses
+from auditor.simulate.read import RunWindows
+from auditor.simulate.windows import Bools, Windows
+from auditor.simulate.writes import write_answers
+
+if TYPE_CHECKING:
+    from auditor.runs.reader import RunReader
+
+SHOWN = 20
+"""So many ledgers, namespaces and topics of a failure are named."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A run with what is known of its bookies: where they stand, and whether they are registered."""
+
+    run: RunReader
+    settings: PlacementSettings
+    locations: Locations
+    registered: dict[str, str | None]
+
+    @classmethod
+    def of(cls, run: RunReader, locations: Locations | None = None) -> Placed:
+        """``locations`` go before those that the run was made with."""
+        settings, own = load_placement(run)
+        rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
+        modes = {row["bookie_id"]: row["registered"] for row in rows}
+        return cls(run, settings, own if locations is None else locations, modes)
+
+    def cluster(self, windows: RunWindows) -> SilentBookies:
+        """Who does not answer; where nobody is registered it is a dump of a cluster that stood still."""
+        names = windows.numbers.names
+        absent = np.array([*(self.registered.get(name) is None for name in names), False])
+        return SilentBookies(absent if self.known else np.zeros_like(absent), absent)
+
+    @property
+    def said(self) -> tuple[str, str, str | None]:
+        """The policy, what said so, and what the locations are from."""
+        return str(self.settings.policy), self.settings.origin, self.locations.origin
+
+    @property
+    def known(self) -> bool:
+        """Whether any bookie is registered."""
+        return any(self.registered.values())
+
+    def writable(self, without: Sequence[str] = ()) -> list[str]:
+        """The bookies that would still take entries."""
+        return [name for name, mode in self.registered.items() if mode == "writable" and name not in without]
+
+    def doubts(self, windows: RunWindows) -> Doubts:
+        """What was not known, once a pass is done."""
+        names = windows.numbers.names
+        return Doubts(
+            windows.read.ledgers,
+            windows.read.undecided,
+            len(self.run.report.run.gaps),
+            windows.unread,
+            tuple(sorted(name for name in names if self.locations.path(name) is None)),
+            windows.read.not_closed,
+            self.known,
+        )
+
+
+def simulate_all(
+    run: RunReader,
+    locations: Locations | None = None,
+    mttf_days: float = MTTF_DAYS,
+    mttr_hours: float = MTTR_HOURS,
+) -> Simulation:
+    """Every single failure, the worst pairs, how far loss is away, copysets and balance.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    placed = Placed.of(run, locations)
+    windows = RunWindows(run)
+    names = windows.numbers.names
+    levels = levels_of(placed.locations, names)
+    sums = [LevelSums(level, placed.locations, names) for level in levels]
+    copysets, loads = CopysetSums(len(names)), LoadSums()
+    for part in windows:
+        cluster = placed.cluster(windows)
+        for level in sums:
+            level.add(part, windows.numbers, cluster)
+        copysets.add(part, windows.numbers)
+        loads.add(part, windows.numbers)
+    names = windows.numbers.names
+    return Simulation(
+        run.path,
+        *placed.said,
+        placed.doubts(windows),
+        levels=tuple(level.result(names) for level in sums),
+        copysets=copysets.result(mttf_days, mttr_hours),
+        balance=loads.result(run, windows.numbers, placed.registered, placed.locations, levels),
+        writes=_writes(placed, windows, ()),
+    )
+
+
+def simulate_any(run: RunReader, number: int, level: Level, locations: Locations | None = None) -> Simulation:
+    """The worst failures of so many domains of one level, and the worst of them as one failure.
+
+    Raises:
+        UsageError: the run knows fewer domains.
+        RunError: a table of the run is missing or broken.
+    """
+    placed = Placed.of(run, locations)
+    windows = RunWindows(run)
+    names = windows.numbers.names
+    sums = LevelSums(level, placed.locations, names, number)
+    if number > len(sums.domains.names):
+        there = len(sums.domains.names)
+        raise UsageError(f"--any {number} {level}: the run knows {there} of them")
+    for part in windows:
+        sums.add(part, windows.numbers, placed.cluster(windows))
+    found = sums.result(names)
+    simulation = Simulation(run.path, *placed.said, placed.doubts(windows), levels=(found,))
+    if not found.sets:
+        return simulation
+    worst = simulate_failure(run, [(level, found.sets[0].names)], locations)
+    return replace(worst, levels=simulation.levels)
+
+
+def simulate_failure(
+    run: RunReader, lost: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
+) -> Simulation:
+    """What is lost if all of these domains fail at once.
+
+    Raises:
+        UsageError: there is no such domain.
+        RunError: a table of the run is missing or broken.
+    """
+    placed = Placed.of(run, locations)
+    windows = RunWindows(run, merge=False)
+    failing = _Failing.of(lost, placed, windows)
+    sums = np.zeros((len(VIEWS), 1, len(Fate), 3), np.int64)
+    concerned = ConcernedLedgers()
+    for part in windows:
+        cluster = placed.cluster(windows)
+        gone, perhaps = failing.bookies(windows)
+        blow = blow_of(part, gone, perhaps)
+        sums += tally(part, blow, np.zeros(len(part), np.int64), 1, cluster)
+        _collect(concerned, part, blow, cluster)
+    gone, _ = failing.bookies(windows)
+    lost_names = [name for name, is_lost in zip(windows.numbers.names, gone[:-1], strict=True) if is_lost]
+    rows = concerned.rows()
+    owners = owner_losses(run, rows)
+    return Simulation(
+        run.path,
+        *placed.said,
+        placed.doubts(windows),
+        failure=Failure(
+            ", ".join(dict.fromkeys(str(level) for level, _ in lost)),
+            failing.names,
+            len(lost_names),
+            *bounds_of(sums[:, 0]),
+        ),
+        writes=_writes(placed, windows, lost_names),
+        ledgers=tuple(_concerned(*row) for row in rows[:SHOWN].tolist()),
+        ledgers_concerned=len(rows),
+        namespaces=None if owners is None else tuple(owners[0][:SHOWN]),
+        topics=None if owners is None else tuple(owners[1][:SHOWN]),
+        topics_concerned=0 if owners is None else len(owners[1]),
+    )
+
+
+@dataclass(frozen=True)
+class _Failing:
+    """Domains of several levels that fail at once."""
+
+    domains: tuple[Domains, ...]
+    of_domain: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, lost: Sequence[tuple[Level, Sequence[str]]], placed: Placed, windows: RunWindows) -> _Failing:
+        domains = [Domains(level, placed.locations, windows.numbers.names) for level, _ in lost]
+        names = [tuple(each.named(wanted)) for each, (_, wanted) in zip(domains, lost, strict=True)]
+        return cls(tuple(domains), tuple(names))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for names in self.of_domain for name in names)
+
+    def bookies(self, windows: RunWindows) -> tuple[Bools, Bools]:
+        """Which are surely lost, by number, and which may be."""
+        found = [
+            members_of(names, domains, windows.numbers)
+            for names, domains in zip(self.of_domain, self.domains, strict=True)
+        ]
+        gone = np.logical_or.reduce([each for each, _ in found])
+        return gone, np.logical_or.reduce([each for _, each in found]) & ~gone
+
+
+def _collect(concerned: ConcernedLedgers, windows: Windows, blow: Blow, cluster: SilentBookies) -> None:
+    """The ledgers that surely lose an entry as indexes hold it, or are not recoverable."""
+    fate = fates(windows, blow, cluster, "today")
+    lost, entries, bytes, unrecoverable = np.zeros((4, len(windows.times)), np.int64)
+    rows = fate == Fate.LOST
+    lost[windows.ledger[rows]] = 1
+    np.add.at(entries, windows.ledger[rows], windows.entries[rows])
+    np.add.at(bytes, windows.ledger[rows], windows.bytes[rows])
+    unrecoverable[windows.ledger[fate == Fate.OPEN_END]] = 1
+    assert windows.ids is not None
+    concerned.add(windows.ids, lost, entries, bytes, unrecoverable)
+
+
+def _concerned(scope: int, ledger: int, lost: int, entries: int, bytes: int, unrecoverable: int) -> Concerned:
+    fates = [word for word, true in (("lost", lost), ("unrecoverable", unrecoverable)) if true]
+    return Concerned(str(scope), str(ledger), " and ".join(fates), entries, bytes)
+
+
+def _writes(placed: Placed, windows: RunWindows, lost: Sequence[str]) -> tuple[WriteAnswer, ...]:
+    return write_answers(windows.read.shapes, placed.writable(lost), placed.settings, placed.locations)

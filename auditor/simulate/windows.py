@@ -1,0 +1,355 @@
+"""Windows: the entries that lie on one set of bookies, of whole batches of ledgers at once.
+
+    entry e lies on positions (e + i) mod E of its segment's ensemble, i < Qw
+
+so a segment has E windows, one for each e mod E of the absolute entry id, and a single one where Qw = E. All
+entries of a window are lost, or kept, together. The open end of a ledger that is not closed has windows too:
+their entries are not known, but recovery needs an answer from each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.model.columns import LEDGER
+from auditor.model.ledger_metadata import LedgerState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Longs = NDArray[np.int64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+_Number = TypeVar("_Number", bound=np.integer[Any])
+
+HELD, UNKNOWN, MISSING = 0, 1, 2
+"""What is known of a window's copy today, in order of precedence; MISSING: a bookie surely lacks it."""
+
+NO_BOOKIE = -1
+"""Fills rows of `Windows.bookies` whose write quorum is smaller than the widest."""
+
+COLUMNS = (
+    *LEDGER, "status", "undecidable", "state", "ensemble_size", "write_quorum", "ack_quorum",
+    "last_entry_id", "length", "segments",
+)  # fmt: skip
+"""Of the table ledgers, what windows are made of."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of many ledgers, those of one ledger side by side; one row a window, but for ``times``.
+
+    ``bookies`` and ``copies`` are (windows, widest write quorum): numbers that stand for bookies, and what is
+    known of their copies. ``entries`` and ``bytes`` are of one copy, 0 at an open end; where a ledger's
+    length is not known (it is not closed) ``bytes`` are 0. ``residue`` is that of the entries by the size of
+    the ensemble, -1 where a segment has one window; ``bounds`` are the first and last entry of the segment
+    and that size, None once they are not needed. ``times``, one a ledger, is how many ledgers are like it;
+    ``ids`` are their scopes and ids, None once ledgers were merged.
+    """
+
+    ledger: Longs
+    bookies: Ints
+    copies: NDArray[np.int8]
+    write_quorum: Longs
+    ack_quorum: Longs
+    entries: Longs
+    bytes: Longs
+    open_end: Bools
+    residue: Longs
+    bounds: Longs | None
+    times: Longs
+    ids: Longs | None
+
+    def __len__(self) -> int:
+        return len(self.ledger)
+
+    def take(self, rows: NDArray[np.intp] | Bools) -> Windows:
+        """Some windows; all ledgers stay."""
+        kept = {name: getattr(self, name)[rows] for name in _OF_WINDOWS}
+        return replace(self, bounds=None if self.bounds is None else self.bounds[rows], **kept)
+
+    @staticmethod
+    def concat(parts: Sequence[Windows]) -> Windows:
+        """All of some parts, each with ledgers of its own."""
+        starts = np.cumsum([0, *(len(part.times) for part in parts)])
+        width = max(part.bookies.shape[1] for part in parts)
+        columns = {
+            name: np.concatenate([_wide(getattr(part, name), width, name) for part in parts])
+            for name in _OF_WINDOWS
+        }
+        shifts = np.repeat(starts[:-1], [len(part) for part in parts])
+        columns["ledger"] = columns["ledger"] + shifts
+        ids = [part.ids for part in parts if part.ids is not None]
+        return Windows(
+            **columns,
+            bounds=None,
+            times=np.concatenate([part.times for part in parts]),
+            ids=np.concatenate(ids) if len(ids) == len(parts) else None,
+        )
+
+
+_OF_WINDOWS = tuple(each.name for each in fields(Windows) if each.name not in ("bounds", "times", "ids"))
+
+
+def _wide(rows: NDArray[np.generic], width: int, name: str) -> NDArray[np.generic]:
+    if rows.ndim == 1 or rows.shape[1] == width:
+        return rows
+    filled = np.full((len(rows), width), NO_BOOKIE if name == "bookies" else HELD, rows.dtype)
+    filled[:, : rows.shape[1]] = rows
+    return filled
+
+
+def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
+    """Each value once, ascending; by sorting, which is faster than NumPy's hashes where most values differ.
+
+    >>> distinct_values(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    ordered: NDArray[_Number] = np.sort(values)
+    found: NDArray[_Number] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return found
+
+
+def count_true(rows: Bools) -> Longs:
+    """How many of each row are true: column by column, as rows are short and many.
+
+    >>> count_true(np.array([[True, True], [False, True]])).tolist()
+    [2, 1]
+    """
+    found = np.zeros(len(rows), np.int64)
+    for column in range(rows.shape[1]):
+        found += rows[:, column]
+    return found
+
+
+def any_true(rows: Bools) -> Bools:
+    """Whether any of each row is true."""
+    found = np.zeros(len(rows), bool)
+    for column in range(rows.shape[1]):
+        found |= rows[:, column]
+    return found
+
+
+class BookieNumbers:
+    """Numbers that stand for bookies, in the order in which they were first seen."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._numbers = {name: number for number, name in enumerate(names)}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def names(self) -> list[str]:
+        """By number."""
+        return list(self._numbers)
+
+    def of(self, names: pa.Array | pa.ChunkedArray) -> Ints:
+        """The number of each name of a column without nulls; a new name gets the next.
+
+        >>> import pyarrow as pa
+        >>> BookieNumbers(["b"]).of(pa.array(["a", "b", "a"])).tolist()
+        [1, 0, 1]
+        """
+        import pyarrow as pa
+
+        chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
+        found = [np.zeros(0, np.int32)]
+        for chunk in chunks:
+            coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+            numbers = [
+                self._numbers.setdefault(name, len(self._numbers)) for name in coded.dictionary.to_pylist()
+            ]
+            found.append(np.array(numbers, np.int32)[coded.indices.to_numpy(zero_copy_only=False)])
+        return np.concatenate(found)
+
+
+def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | int) -> Longs:
+    """How many entries from ``first`` to ``last`` have this residue by the ensemble's size.
+
+    >>> [int(count_in_class(np.int64(5), np.int64(9), np.int64(p), 3)) for p in range(3)]
+    [2, 1, 2]
+    """
+    found: Longs = np.maximum((last - residue) // ensemble - (first - 1 - residue) // ensemble, 0)
+    return found
+
+
+def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
+    """The windows of rows of the table ledgers that are decidable, with all copies held and no bytes yet."""
+    import pyarrow.compute as pc
+
+    def column(name: str, missing: int = 0) -> Longs:
+        found: Longs = ledgers[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
+        return found
+
+    closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
+    segments = ledgers["segments"].flatten()
+    ensembles = segments.field("ensemble")
+    members = numbers.of(ensembles.flatten())
+    owner = np.repeat(
+        np.arange(ledgers.num_rows),
+        pc.list_value_length(ledgers["segments"]).fill_null(0).to_numpy(zero_copy_only=False),
+    )
+    sizes = pc.list_value_length(ensembles).to_numpy(zero_copy_only=False).astype(np.int64)
+    seats = _Segments(
+        owner,
+        segments.field("first_entry_id").to_numpy(zero_copy_only=False),
+        np.cumsum(sizes) - sizes,
+        closed.to_numpy(zero_copy_only=False)[owner],
+        column("last_entry_id", -1)[owner],
+        column("ensemble_size")[owner],
+        column("write_quorum")[owner],
+        column("ack_quorum")[owner],
+    )
+    return _windows(seats, members, np.stack([column(name) for name in LEDGER], axis=1))
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """One element a segment, those of a ledger in order; ``at``: where its ensemble begins among members."""
+
+    ledger: Longs
+    first: Longs
+    at: Longs
+    closed: Bools
+    last_entry: Longs
+    ensemble: Longs
+    write_quorum: Longs
+    ack_quorum: Longs
+
+    def ends(self) -> tuple[Longs, Bools]:
+        """The last entry of each, and whether it is an open end."""
+        final = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
+        before = np.append(self.first[1:] - 1, 0)[: len(self.first)]
+        last = np.where(final, self.last_entry, before)
+        return np.where(self.closed, np.minimum(last, self.last_entry), last), final & ~self.closed
+
+
+def _windows(segments: _Segments, members: Ints, ids: Longs) -> Windows:
+    last, open_end = segments.ends()
+    widest = int(segments.write_quorum.max(initial=1))
+    parts = []
+    for shape in distinct_values(segments.ensemble << 32 | segments.write_quorum).tolist():
+        size, quorum = shape >> 32, shape & 0xFFFFFFFF
+        rows = np.flatnonzero((segments.ensemble == size) & (segments.write_quorum == quorum))
+        residues = np.arange(size if quorum < size else 1)
+        places = (residues[:, None] + np.arange(quorum)) % size
+        ensembles = members[segments.at[rows, None] + np.arange(size)]
+        first, end = segments.first[rows, None], last[rows, None]
+        entries = (
+            count_in_class(first, end, residues, size) if quorum < size else np.maximum(end - first + 1, 0)
+        )
+        entries = np.where(open_end[rows, None], 0, entries)
+        kept = (entries > 0) | open_end[rows, None]
+        row, residue = np.nonzero(kept)
+        codes = np.full((len(row), widest), NO_BOOKIE, np.int32)
+        codes[:, :quorum] = ensembles[:, places][row, residue]
+        its = rows[row]
+        parts.append((its, codes, entries[row, residue], residue if quorum < size else np.full(len(row), -1)))
+    if not parts:
+        return _nothing(ids)
+    its, codes, entries, residue = (np.concatenate(each) for each in zip(*parts, strict=True))
+    order = np.lexsort((residue, its))
+    its = its[order]
+    return Windows(
+        ledger=segments.ledger[its],
+        bookies=codes[order],
+        copies=np.zeros(codes.shape, np.int8),
+        write_quorum=segments.write_quorum[its],
+        ack_quorum=segments.ack_quorum[its],
+        entries=entries[order],
+        bytes=np.zeros(len(its), np.int64),
+        open_end=open_end[its],
+        residue=residue[order],
+        bounds=np.stack([segments.first[its], last[its], segments.ensemble[its]], axis=1),
+        times=np.ones(len(ids), np.int64),
+        ids=ids,
+    )
+
+
+def _nothing(ids: Longs) -> Windows:
+    none = np.zeros(0, np.int64)
+    return Windows(
+        none, np.zeros((0, 1), np.int32), np.zeros((0, 1), np.int8), none, none, none, none,
+        np.zeros(0, bool), none, np.zeros((0, 3), np.int64), np.ones(len(ids), np.int64), ids,
+    )  # fmt: skip
+
+
+def with_bytes(windows: Windows, length: Longs) -> Windows:
+    """The same with each ledger's length, one a ledger, shared out by entries: the shares add up to it.
+
+    Which entries they are is not needed any more.
+    """
+    upto = np.cumsum(windows.entries)
+    starts = np.append(True, windows.ledger[1:] != windows.ledger[:-1])[: len(windows)]
+    before = np.zeros(len(windows.times), np.int64)
+    before[windows.ledger[starts]] = (upto - windows.entries)[starts]
+    total = np.zeros(len(windows.times), np.int64)
+    np.add.at(total, windows.ledger, windows.entries)
+    whole = np.maximum(total, 1)[windows.ledger]
+    edges = np.rint((upto - before[windows.ledger]) / whole * length[windows.ledger]).astype(np.int64)
+    previous = np.append(0, edges[:-1])[: len(edges)]
+    return replace(windows, bytes=edges - np.where(starts, 0, previous), bounds=None)
+
+
+def merged(windows: Windows) -> Windows:
+    """The same with ledgers of equal windows as one: bookies, quorums, copies and openness are theirs.
+
+    Entries and bytes add up window by window; ids are gone. What is asked afterwards costs as much as there
+    are different ledgers.
+    """
+    count = np.bincount(windows.ledger, minlength=len(windows.times))
+    starts = np.cumsum(count) - count
+    codes = np.where(windows.bookies == NO_BOOKIE, NO_BOOKIE, windows.bookies * 4 + windows.copies)
+    # Where a segment has one window, the order in its ensemble says nothing.
+    codes = np.where((windows.residue < 0)[:, None], -np.sort(-codes, axis=1), codes)
+    about = windows.write_quorum * 4096 + windows.ack_quorum * 2 + windows.open_end
+    keys = np.ascontiguousarray(np.column_stack([codes, about, windows.residue]).astype(np.int32))
+    parts = []
+    for number in distinct_values(count[count > 0]).tolist():
+        ledgers = np.flatnonzero(count == number)
+        rows = starts[ledgers, None] + np.arange(number)
+        kind, kinds = _kinds(keys[rows].reshape(len(ledgers), -1))
+        example = np.full(kinds, len(ledgers))
+        np.minimum.at(example, kind, np.arange(len(ledgers)))
+        sums = np.zeros((3, kinds, number), np.int64)
+        np.add.at(sums[0], kind, windows.entries[rows])
+        np.add.at(sums[1], kind, windows.bytes[rows])
+        np.add.at(sums[2], kind, windows.times[ledgers, None])
+        part = windows.take(rows[example].ravel())
+        parts.append(
+            replace(
+                part,
+                ledger=np.repeat(np.arange(kinds), number),
+                bookies=_decoded(codes[rows[example].ravel()]),
+                copies=_copies(codes[rows[example].ravel()]),
+                entries=sums[0].ravel(),
+                bytes=sums[1].ravel(),
+                times=sums[2][:, 0],
+                ids=None,
+            )
+        )
+    return Windows.concat(parts) if parts else replace(windows, ids=None)
+
+
+def _kinds(rows: Ints) -> tuple[Longs, int]:
+    """Which rows are equal: a number a row, and how many numbers there are."""
+    import pyarrow as pa
+
+    data = np.ascontiguousarray(rows)
+    width = pa.binary(data.shape[1] * data.itemsize)
+    coded = pa.Array.from_buffers(width, len(data), [None, pa.py_buffer(data)]).dictionary_encode()
+    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(coded.dictionary)
+
+
+def _decoded(codes: Ints) -> Ints:
+    return np.where(codes < 0, NO_BOOKIE, codes // 4).astype(np.int32)
+
+
+def _copies(codes: Ints) -> NDArray[np.int8]:
+    return np.where(codes < 0, HELD, codes % 4).astype(np.int8)

@@ -1,0 +1,194 @@
+"""What failures would cost: all of them, and one rack, of a million ledgers on 500 bookies in 25 racks.
+
+The tables of the run are made by arithmetic: random ensembles of three and five, a quarter of the ledgers
+with a second one, one in a thousand with a copy that its bookie lacks as a whole. The rival is the same
+question asked ledger by ledger and entry by entry, of the first of them; both must find the same lost
+entries there. Beside it, the same cluster with a twentieth of its bookies: ledgers are alike then.
+
+``BKAUDIT_LOSS_LEDGERS`` sets the number of ledgers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import GroupBatch
+from auditor.model.placement import Level, Location, Locations
+from auditor.runs.reader import RunReader
+from auditor.simulate.simulation import simulate_all, simulate_failure
+from auditor.tables.published_schemas import TABLES
+from benchmarks.measure import Line, alternate
+from tests.made_runs import made_run
+
+LEDGERS = int(os.environ.get("BKAUDIT_LOSS_LEDGERS", "1000000"))
+BOOKIES = 500
+RACKS = 25
+ENTRIES = 50
+LENGTH = 5_000
+RIVAL_LEDGERS = 20_000
+SHAPES = ((3, 3, 2), (3, 2, 2), (5, 3, 2))
+RACK = "/r7"
+ROWS = 1 << 17
+
+
+@dataclass(frozen=True)
+class MadeRun:
+    """Where a run lies, of how many ledgers on how many bookies."""
+
+    path: Path
+    ledgers: int
+    bookies: int
+
+    @property
+    def names(self) -> list[str]:
+        """The bookies' ids."""
+        return [f"bk{number:04}:3181" for number in range(self.bookies)]
+
+    @property
+    def locations(self) -> Locations:
+        """Bookie n is in rack n mod `RACKS`."""
+        return Locations(
+            {name: Location(f"/r{number % RACKS}") for number, name in enumerate(self.names)}, "made"
+        )
+
+
+def made(directory: Path, ledgers: int, bookies: int) -> MadeRun:
+    """Write a run of so many ledgers."""
+    run = MadeRun(directory, ledgers, bookies)
+    made_run(directory)
+    _write(run, "ledgers", (_ledgers(run, first) for first in range(0, ledgers, ROWS)))
+    _write(run, "judged", (_judged(run, first) for first in range(0, ledgers, ROWS)))
+    rows = [
+        {"bookie_id": name, "named": True, "registered": "writable", "read": "read"} for name in run.names
+    ]
+    _write(run, "bookies", [pa.Table.from_pylist(rows, TABLES["bookies"])])
+    return run
+
+
+def lines() -> Iterator[Line]:
+    """All failures and one, against entry by entry; and where ledgers are alike."""
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        run = made(Path(folder, "many"), LEDGERS, BOOKIES)
+        few = made(Path(folder, "few"), LEDGERS, BOOKIES // 20)
+        small = made(Path(folder, "small"), RIVAL_LEDGERS, BOOKIES)
+        _require_same(small)
+        ask = partial(simulate_all, RunReader(run.path), run.locations)
+        ask_few = partial(simulate_all, RunReader(few.path), few.locations)
+        one = partial(simulate_failure, RunReader(run.path), [(Level.RACK, [RACK])], run.locations)
+        every, alike, rack, rival = alternate(ask, ask_few, one, partial(_by_entry, small), rounds=2)
+        yield Line(
+            f"loss, all bookies, racks and pairs of {LEDGERS:,} ledgers", LEDGERS, "ledgers", every,
+            "one rack, by entry", RIVAL_LEDGERS, rival, note=f"{every:.1f} s on {BOOKIES} bookies",
+        )  # fmt: skip
+        yield Line(
+            "  ledgers that are alike", LEDGERS, "ledgers", alike, f"{BOOKIES} bookies", LEDGERS, every,
+            most=True, note=f"{alike:.1f} s on {BOOKIES // 20} bookies",
+        )  # fmt: skip
+        yield Line(
+            "  one rack, ledgers by id", LEDGERS, "ledgers", rack, "by entry", RIVAL_LEDGERS, rival,
+            note=f"{rack:.1f} s",
+        )  # fmt: skip
+
+
+def _ledgers(run: MadeRun, first: int) -> pa.Table:
+    """Rows of the table ledgers from one id on."""
+    ids = np.arange(first, min(first + ROWS, run.ledgers))
+    shape = np.array(SHAPES)[ids % len(SHAPES)]
+    changed = ids % 4 == 0
+    size = np.repeat(shape[:, 0], 1 + changed)
+    owner = np.repeat(np.arange(len(ids)), 1 + changed)
+    second = np.append(False, owner[1:] == owner[:-1])
+    members = _members(run, ids, shape[:, 0].max())
+    # The second ensemble has another bookie in its first place.
+    rows = members[owner]
+    rows[second, 0] = (rows[second].max(axis=1) + 1 + rows[second].sum(axis=1)) % run.bookies
+    clash = (rows[:, 1:] == rows[:, :1]).any(axis=1) & second
+    rows[clash, 0] = members[owner[clash], 0]
+    taken = np.arange(rows.shape[1]) < size[:, None]
+    offsets = np.append(0, np.cumsum(size)).astype(np.int32)
+    names = pa.DictionaryArray.from_arrays(pa.array(rows[taken].astype(np.int32)), pa.array(run.names))
+    ensembles = pa.ListArray.from_arrays(offsets, names.cast(pa.string()))
+    segments = pa.StructArray.from_arrays(
+        [pa.array(np.where(second, ENTRIES // 2, 0)), ensembles], ["first_entry_id", "ensemble"]
+    )
+    bounds = np.append(0, np.cumsum(1 + changed)).astype(np.int32)
+    said = {
+        "scope_id": np.zeros(len(ids), np.int64), "ledger_id": ids, "status": ["ok"] * len(ids),
+        "undecidable": np.zeros(len(ids), bool), "state": ["CLOSED"] * len(ids),
+        "ensemble_size": shape[:, 0], "write_quorum": shape[:, 1], "ack_quorum": shape[:, 2],
+        "last_entry_id": np.full(len(ids), ENTRIES - 1), "length": np.full(len(ids), LENGTH),
+    }  # fmt: skip
+    return _table("ledgers", said | {"segments": pa.ListArray.from_arrays(bounds, segments)}, len(ids))
+
+
+def _judged(run: MadeRun, first: int) -> pa.Table:
+    """One ledger in a thousand lacks all of its first member's copies, where that was never replaced."""
+    ids = np.arange(first, min(first + ROWS, run.ledgers))
+    ids = ids[(ids % 1000 == 1) & (ids % len(SHAPES) == 0)]
+    whole = GroupBatch.of([[(0, 0, ENTRIES, 0)]]).tobytes()
+    missing = [
+        [{"bookie_id": run.names[member], "groups": whole, "count": ENTRIES}]
+        for member in _members(run, ids, 5)[:, 0].tolist()
+    ]
+    said = {"scope_id": np.zeros(len(ids), np.int64), "ledger_id": ids, "missing": missing}
+    return _table("judged", said | {"unknown": [[]] * len(ids), "doubts": [[]] * len(ids)}, len(ids))
+
+
+def _members(run: MadeRun, ids: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Different bookies for each ledger, as good as random, by arithmetic on its id."""
+    mixed = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
+    steps = mixed[:, None] >> np.arange(0, 8 * width, 8, dtype=np.uint64)
+    room = run.bookies // width
+    return (np.arange(width) * room + (steps % np.uint64(room)).astype(np.int64)) % run.bookies
+
+
+def _table(name: str, columns: dict[str, object], rows: int) -> pa.Table:
+    arrays = []
+    for each in TABLES[name]:
+        value = columns.get(each.name)
+        if value is None:
+            value = pa.nulls(rows, each.type)
+        arrays.append(value.cast(each.type) if isinstance(value, pa.Array) else pa.array(value, each.type))
+    return pa.table(arrays, schema=TABLES[name])
+
+
+def _write(run: MadeRun, name: str, tables: Iterable[pa.Table]) -> None:
+    path = run.path / "tables" / name
+    for number, table in enumerate(tables):
+        pq.write_table(table, path / f"part-{number:05}.parquet", write_page_checksum=True)
+
+
+def _by_entry(run: MadeRun) -> int:
+    """Entries that are lost with a rack: each entry of each ledger on its own."""
+    lost = {name for number, name in enumerate(run.names) if f"/r{number % RACKS}" == RACK}
+    missing = {}
+    for row in pq.read_table(run.path / "tables/judged", columns=["ledger_id", "missing"]).to_pylist():
+        missing[row["ledger_id"]] = row["missing"][0]["bookie_id"]
+    entries = 0
+    columns = ["ledger_id", "ensemble_size", "write_quorum", "last_entry_id", "segments"]
+    for batch in pq.ParquetFile(run.path / "tables/ledgers/part-00000.parquet").iter_batches(columns=columns):
+        for row in batch.to_pylist():
+            gone = missing.get(row["ledger_id"])
+            size, write = row["ensemble_size"], row["write_quorum"]
+            for entry in range(row["last_entry_id"] + 1):
+                ensemble = [s["ensemble"] for s in row["segments"] if s["first_entry_id"] <= entry][-1]
+                copies = {ensemble[(entry + i) % size] for i in range(write)} - {gone}
+                entries += bool(copies) and copies <= lost
+    return entries
+
+
+def _require_same(run: MadeRun) -> None:
+    found = simulate_failure(RunReader(run.path), [(Level.RACK, [RACK])], run.locations).failure
+    if found is None or found.today.sure.lost.entries != _by_entry(run):
+        sys.exit("loss: not the entries that are lost one by one")

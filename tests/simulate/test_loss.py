@@ -1,0 +1,114 @@
+"""Loss by windows, against the same entry by entry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.runs.reader import RunReader
+from auditor.simulate.loss import (
+    ENTRIES,
+    LEDGERS,
+    VIEWS,
+    Fate,
+    SilentBookies,
+    blow_of,
+    each_domain,
+    tally,
+)
+from auditor.simulate.read import RunWindows
+from auditor.simulate.windows import Bools, Longs, Windows
+from tests.made_runs import made_run
+from tests.simulate.small_clusters import BOOKIES, Ledger, ledgers, plain_fates
+
+SEVERAL = st.lists(ledgers(), min_size=1, max_size=8)
+SOME = st.sets(st.sampled_from(BOOKIES), max_size=5)
+
+
+def numbered(found: list[Ledger]) -> list[Ledger]:
+    """Ids of their own, in no order."""
+    places = {id: number * 37 % 11 for number, id in enumerate(range(len(found)))}
+    return [
+        Ledger(**{**each.__dict__, "id": places[number], "scope": number % 2})
+        for number, each in enumerate(found)
+    ]
+
+
+def windows_of_run(found: list[Ledger], unread: set[str], merge: bool) -> tuple[RunWindows, list[Windows]]:
+    with TemporaryDirectory() as directory:
+        made_run(
+            Path(directory),
+            ledgers=[each.metadata() for each in found],
+            judged=[row for each in found for row in each.judged()],
+            bookies=[{"bookie_id": name, "read": "unread" if name in unread else "read"} for name in BOOKIES],
+        )
+        run = RunWindows(RunReader(directory), merge)
+        return run, list(run)
+
+
+def by_number(run: RunWindows, names: set[str]) -> Bools:
+    return np.array([*(name in names for name in run.numbers.names), False])
+
+
+def plain_sums(
+    found: list[Ledger],
+    lost: set[str],
+    perhaps: set[str],
+    unread: set[str],
+    down: set[str],
+    view: str,
+    surely: bool = False,
+) -> Counter[tuple[Fate, str]]:
+    sums: Counter[tuple[Fate, str]] = Counter()
+    for each in found:
+        sums += plain_fates(each, lost, perhaps, unread, down, view, surely)
+    return sums
+
+
+def as_counter(sums: Longs) -> Counter[tuple[Fate, str]]:
+    units = {"ledgers": LEDGERS, "entries": ENTRIES}
+    return Counter(
+        {(f, u): int(sums[f, place]) for f in Fate for u, place in units.items() if sums[f, place]}
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEVERAL, SOME, SOME, SOME, SOME, st.booleans())
+def test_a_failure_loses_what_its_entries_say(
+    several: list[Ledger], lost: set[str], perhaps: set[str], unread: set[str], down: set[str], merge: bool
+) -> None:
+    found = numbered(several)
+    run, parts = windows_of_run(found, unread, merge)
+    cluster = SilentBookies(by_number(run, down), by_number(run, down))
+    sums = np.zeros((len(VIEWS), len(Fate), 3), np.int64)
+    for windows in parts:
+        blow = blow_of(windows, by_number(run, lost), by_number(run, perhaps))
+        sums += tally(windows, blow, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
+    for number, view in enumerate(VIEWS):
+        assert as_counter(sums[number]) == plain_sums(found, lost, perhaps, unread, down, view), view
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEVERAL, SOME, st.lists(st.sampled_from([-1, 0, 1, 2]), min_size=8, max_size=8))
+def test_every_single_domain_at_once_is_each_on_its_own(
+    several: list[Ledger], unread: set[str], racks: list[int]
+) -> None:
+    found = numbered(several)
+    run, parts = windows_of_run(found, unread, merge=True)
+    none = by_number(run, set())
+    of = dict(zip(BOOKIES, racks, strict=True))
+    domain = np.array([*(of[name] for name in run.numbers.names), -2])
+    sums = np.zeros((len(VIEWS), 3, len(Fate), 3), np.int64)
+    for windows in parts:
+        rows, blow, group = each_domain(windows, domain)
+        sums += tally(rows, blow, group, 3, SilentBookies(none, none))
+    for place in range(3):
+        lost, perhaps = ({name for name in BOOKIES if of[name] == rack} for rack in (place, -1))
+        for number, view in enumerate(VIEWS):
+            wanted = plain_sums(found, lost, perhaps, unread, set(), view, surely=True)
+            assert as_counter(sums[number, place]) == wanted, view

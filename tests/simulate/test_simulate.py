@@ -1,0 +1,160 @@
+"""``bkaudit simulate``: runs asked for failures, with racks, owners, open ledgers and unread bookies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from auditor.model.placement import Level, Location, Locations
+from auditor.model.simulation import Amount, Simulation
+from auditor.reports.schema import simulation_schema
+from auditor.runs.reader import RunReader
+from auditor.simulate.simulation import simulate_all, simulate_any, simulate_failure
+from tests.cli.test_doors import bkaudit
+from tests.made_runs import made_run
+from tests.simulate.small_clusters import Ledger
+
+RACKS = {"a": "/r1", "b": "/r1", "c": "/r2", "d": "/r3"}
+WHOLE = Ledger(1, "CLOSED", 3, 2, 2, 29, ((0, ("a", "b", "c")),))
+SPREAD = Ledger(2, "CLOSED", 2, 2, 2, 9, ((0, ("a", "c")),))
+LACKING = Ledger(3, "CLOSED", 2, 2, 2, 9, ((0, ("c", "d")),), {"d": frozenset(range(10))})
+OPEN = Ledger(4, "OPEN", 3, 3, 2, -1, ((0, ("a", "c", "d")),))
+LEDGERS = (WHOLE, SPREAD, LACKING, OPEN)
+
+
+def bookie(name: str, **said: Any) -> dict[str, Any]:
+    return {"bookie_id": name, "named": True, "read": "read", "registered": "writable"} | said
+
+
+def make(path: Path, *bookies: dict[str, Any], **tables: Any) -> RunReader:
+    made_run(
+        path,
+        ledgers=[each.metadata() for each in LEDGERS],
+        judged=[row for each in LEDGERS for row in each.judged()],
+        bookies=list(bookies) or [bookie(name) for name in RACKS],
+        **tables,
+    )
+    return RunReader(path)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunReader:
+    owner = {"scope_id": 0, "standing": "owned", "kind": "data", "tenant": "shop", "borrowed": False}
+    rows = [
+        owner | {"ledger_id": 1, "namespace": "orders", "topic": "returns", "offload": "complete"},
+        owner | {"ledger_id": 3, "namespace": "orders", "topic": "carts"},
+    ]
+    return make(tmp_path, ownership=rows)
+
+
+def placed(**changes: str | None) -> Locations:
+    return Locations({name: Location(path) for name, path in (RACKS | changes).items()}, "racks.txt")
+
+
+def near(found: Simulation) -> dict[str, tuple[int, tuple[str, ...]]]:
+    return {level.level: (level.near.ledgers, level.near_names) for level in found.levels}
+
+
+def test_a_rack_with_all_copies_is_one_failure_from_loss_and_so_is_a_last_copy(run: RunReader) -> None:
+    found = simulate_all(run, placed())
+    assert near(found) == {"bookie": (1, ("c",)), "rack": (2, ("/r1", "/r2"))}
+    [racks] = [level for level in found.levels if level.level == "rack"]
+    assert racks.distance == {1: 2, 2: 1}
+    [burnt] = [each for each in racks.singles if each.names == ("/r1",)]
+    # Of E3 Qw2 every third entry is on a and b alone.
+    assert burnt.today.sure.lost == burnt.promise.sure.lost == Amount(1, 10, 100)
+    assert burnt.today.known
+
+
+def test_the_worst_pairs_are_what_both_hold_and_each_alone(run: RunReader) -> None:
+    found = simulate_any(run, 2, Level.RACK, placed())
+    [level] = found.levels
+    assert [each.names for each in level.sets] == [("/r1", "/r2"), ("/r1", "/r3"), ("/r2", "/r3")]
+    assert [each.entries for each in level.sets] == [30 + 10 + 10, 10, 10]
+    assert (level.losing, level.of) == (3, 3)
+    assert found.failure is not None
+    assert found.failure.today.sure.lost == Amount(3, 50, 500)
+
+
+def test_a_failure_names_its_ledgers_and_topics(run: RunReader) -> None:
+    found = simulate_failure(run, [(Level.RACK, ["r1", "/r2"])], placed())
+    assert [(each.ledger_id, each.fate) for each in found.ledgers] == [
+        ("1", "lost"), ("2", "lost"), ("3", "lost"), ("4", "unrecoverable"),
+    ]  # fmt: skip
+    assert found.topics is not None
+    assert [(each.name, each.entries, each.offloaded) for each in found.topics] == [
+        ("shop/orders/returns", 30, 1), ("", 10, 0), ("shop/orders/carts", 10, 0),
+    ]  # fmt: skip
+    assert {each.answer for each in found.writes} == {"no"}
+
+
+def test_open_ledgers_need_answers_of_every_window(run: RunReader) -> None:
+    lost = {"one": ["c"], "two": ["c", "d"]}
+    open_ledgers = {
+        name: simulate_failure(run, [(Level.BOOKIE, bookies)]).failure for name, bookies in lost.items()
+    }
+    assert {name: f.promise.sure.unrecoverable for name, f in open_ledgers.items() if f} == {
+        "one": 0,
+        "two": 1,
+    }
+
+
+def test_a_bookie_that_is_down_counts_today_and_not_by_promise(tmp_path: Path) -> None:
+    run = make(tmp_path, *(bookie(name, registered=None if name == "d" else "writable") for name in RACKS))
+    failure = simulate_failure(run, [(Level.BOOKIE, ["c"])]).failure
+    assert failure is not None
+    assert failure.promise.sure.unrecoverable == 0
+    assert failure.today.sure.unrecoverable == 1
+
+
+def test_what_was_not_read_is_unknown_and_never_good(tmp_path: Path) -> None:
+    run = make(tmp_path, *(bookie(name, read="unread" if name == "c" else "read") for name in RACKS))
+    found = simulate_failure(run, [(Level.BOOKIE, ["a"])])
+    assert found.doubts.unread == ("c",)
+    assert found.failure is not None
+    assert found.failure.today.sure.lost == Amount()
+    assert found.failure.today.possible.lost == Amount(2, 20, 200)
+    assert [level.perhaps_near for level in simulate_all(run).levels] == [2]
+
+
+def test_a_bookie_without_a_location_may_be_in_any_rack(run: RunReader) -> None:
+    found = simulate_all(run, placed(c=None))
+    [racks] = [level for level in found.levels if level.level == "rack"]
+    assert racks.unplaced == ("c",)
+    assert racks.near.ledgers == 2  # the last copy on c is in whatever rack that is
+    assert racks.perhaps_near == 1
+    failure = simulate_failure(run, [(Level.RACK, ["/r1"])], placed(c=None)).failure
+    assert failure is not None
+    assert not failure.promise.known
+
+
+def test_the_command_says_it_in_text_and_json(run: RunReader, tmp_path: Path) -> None:
+    racks = tmp_path / "racks.txt"
+    racks.write_text("".join(f"{name} {path}\n" for name, path in RACKS.items()))
+    done = bkaudit("simulate", run.path, "--racks", str(racks))
+    assert done.exit_code == 0
+    assert "1 ledger (bookie c); 2 ledgers (rack /r1, /r2)" in " ".join(done.output.split())
+    assert max(map(len, done.output.splitlines())) <= 80
+    for options in ([], ["--lose", "rack", "/r1"], ["--any", "3", "bookie"]):
+        done = bkaudit("simulate", run.path, "--racks", str(racks), "--format", "json", *options)
+        jsonschema.validate(json.loads(done.output), simulation_schema())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--lose", "bookie", "nobody"], "there is no such bookie; known: a, b, c, d"),
+        (["--lose", "rack", "/r1"], "there is no such rack; known: none: the run knows no location"),
+        (["--any", "5", "bookie"], "the run knows 4 of them"),
+        (["--any", "1", "bookie", "--lose", "bookie", "a"], "give one of them"),
+        (["--racks", "/nowhere"], "No such file"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(run: RunReader, options: list[str], said: str) -> None:
+    done = bkaudit("simulate", run.path, *options)
+    assert done.exit_code == 2
+    assert said in done.output
