@@ -7,7 +7,7 @@
     python -m benchmarks audit      whole audits: from a cold start, and against a run before
     python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
     python -m benchmarks scale      the audit of one and of ten million ledgers, what it asks of all rows,
-                                    parts of one of thirty million, skewed ones, and owners
+                                    parts of one of thirty million, skewed ones, owners, failures
 
 Each prints one table. ``--json FILE`` writes it for programs, ``--markdown FILE`` adds it to a page
 of results, ``--only PART`` measures one part (a module of this package) alone.
@@ -31,7 +31,7 @@ PARTS = {
     "live": ("live_stores", "live_scans"),
     "audit": ("audit", "start", "incremental", "incremental_audit", "incremental_join", "incremental_etcd"),
     "jvm": ("jvm",),
-    "scale": ("scale", "large_tables", "sampled", "skew", "owners"),
+    "scale": ("scale", "large_tables", "sampled", "skew", "owners", "loss"),
 }
 
 

@@ -28,11 +28,16 @@ from auditor.findings.table import order
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
+from auditor.model.placement import Locations
 from auditor.model.report import BookiesRead, Coverage, DecidedCount, Replicas, Report
 from auditor.model.run_facts import Impact, InDoubt, ReuseCount, RunFacts, Tally
+from auditor.model.simulation import NEAR_LOSS
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.model.version import program_version
 from auditor.reports.blind_spots import saw_nothing
+from auditor.reports.simulation import near_words
+from auditor.runs.directory import RunDirectory
+from auditor.simulate.near_loss import near_loss
 from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F
 from auditor.spark.aggregates import aggregate_many
@@ -47,6 +52,9 @@ ON_ABSENCE = frozenset(
     | {each.id for each in OF_TABLES if each.asks in ("orphans", "ownership", "offload_objects")}
 )
 """Checks that find what the metadata does not have."""
+
+NEAR_LOSS_LEDGERS = 1_000_000
+"""Of more ledgers an audit does not say what is one failure from loss: a million takes seconds."""
 
 GAPS_SHOWN = 20
 """So many gaps a report names; any gap at all makes it incomplete."""
@@ -95,6 +103,7 @@ def summarise(audited: Audited) -> Report:
     witness_reads, witness_notes = audited.witness.summary()
     reused, read = counts["ledgers"]
     scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
+    locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
     run = RunFacts(
         version=program_version(),
         started=audited.started,
@@ -120,6 +129,7 @@ def summarise(audited: Audited) -> Report:
             *foresight_notes(tables),
             *changes.notes,
             *_end_unknown(metadata.first, changes.tally()),
+            *_near_loss(source.landing.run, locations, audited.numbers.coverage.ledgers.total),
             *([] if earlier.path else earlier.notes),
         ],
         resumed=source.landing.resumed,
@@ -135,12 +145,16 @@ def summarise(audited: Audited) -> Report:
         bookies_listed=metadata.bookies_seen(),
         directories_read=len(indexes.bookies.attribution.directories),
         witness_asked=source.live and audited.may_ask,
-        placement=placement_facts(
-            audited.placement, locations_of(tables.roster.bookie_locations, audited.placement.origin)
-        ),
+        placement=placement_facts(audited.placement, locations),
     )
     report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
     return replace(report, run=replace(run, blind=list(saw_nothing(report))))
+
+
+def _near_loss(run: RunDirectory, locations: Locations, ledgers: int) -> list[str]:
+    """A note of what is one failure from loss; of large clusters ``bkaudit simulate`` says it."""
+    words = near_words(near_loss(run, locations)) if ledgers <= NEAR_LOSS_LEDGERS else []
+    return [f"{NEAR_LOSS}{'; '.join(words)}"] if words else []
 
 
 def count_for_report(

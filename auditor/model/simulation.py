@@ -7,6 +7,9 @@ from typing import Annotated
 
 from auditor.model.json_shape import about
 
+NEAR_LOSS = "one failure from loss: "
+"""How the note of a report begins that says what is."""
+
 YES, NO, UNSURE = "yes", "no", "unknown"
 """Answers to whether something goes on."""
 
@@ -75,12 +78,26 @@ class DomainSet:
 
 
 @dataclass(frozen=True, slots=True)
+class NearLoss:
+    """Ledgers with an entry that the loss of one domain would lose, and these entries; ``domains`` is which
+    domains those are in number, ``names`` the first of them, the most bytes first.
+
+    ``perhaps``: ledgers that there would be besides, if all that is unknown were as bad as it can be.
+    """
+
+    level: str
+    found: Amount
+    domains: int
+    names: tuple[str, ...]
+    perhaps: int
+
+
+@dataclass(frozen=True, slots=True)
 class LevelLoss:
     """All failures of one level. ``singles`` are those of single domains, the worst first.
 
     ``distance`` counts ledgers by the smallest number of domains whose loss loses an entry, today: at 0 are
-    those that have lost one. ``near`` are those at 1; ``perhaps_near``: ledgers that would be at 1 besides,
-    if all that is unknown were as bad as it can be. ``unplaced`` are bookies whose domain is unknown.
+    those that have lost one. ``unplaced`` are bookies whose domain is unknown.
     ``sets`` are the worst sets of ``together`` domains; ``losing`` how many of all ``of`` sets lose an
     entry, None where that was not counted.
     """
@@ -90,9 +107,7 @@ class LevelLoss:
     unplaced: tuple[str, ...]
     singles: tuple[Failure, ...]
     distance: dict[int, int]
-    near: Amount
-    near_names: tuple[str, ...]
-    perhaps_near: int
+    near: NearLoss
     together: int
     sets: tuple[DomainSet, ...]
     losing: int | None

@@ -160,6 +160,36 @@ class Frames:
         index = pd.Index([each.name for each in totals], name=by, dtype="object")
         return pd.DataFrame(rows, index, ["bytes", *names], "int64")
 
+    def failures(self) -> pd.DataFrame:
+        """What the loss of each bookie, rack and region alone would cost, as ``bkaudit simulate`` says it.
+
+        Index: level and name, the worst of each level first. Columns: bookies; ledgers, entries and bytes
+        that are lost, as indexes hold them and by promise; ledgers below ack quorum and below write quorum,
+        and open ones that recovery could not close; ledgers_possible, if all that is unknown is bad.
+        """
+        import pandas as pd
+
+        from auditor.runs.reader import RunReader
+        from auditor.simulate.simulation import simulate_all
+
+        singles = [each for level in simulate_all(RunReader(self._run.path)).levels for each in level.singles]
+        rows = [
+            {
+                "bookies": each.bookies,
+                **asdict(each.today.sure.lost),
+                "ledgers_possible": each.today.possible.lost.ledgers,
+                **{f"promised_{name}": n for name, n in asdict(each.promise.sure.lost).items()},
+                "below_ack_quorum": each.today.sure.below_ack.ledgers,
+                "below_write_quorum": each.today.sure.below_write.ledgers,
+                "unrecoverable": each.today.sure.unrecoverable,
+            }
+            for each in singles
+        ]
+        names = pd.MultiIndex.from_tuples(
+            [(each.level, each.names[0]) for each in singles], names=["level", "name"]
+        )
+        return pd.DataFrame(rows, names)
+
     def disks(self) -> pd.DataFrame:
         """What lies beside the entry logs of each bookie, and its fullest file system.
 

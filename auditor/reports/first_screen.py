@@ -17,6 +17,7 @@ from auditor.model.amounts import first_names, format_time, plural, size
 from auditor.model.finding import Severity
 from auditor.model.history import about_comparison
 from auditor.model.report import Report
+from auditor.model.simulation import NEAR_LOSS
 from auditor.model.states import Verdict
 from auditor.reports.blind_spots import blind_sentence, saw_nothing
 from auditor.reports.coverage import (
@@ -180,7 +181,10 @@ def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
             width,
             limits.gaps,
         )
-    return lines + _remarks([note for note in run.notes if not about_comparison(note)], limits, width)
+    near = [note for note in run.notes if note.startswith(NEAR_LOSS)]
+    lines += [line for note in near for line in labelled("at risk", note, width)]
+    remarks = [note for note in run.notes if note not in near and not about_comparison(note)]
+    return lines + _remarks(remarks, limits, width)
 
 
 def _remarks(notes: list[str], limits: _Limits, width: int) -> list[str]:

@@ -18,6 +18,7 @@ from auditor.model.simulation import (
     Copysets,
     Failure,
     LevelLoss,
+    NearLoss,
     Outcome,
     OwnerLoss,
     Simulation,
@@ -67,18 +68,20 @@ def to_json(found: Simulation) -> str:
     return json.dumps({"schema": SIMULATION_SCHEMA, **asdict(found)}, indent=2, ensure_ascii=False)
 
 
-def near_words(levels: Iterable[LevelLoss]) -> list[str]:
+def near_words(levels: Iterable[NearLoss]) -> list[str]:
     """What is one failure from loss, of each level that has any; nothing where there is none.
 
-    >>> near = LevelLoss("rack", 3, (), (), {}, Amount(3, 40, 900), ("r2",), 0, 2, (), 0, 3)
-    >>> near_words([near])
+    >>> near_words([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 0)])
     ['3 ledgers (rack r2)']
     """
     found = []
     for level in levels:
-        if level.near.ledgers:
-            names = first_names([printable(name) for name in level.near_names], _NAMES)
-            found.append(f"{plural(level.near.ledgers, 'ledger')} ({level.level} {names})")
+        if level.found.ledgers:
+            names = [printable(name) for name in level.names[:_NAMES]]
+            more = f" and {level.domains - len(names):,} more" if level.domains > len(names) else ""
+            named = f"{level.level} {', '.join(names)}{more}"
+            where = named if names else f"{level.level} not known"
+            found.append(f"{plural(level.found.ledgers, 'ledger')} ({where})")
     return found
 
 
@@ -109,11 +112,11 @@ def _known(found: Simulation) -> Iterator[str]:
 
 
 def _near(levels: Sequence[LevelLoss]) -> Iterator[str]:
-    words = near_words(levels)
+    words = near_words(level.near for level in levels)
     yield from _said("one failure from loss", "; ".join(words) or "no ledger that is known")
     for level in levels:
-        if level.perhaps_near:
-            more = plural(level.perhaps_near, "more ledger")
+        if level.near.perhaps:
+            more = plural(level.near.perhaps, "more ledger")
             yield from _said("", f"{more} may be one {level.level} from loss: what is unknown decides")
         counts = [
             f"{ledgers:,} at {distance}" if distance else f"{ledgers:,} lost already"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from auditor.runs.reader import RunReader
+    from auditor.runs.directory import RunDirectory
 
 
 class CopiesToday:
@@ -38,10 +38,10 @@ class CopiesToday:
     ``seen`` are the bookies of which some index or an answer was read: all copies of others are unknown.
     """
 
-    def __init__(self, run: RunReader, numbers: BookieNumbers) -> None:
+    def __init__(self, run: RunDirectory, numbers: BookieNumbers) -> None:
         self.seen = _seen(run)
         self._numbers = numbers
-        parts = list(self._exceptions(run)) if "judged" in run.table_names() else []
+        parts = list(self._exceptions(run)) if "judged" in run.names("tables") else []
         ids, bookies, states, counts, groups = zip(*parts, strict=True) if parts else ([],) * 5
         self._ids = np.concatenate([np.zeros((0, 2), np.int64), *ids])
         self._bookies = np.concatenate([np.zeros(0, np.int32), *bookies])
@@ -116,7 +116,9 @@ class CopiesToday:
         )
         return both.take(np.argsort(both.ledger, kind="stable"))
 
-    def _exceptions(self, run: RunReader) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
+    def _exceptions(
+        self, run: RunDirectory
+    ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
         """Ids, bookies, states, counts (below 0: all of its copies) and groups, of batches of judged."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -151,15 +153,15 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _seen(run: RunReader) -> frozenset[str]:
+def _seen(run: RunDirectory) -> frozenset[str]:
     """Bookies of which something was read; one that answered when it was asked has its rows in judged."""
     import pyarrow.compute as pc
 
-    if "bookies" not in run.table_names():
+    if "bookies" not in run.names("tables"):
         return frozenset()
-    rows = run.table("bookies", ["bookie_id", "read"])
+    rows = run.read("tables/bookies", ["bookie_id", "read"])
     seen = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
-    if "answers" in run.table_names():
+    if "answers" in run.names("tables"):
         for batch in run.batches("tables/answers", ["bookie_id"]):
             seen |= set(batch["bookie_id"].unique().to_pylist())
     return frozenset(seen)

@@ -9,7 +9,7 @@ import numpy as np
 
 from auditor.model.placement import Level, Locations
 from auditor.model.simulation import Amount, Bounds, DomainSet, Failure, LevelLoss, Outcome
-from auditor.simulate.domains import NO_DOMAIN, UNPLACED, Domains, SetSums, grown
+from auditor.simulate.domains import Domains, SetSums, grown
 from auditor.simulate.loss import (
     BYTES,
     ENTRIES,
@@ -21,21 +21,15 @@ from auditor.simulate.loss import (
     each_domain,
     tally,
 )
+from auditor.simulate.near_loss import NearSums
 from auditor.simulate.windows import (
     MISSING,
-    UNKNOWN,
     BookieNumbers,
-    Bools,
     Longs,
     Windows,
     any_true,
-    count_true,
-    distinct_values,
 )
 from auditor.simulate.worst_sets import losing_sets, loss, worst_sets
-
-NAMES_SHOWN = 20
-"""Domains whose loss alone loses an entry are named up to so many."""
 
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
@@ -57,9 +51,7 @@ class LevelSums:
         self.domains = Domains(level, locations, bookies)
         self.together = together
         self._sums = np.zeros((len(VIEWS), 0, len(Fate), 3), np.int64)
-        self._distance: Counter[int] = Counter()
-        self._near = np.zeros(3, np.int64)
-        self._perhaps_near = 0
+        self._near = NearSums(self.domains)
         self._sets: dict[bool, SetSums] = {}
 
     def add(self, windows: Windows, numbers: BookieNumbers, cluster: SilentBookies) -> None:
@@ -69,7 +61,7 @@ class LevelSums:
         rows, blow, group = each_domain(windows, domain)
         self._sums = grown(self._sums, count, axis=1)
         self._sums += tally(rows, blow, group, count, cluster)
-        self._add_distance(windows, domain)
+        self._near.add(windows, numbers)
         lacking = any_true(windows.copies == MISSING)
         # What lacks nothing is today as it was promised.
         for some, views in ((~lacking, (False, True)), (lacking, (False,)), (lacking, (True,))):
@@ -78,35 +70,6 @@ class LevelSums:
             for today in views:
                 sets = self._sets.setdefault(today, SetSums(self.together, max(count, 1)))
                 sets.add(members, part.entries[at], part.bytes[at])
-
-    def _add_distance(self, windows: Windows, domain: Longs) -> None:
-        """Count ledgers by the fewest domains whose loss loses an entry, today."""
-        known = windows.take(~windows.open_end)
-        places = domain[known.bookies].astype(np.int64)
-        places[known.copies == MISSING] = NO_DOMAIN
-        unplaced = count_true(places == UNPLACED)
-        # At best each unplaced bookie is a domain of its own, and unknown copies are there.
-        best = _different(places) + unplaced
-        places[known.copies == UNKNOWN] = NO_DOMAIN
-        left = any_true(places != NO_DOMAIN)
-        worst = np.maximum(_different(places), left)
-        least = np.full(len(windows.times), -1, np.int64)
-        least_at_worst = least.copy()
-        for each, distances in ((least, best), (least_at_worst, worst)):
-            each[known.ledger] = np.iinfo(np.int64).max
-            np.minimum.at(each, known.ledger, distances)
-        near = np.zeros(len(windows.times), bool)
-        near[known.ledger[best == 1]] = True
-        for distance in distinct_values(least[least >= 0]).tolist():
-            self._distance[distance] += int(windows.times[least == distance].sum())
-        self._near += [
-            int(windows.times[near].sum()),
-            int(known.entries[best == 1].sum()),
-            int(known.bytes[best == 1].sum()),
-        ]
-        perhaps = np.zeros(len(windows.times), bool)
-        perhaps[known.ledger[(worst <= 1) & (best > 1)]] = True
-        self._perhaps_near += int(windows.times[perhaps & ~near].sum())
 
     def result(self, bookies: list[str]) -> LevelLoss:
         """The answer, once all windows have been added."""
@@ -119,17 +82,14 @@ class LevelSums:
             ),
             key=lambda each: (*_badness(each.today), *_badness(each.promise), each.names),
         )
-        near = [each.names[0] for each in singles if each.today.sure.lost.ledgers]
         sets = self._sets.get(True, SetSums(self.together, max(len(names), 1)))
         return LevelLoss(
             str(self.domains.level),
             len(names),
             self.domains.unplaced(bookies),
             tuple(singles),
-            dict(sorted(self._distance.items())),
-            Amount(*map(int, self._near)),
-            tuple(near[:NAMES_SHOWN]),
-            self._perhaps_near,
+            self._near.distance,
+            self._near.result(),
             self.together,
             tuple(self._worst(sets)),
             losing_sets(sets, self.together),
@@ -167,11 +127,3 @@ def _badness(found: Bounds) -> tuple[int, ...]:
         -sure.lost.bytes, -sure.lost.entries, -sure.unrecoverable, -possible.lost.bytes,
         -sure.below_ack.bytes, -sure.below_write.bytes,
     )  # fmt: skip
-
-
-def _different(places: Longs) -> Longs:
-    """How many different known domains each row has."""
-    ordered = np.sort(places, axis=1)
-    new: Bools = np.ones(ordered.shape, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return count_true(new & (ordered >= 0))

@@ -17,7 +17,7 @@ from auditor.simulate.windows import COLUMNS, BookieNumbers, Windows, merged, wi
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from auditor.runs.reader import RunReader
+    from auditor.runs.directory import RunDirectory
 
 AT_ONCE = 1 << 18
 """So many windows are looked at together; more are given on as they are."""
@@ -43,7 +43,7 @@ class RunWindows:
     ``merge``: ledgers that are alike are one, and their ids are gone.
     """
 
-    def __init__(self, run: RunReader, merge: bool = True) -> None:
+    def __init__(self, run: RunDirectory, merge: bool = True) -> None:
         self.run = run
         self.read = LedgersRead()
         self.numbers = BookieNumbers(_members(run))
@@ -102,8 +102,8 @@ class RunWindows:
             self.read.shapes[shape] += row["count_all"]
 
 
-def _members(run: RunReader) -> list[str]:
+def _members(run: RunDirectory) -> list[str]:
     """Every bookie that is named anywhere, by id."""
-    if "bookies" not in run.table_names():
+    if "bookies" not in run.names("tables"):
         return []
-    return sorted(name for name in run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist() if name)
+    return sorted(name for name in run.read("tables/bookies", ["bookie_id"])["bookie_id"].to_pylist() if name)

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.runs.reader import RunReader
+from auditor.runs.directory import RunDirectory
 from auditor.simulate.loss import (
     ENTRIES,
     LEDGERS,
@@ -47,7 +47,7 @@ def windows_of_run(found: list[Ledger], unread: set[str], merge: bool) -> tuple[
             judged=[row for each in found for row in each.judged()],
             bookies=[{"bookie_id": name, "read": "unread" if name in unread else "read"} for name in BOOKIES],
         )
-        run = RunWindows(RunReader(directory), merge)
+        run = RunWindows(RunDirectory(directory), merge)
         return run, list(run)
 
 

@@ -10,12 +10,16 @@ import jsonschema
 import pytest
 
 from auditor.model.placement import Level, Location, Locations
-from auditor.model.simulation import Amount, Simulation
+from auditor.model.simulation import NEAR_LOSS, Amount, NearLoss, Simulation
+from auditor.notebook.run import open_run
+from auditor.reports.first_screen import render
 from auditor.reports.schema import simulation_schema
+from auditor.reports.simulation import near_words
 from auditor.runs.reader import RunReader
 from auditor.simulate.simulation import simulate_all, simulate_any, simulate_failure
 from tests.cli.test_doors import bkaudit
 from tests.made_runs import made_run
+from tests.reports.samples import report
 from tests.simulate.small_clusters import Ledger
 
 RACKS = {"a": "/r1", "b": "/r1", "c": "/r2", "d": "/r3"}
@@ -56,7 +60,7 @@ def placed(**changes: str | None) -> Locations:
 
 
 def near(found: Simulation) -> dict[str, tuple[int, tuple[str, ...]]]:
-    return {level.level: (level.near.ledgers, level.near_names) for level in found.levels}
+    return {level.level: (level.near.found.ledgers, level.near.names) for level in found.levels}
 
 
 def test_a_rack_with_all_copies_is_one_failure_from_loss_and_so_is_a_last_copy(run: RunReader) -> None:
@@ -118,15 +122,15 @@ def test_what_was_not_read_is_unknown_and_never_good(tmp_path: Path) -> None:
     assert found.failure is not None
     assert found.failure.today.sure.lost == Amount()
     assert found.failure.today.possible.lost == Amount(2, 20, 200)
-    assert [level.perhaps_near for level in simulate_all(run).levels] == [2]
+    assert [level.near.perhaps for level in simulate_all(run).levels] == [2]
 
 
 def test_a_bookie_without_a_location_may_be_in_any_rack(run: RunReader) -> None:
     found = simulate_all(run, placed(c=None))
     [racks] = [level for level in found.levels if level.level == "rack"]
     assert racks.unplaced == ("c",)
-    assert racks.near.ledgers == 2  # the last copy on c is in whatever rack that is
-    assert racks.perhaps_near == 1
+    assert racks.near.found.ledgers == 2  # the last copy on c is in whatever rack that is
+    assert racks.near.perhaps == 1
     failure = simulate_failure(run, [(Level.RACK, ["/r1"])], placed(c=None)).failure
     assert failure is not None
     assert not failure.promise.known
@@ -142,6 +146,20 @@ def test_the_command_says_it_in_text_and_json(run: RunReader, tmp_path: Path) ->
     for options in ([], ["--lose", "rack", "/r1"], ["--any", "3", "bookie"]):
         done = bkaudit("simulate", run.path, "--racks", str(racks), "--format", "json", *options)
         jsonschema.validate(json.loads(done.output), simulation_schema())
+
+
+def test_a_notebook_has_a_frame_of_all_single_failures(run: RunReader) -> None:
+    frame = open_run(run.path).frames.failures()
+    assert frame.loc[("bookie", "c"), ["ledgers", "entries", "bytes"]].tolist() == [1, 10, 100]
+    assert frame.loc[("bookie", "a"), "below_ack_quorum"] == 2
+
+
+def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
+    words = near_words(
+        [NearLoss("bookie", Amount(), 0, (), 0), NearLoss("rack", Amount(3, 9, 90), 2, ("/r1", "/r2"), 0)]
+    )
+    screen = render(report(notes=[f"{NEAR_LOSS}{words[0]}"]))
+    assert "at risk    one failure from loss: 3 ledgers (rack /r1, /r2)\n" in screen
 
 
 @pytest.mark.parametrize(
