@@ -36,8 +36,7 @@ from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_R
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, LogPart, read_logs_of, slice_parts
 from auditor.sources.bookies.entry_logs.rows import unlisted_row
-from auditor.sources.bookies.entry_logs.sample import EntrySample
-from auditor.sources.bookies.entry_logs.whole_entries import WHOLE_ENTRIES, WholeEntryReader
+from auditor.sources.bookies.entry_logs.whole_entries import WHOLE_ENTRIES, EntrySample, WholeEntryReader
 from auditor.sources.bookies.owners import AttributedDirectory
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 from auditor.sources.metadata.credentials import credentials_file

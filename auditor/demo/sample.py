@@ -1,7 +1,7 @@
 """The sample cluster: what four real BookKeeper 4.17.2 bookies and their ZooKeeper wrote, seeded with faults.
 
 ``sample/`` holds the metadata tree and the bookies' index files of a cluster whose entries, indexes and marks
-were damaged on purpose; `auditor.demo.faults` adds the kinds of trouble that this cluster did not have.
+were damaged on purpose; `auditor.demo.show` adds the kinds of trouble that this cluster did not have.
 """
 
 from __future__ import annotations

@@ -1,18 +1,26 @@
-"""The demonstration: a real ZooKeeper with the sample cluster in it, and a full audit over it."""
+"""The demonstration: a real ZooKeeper with the sample cluster and its faults, and a full audit of it.
+
+Two kinds cannot be had here: ``orphan-ledger-deleting`` needs a ledger deleted while the audit runs, and
+``ledger-not-indexed`` a bookie on DbLedgerStorage.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
+import struct
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.audit.audit import Audit
-from auditor.demo.faults import plant
 from auditor.demo.sample import ROOT, SampleCluster, unpack
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
+from auditor.keys import index_path, marks
+from auditor.keys.layouts import HIERARCHICAL
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress
 from auditor.model.report import Report
@@ -22,6 +30,122 @@ from auditor.sources.metadata.store import Znode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_HEADER = b"BookieMetadataFormatVersion\t1\n"
+_SLOT = struct.Struct(">q")
+_SLOTS_AT = 1024
+B1, B2, B3, B4 = (f"127.0.101.{n}:3181" for n in (1, 2, 3, 4))
+NEW, RENAMED, GARBLED, BARE, IDLE, DOWN = (f"127.0.101.{n}:3181" for n in (5, 6, 7, 8, 9, 98))
+
+
+def plant(cluster: SampleCluster) -> None:
+    """Do all of it."""
+    for fault in FAULTS:
+        fault(cluster)
+
+
+def metadata_that_breaks_a_rule(cluster: SampleCluster) -> None:
+    """Ledgers 1001 to 1007: one for each rule, and one that is not metadata at all."""
+    _ledger(cluster, 1001, [(5, [B1, B2])], last=9)  # segment-gap
+    _ledger(cluster, 1002, [(0, [B1, B2])], ensemble=3, last=-1)  # ensemble-size
+    _ledger(cluster, 1003, [(0, [B1, B1])], last=-1)  # ensemble-duplicate
+    _ledger(cluster, 1004, [(0, [B1, B2])], quorum=3, last=-1)  # quorum-invalid
+    _ledger(cluster, 1005, [(9, [B1, B2]), (0, [B1, B2])], last=-1)  # segment-order
+    _ledger(cluster, 1006, [(0, [B1, "not/an/id"])], last=-1)  # bookie-id-invalid
+    cluster.put(HIERARCHICAL.to_path(1007), b"no metadata")  # metadata-unreadable
+    cluster.put("00/0000/X1008", b"")  # metadata-misplaced
+
+
+def a_bookie_that_is_down(cluster: SampleCluster) -> None:
+    """Ledger 1010 needs a bookie that has a cookie, and is not there."""
+    _cookie(cluster, DOWN, DOWN)
+    _ledger(cluster, 1010, [(0, [B1, DOWN])], last=-1)
+    _ledger(cluster, 1011, [(0, [DOWN, B2])], last=-1)
+
+
+def cookies_gone_wrong(cluster: SampleCluster) -> None:
+    """One under the wrong name, one that cannot be read, one that nobody has, one that nobody needs."""
+    _cookie(cluster, RENAMED, "127.0.101.66:3181")
+    cluster.put(f"cookies/{GARBLED}", b"five\n")
+    _cookie(cluster, IDLE, IDLE)
+    for bookie in (RENAMED, GARBLED, BARE):
+        cluster.put(f"available/{bookie}", b"", ephemeral=True)
+
+
+def a_disk_of_another_cluster(cluster: SampleCluster) -> None:
+    """A new bookie was given a disk that another bookie of another cluster had written."""
+    _cookie(cluster, NEW, NEW)
+    cluster.put(f"available/{NEW}", b"", ephemeral=True)
+    for name in ("journal", "ledgers0"):
+        current = cluster.place(NEW) / name / "current"
+        current.mkdir(parents=True)
+        (current / "VERSION").write_bytes(
+            _cookie_bytes("10.9.8.7:3181", "9", "00000000-0000-4000-8000-000000000000")
+        )
+    shutil.copy(_current(cluster, B1) / "lastMark", _current(cluster, NEW) / "lastMark")
+    target = _current(cluster, NEW) / index_path.to_path(69)
+    target.parent.mkdir(parents=True)
+    shutil.copy(cluster.place(B1) / "ledgers0/current" / index_path.to_path(36), target)
+
+
+def an_entry_of_another_segment(cluster: SampleCluster) -> None:
+    """Bookie 1 left ledger 28 at entry 14 and still has entry 15."""
+    with (_current(cluster, B1) / index_path.to_path(28)).open("r+b") as index:
+        index.seek(_SLOTS_AT + 15 * _SLOT.size)
+        index.write(_SLOT.pack(1 << 10))
+
+
+def marks_gone_wrong(cluster: SampleCluster) -> None:
+    """One names a bookie that nobody knows, one cannot be read; a worker copies ledger 65."""
+    cluster.put(marks.to_path(41), b'replica: "127.0.101.77:3181"\nctime: 1795237669000\n')
+    cluster.put(marks.to_path(45), b"replica: 127.0.101.1")
+    cluster.put(marks.lock_to_path(65), b'bookieId: "worker"\n', ephemeral=True)
+
+
+FAULTS: tuple[Callable[[SampleCluster], None], ...] = (
+    metadata_that_breaks_a_rule,
+    a_bookie_that_is_down,
+    cookies_gone_wrong,
+    a_disk_of_another_cluster,
+    an_entry_of_another_segment,
+    marks_gone_wrong,
+)
+
+
+def _ledger(
+    cluster: SampleCluster,
+    ledger_id: int,
+    segments: list[tuple[int, list[str]]],
+    last: int,
+    ensemble: int = 2,
+    quorum: int = 2,
+) -> None:
+    """A closed ledger in metadata format 1, which is plain text."""
+    lines = [
+        str(quorum),
+        str(ensemble),
+        "0",
+        *("\t".join([str(first), *members]) for first, members in segments),
+    ]
+    cluster.put(HIERARCHICAL.to_path(ledger_id), _HEADER + "\n".join([*lines, f"{last}\tCLOSED"]).encode())
+
+
+def _cookie(cluster: SampleCluster, name: str, bookie_host: str) -> None:
+    instance_id = cluster.znodes["/ledgers/INSTANCEID"].decode()
+    cluster.put(f"cookies/{name}", _cookie_bytes(bookie_host, name.split(":")[0].split(".")[-1], instance_id))
+
+
+def _cookie_bytes(bookie_host: str, disk: str, instance_id: str) -> bytes:
+    base = f"/data/bookkeeper/bk{disk}"
+    return (
+        f'5\nbookieHost: "{bookie_host}"\njournalDir: "{base}/journal"\n'
+        f'ledgerDirs: "1\\t{base}/ledgers0"\ninstanceId: "{instance_id}"\n'
+    ).encode()
+
+
+def _current(cluster: SampleCluster, bookie_id: str) -> Path:
+    return cluster.place(bookie_id) / "ledgers0" / "current"
+
 
 Key = tuple[str, str | None, str | None]
 """id, ledger and bookie of a finding."""

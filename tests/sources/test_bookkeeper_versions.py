@@ -31,8 +31,7 @@ from auditor.model.cookie import Cookie
 from auditor.sources.bookies.entry_logs.locations import located_batches
 from auditor.sources.bookies.entry_logs.parts import open_cache
 from auditor.sources.bookies.entry_logs.reader import read_contents
-from auditor.sources.bookies.entry_logs.sample import EntrySample
-from auditor.sources.bookies.entry_logs.whole_entries import Secrets, read_whole_entries
+from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
 from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
 from auditor.sources.bookies.last_marks import read_marks

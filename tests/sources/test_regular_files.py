@@ -25,8 +25,7 @@ from auditor.runs.reader import RunReader
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.rows import read_logs
-from auditor.sources.bookies.entry_logs.sample import EntrySample
-from auditor.sources.bookies.entry_logs.whole_entries import Secrets, read_whole_entries
+from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
 from auditor.sources.bookies.inventory import read_inventory
 from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail

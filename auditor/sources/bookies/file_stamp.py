@@ -46,7 +46,7 @@ def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, no
     columns = [np.array(column, np.int64) for column in (inodes, sizes, mtimes, ctimes)]
     value = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        value = _splitmix(value ^ column.view(np.uint64))
+        value = splitmix(value ^ column.view(np.uint64))
     limit = now - RACY_NS
     return Stamps(value.view(np.int64), (columns[2] < limit) & (columns[3] < limit))
 
@@ -93,7 +93,7 @@ def files_stamp(named: Iterable[tuple[str, os.stat_result]], now: int) -> int | 
     mixed = np.zeros(1, np.uint64)
     for (name, _), value in zip(ordered, each.value.view(np.uint64), strict=True):
         for piece in (*_words(name), value):
-            mixed = _splitmix(mixed ^ piece)
+            mixed = splitmix(mixed ^ piece)
     return int(mixed.view(np.int64)[0])
 
 
@@ -102,7 +102,7 @@ def _words(name: str) -> NDArray[np.uint64]:
     return np.frombuffer(data.ljust(-(-len(data) // 8) * 8, b"\0"), "<u8").astype(np.uint64)
 
 
-def _splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of splitmix64 (Steele, Lea, Flood 2014): one bit in moves half of the bits out."""
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

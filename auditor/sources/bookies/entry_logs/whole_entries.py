@@ -1,5 +1,8 @@
 """Entries that are looked at whole: whether each is what its digest says, and a checksum of its payload.
 
+Of every ledger the first `EntrySample.first` entries, of all others `EntrySample.percent` of a hundred, by
+a hash of scope, ledger and entry: the same on every bookie, so that copies of one entry can be compared.
+
 One row an entry, with what holds under each type of digest, for which of them a ledger has only its metadata
 says; and rows without an entry that count those which were in the sample and were not read, with the reason.
 The bytes themselves go no further. Beside each stands what can be said of its ledger's master key without
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from auditor.codecs.bookie import index_file, ledger_data
 from auditor.codecs.bookie.entry import (
@@ -32,7 +36,7 @@ from auditor.codecs.bookie.entry import (
     mac_key,
     master_key,
 )
-from auditor.codecs.bookie.length_prefixed import LENGTH, RECORD_IDS
+from auditor.codecs.bookie.length_prefixed import LENGTH, RECORD_IDS, Longs
 from auditor.errors import DecodeError, UnreadError
 from auditor.keys import index_path
 from auditor.model.columns import schema_of
@@ -40,7 +44,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.states import NotChecked
 from auditor.sources.bookies.entry_logs.locations import EntryLocations, LogPaths, homes_of, located_batches
 from auditor.sources.bookies.entry_logs.one_entry import MAX_ENTRY_BYTES
-from auditor.sources.bookies.entry_logs.sample import EntrySample
+from auditor.sources.bookies.file_stamp import splitmix
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.scan import look_up, open_rocksdb
 from auditor.sources.metadata.credentials import read_credentials
@@ -48,6 +52,31 @@ from auditor.sources.regular_file import open_descriptor, open_regular
 
 if TYPE_CHECKING:
     from pyrex import PyRocksDB
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySample:
+    """How many entries are looked at, and how many ``bytes`` of them one part of an index may read."""
+
+    first: int
+    percent: float
+    bytes: int
+
+    def chosen(self, scope_ids: Longs, ledger_ids: Longs, entry_ids: Longs) -> NDArray[np.bool_]:
+        """Which of these entries are in the sample, but for its budget; arrays of one length.
+
+        >>> one = np.zeros(4, np.int64)
+        >>> EntrySample(2, 0, 0).chosen(one, one, np.arange(4)).tolist()
+        [True, True, False, False]
+        """
+        firsts: NDArray[np.bool_] = entry_ids < self.first
+        if self.percent >= 100:
+            return np.ones(len(entry_ids), np.bool_)
+        limit = np.uint64(self.percent / 100 * 2**64)
+        mixed = splitmix(splitmix(scope_ids.view(np.uint64)) ^ ledger_ids.view(np.uint64))
+        mixed = splitmix(mixed ^ entry_ids.view(np.uint64))
+        return firsts | (mixed < limit)
+
 
 WHOLE_ENTRIES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditor.sources.bookies.entry_logs.locations import located_batches, read_locations
-from auditor.sources.bookies.entry_logs.sample import EntrySample
-from auditor.sources.bookies.entry_logs.whole_entries import Secrets, read_whole_entries
+from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
 from tests.codecs.entry_logs import log
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.entry_logs.sample import EntrySample
+from auditor.sources.bookies.entry_logs.whole_entries import EntrySample
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 
