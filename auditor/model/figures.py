@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from auditor.model.owners import Leak, LeakTotals, OwnerTotal
+from auditor.model.simulation import FailureMatrix
 from auditor.model.space import DiskTotal, SpaceTotal
 from auditor.model.states import BookieRead
 
@@ -105,7 +106,7 @@ class Figures:
 
     ``bookies`` are the worst first, and no more than a bound of the ``bookies_total``. ``space`` is what each
     bookie's entry logs are full of, and ``disks`` what lies beside them; empty where they were not read.
-    ``owners`` is None where nobody's owners were read.
+    ``owners`` is None where nobody's owners were read, ``failures`` where nobody asked what failures cost.
     """
 
     bookies: tuple[BookieFigure, ...] = ()
@@ -114,3 +115,4 @@ class Figures:
     space: tuple[SpaceTotal, ...] = ()
     disks: tuple[DiskTotal, ...] = ()
     owners: OwnerFigures | None = None
+    failures: FailureMatrix | None = None

@@ -78,6 +78,17 @@ class DomainSet:
 
 
 @dataclass(frozen=True, slots=True)
+class FailureMatrix:
+    """Bytes lost today if two domains of a level go at once, by row and column; where both are one, if it
+    goes alone. ``names`` are those that lose most, ``others`` how many more there are."""
+
+    level: str
+    names: tuple[str, ...]
+    bytes: tuple[tuple[int, ...], ...]
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
 class NearLoss:
     """Ledgers with an entry that the loss of one domain would lose, and these entries; ``domains`` is which
     domains those are in number, ``names`` the first of them, the most bytes first.

@@ -145,8 +145,9 @@ class Run(RunReader):
     def html_page(self) -> str:
         """The run as one HTML page that needs no network."""
         from auditor.runs.gather_html import page_of
+        from auditor.simulate.failure_matrix import failure_matrix
 
-        return page_of(self)
+        return page_of(self, failure_matrix(self))
 
     def write(self, form: str, file: str | Path) -> None:
         """Write the report to a file in a form that ``--format`` knows: text, json, html, sarif ...

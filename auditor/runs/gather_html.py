@@ -12,6 +12,7 @@ from auditor.model.figures import OwnerFigures
 from auditor.model.finding import Finding
 from auditor.model.history import RunSummary
 from auditor.model.owners import Level
+from auditor.model.simulation import FailureMatrix
 from auditor.reports import html
 from auditor.runs.figures import figures_of
 from auditor.runs.load_disks import disk_totals
@@ -23,8 +24,8 @@ from auditor.runs.siblings import oldest_first, siblings
 from auditor.runs.standings import standings_of_report
 
 
-def page_of(run: RunReader) -> str:
-    """The page of a run, with its worst ledgers drawn and the runs beside it as history.
+def page_of(run: RunReader, failures: FailureMatrix | None = None) -> str:
+    """The page of a run, with its worst ledgers drawn, the runs beside it as history, and ``failures``.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -34,7 +35,13 @@ def page_of(run: RunReader) -> str:
     standings = standings_of_report(run.path, report)
     runs, left_out = _beside(run)
     named = run.path.rstrip("/")
-    figures = replace(figures_of(run), space=bookies_space(run), disks=disk_totals(run), owners=_owners(run))
+    figures = replace(
+        figures_of(run),
+        space=bookies_space(run),
+        disks=disk_totals(run),
+        owners=_owners(run),
+        failures=failures,
+    )
     return html.render(report, figures, ledgers, runs, standings, named, left_out)
 
 

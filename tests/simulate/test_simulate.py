@@ -16,6 +16,7 @@ from auditor.reports.first_screen import render
 from auditor.reports.schema import simulation_schema
 from auditor.reports.simulation import near_words
 from auditor.runs.reader import RunReader
+from auditor.simulate.failure_matrix import failure_matrix
 from auditor.simulate.simulation import simulate_all, simulate_any, simulate_failure
 from tests.cli.test_doors import bkaudit
 from tests.made_runs import made_run
@@ -40,6 +41,7 @@ def make(path: Path, *bookies: dict[str, Any], **tables: Any) -> RunReader:
         ledgers=[each.metadata() for each in LEDGERS],
         judged=[row for each in LEDGERS for row in each.judged()],
         bookies=list(bookies) or [bookie(name) for name in RACKS],
+        report=report(findings=()),
         **tables,
     )
     return RunReader(path)
@@ -146,6 +148,15 @@ def test_the_command_says_it_in_text_and_json(run: RunReader, tmp_path: Path) ->
     for options in ([], ["--lose", "rack", "/r1"], ["--any", "3", "bookie"]):
         done = bkaudit("simulate", run.path, "--racks", str(racks), "--format", "json", *options)
         jsonschema.validate(json.loads(done.output), simulation_schema())
+
+
+def test_the_page_has_a_matrix_of_failures(run: RunReader) -> None:
+    matrix = failure_matrix(run)
+    assert (matrix.level, matrix.names) == ("bookie", ("c", "a", "b", "d"))
+    assert matrix.bytes[1] == (100 + 100 + 100, 0, 100, 0)  # a with c, alone, with b, with d
+    page = open_run(run.path).html_page()
+    assert '<h2 id="failures">Failures</h2>' in page
+    assert '<td class="n loss4">300 B</td>' in page
 
 
 def test_a_notebook_has_a_frame_of_all_single_failures(run: RunReader) -> None:

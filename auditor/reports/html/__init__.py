@@ -93,6 +93,7 @@ def render(
         **space_shown(figures.space),
         **disks_shown(figures.space, figures.disks),
         **owners_shown(figures.owners),
+        failures=figures.failures,
         **trend(history),
     )
 
