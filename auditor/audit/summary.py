@@ -37,7 +37,7 @@ from auditor.model.version import program_version
 from auditor.reports.blind_spots import saw_nothing
 from auditor.reports.simulation import near_words
 from auditor.runs.directory import RunDirectory
-from auditor.simulate.near_loss import near_loss
+from auditor.simulate.near_loss import LEDGERS_EACH_TIME, near_loss
 from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F
 from auditor.spark.aggregates import aggregate_many
@@ -52,9 +52,6 @@ ON_ABSENCE = frozenset(
     | {each.id for each in OF_TABLES if each.asks in ("orphans", "ownership", "offload_objects")}
 )
 """Checks that find what the metadata does not have."""
-
-NEAR_LOSS_LEDGERS = 1_000_000
-"""Of more ledgers an audit does not say what is one failure from loss: a million takes seconds."""
 
 GAPS_SHOWN = 20
 """So many gaps a report names; any gap at all makes it incomplete."""
@@ -153,7 +150,7 @@ def summarise(audited: Audited) -> Report:
 
 def _near_loss(run: RunDirectory, locations: Locations, ledgers: int) -> list[str]:
     """A note of what is one failure from loss; of large clusters ``bkaudit simulate`` says it."""
-    words = near_words(near_loss(run, locations)) if ledgers <= NEAR_LOSS_LEDGERS else []
+    words = near_words(near_loss(run, locations)) if ledgers <= LEDGERS_EACH_TIME else []
     return [f"{NEAR_LOSS}{'; '.join(words)}"] if words else []
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from auditor.model.finding import Finding, Standings
 from auditor.model.owners import OwnerTotal
 from auditor.model.report import Report
+from auditor.model.simulation import NearLoss
 from auditor.model.space import SpaceGauges
 
 
@@ -35,6 +36,9 @@ class ReportSource(Protocol):
 
     def namespaces(self) -> Sequence[OwnerTotal] | None:
         """What the ledgers of every namespace add up to, the worst findings first; None without owners."""
+
+    def near_losses(self) -> Sequence[NearLoss]:
+        """What is one failure from loss, by level; nothing of more ledgers than can be asked each time."""
 
     def html_page(self) -> str:
         """The run as one HTML page."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from auditor.model.figures import Figures
     from auditor.model.owners import Level, OwnerTotal
+    from auditor.model.simulation import NearLoss
     from auditor.model.space import SpaceGauges
     from auditor.notebook.frames import Frames
     from auditor.notebook.plots import Plots
@@ -104,6 +105,21 @@ class Run(RunReader):
         from auditor.runs.load_space import space_gauges
 
         return space_gauges(self)
+
+    def near_losses(self) -> tuple[NearLoss, ...]:
+        """What is one failure from loss, by bookie and rack; nothing of more than a million ledgers.
+
+        `auditor.simulate.simulation.simulate_all` says it of any.
+        """
+        from auditor.runs.directory import RunDirectory
+        from auditor.runs.placement import load_placement
+        from auditor.simulate.near_loss import LEDGERS_EACH_TIME, near_loss
+
+        known = "ledgers" in self.table_names()
+        if not known or self.report.coverage.ledgers.total > LEDGERS_EACH_TIME:
+            return ()
+        _, locations = load_placement(self)
+        return near_loss(RunDirectory(self.path), locations)
 
     def owners(self, level: Level = "namespace") -> list[OwnerTotal]:
         """What the ledgers of every tenant, namespace or topic add up to: the worst findings first.

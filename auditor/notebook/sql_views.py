@@ -38,6 +38,7 @@ VIEWS = {
     "identity_edges": "two bookie ids that may be one bookie, and why",
     "identities": "a bookie id, and the bookie that it is",
     "bookies": "a bookie that anything names: how far it was read, how much depends on it",
+    "bookie_locations": "a bookie: where it stands, as a mapping says",
     "availability": "a ledger on a bookie: the entries that its index shows",
     "journal_tails": "a ledger in a bookie's journals after the mark; or a journal directory",
     "answers": "as availability, as the bookie itself answered; only of what differed",

@@ -79,7 +79,10 @@ def _junit(run: ReportSource) -> Iterable[str]:
 def _openmetrics(run: ReportSource) -> Iterable[str]:
     from auditor.reports import openmetrics
 
-    return (openmetrics.render(run.report, run.last_complete(), run.space_gauges(), run.namespaces()),)
+    text = openmetrics.render(
+        run.report, run.last_complete(), run.space_gauges(), run.namespaces(), run.near_losses()
+    )
+    return (text,)
 
 
 def _parquet(run: ReportSource, out: BinaryIO) -> None:

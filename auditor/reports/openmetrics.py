@@ -17,6 +17,7 @@ from auditor.model.finding import Confidence, Severity
 from auditor.model.owners import NO_OWNER, NOBODY, OwnerTotal
 from auditor.model.report import Report
 from auditor.model.run_facts import Tally
+from auditor.model.simulation import NearLoss
 from auditor.model.space import DISK_BYTES, SpaceGauges
 from auditor.model.states import SpaceClass, Verdict
 from auditor.reports.blind_spots import BlindSpot, blind_checks
@@ -49,6 +50,9 @@ METRICS = {
     "bkaudit_findings_unseen": "Findings of the run before that this one did not look at; else absent.",
     "bkaudit_at_risk_ledgers": "Ledgers with findings, by severity.",
     "bkaudit_at_risk_bytes": "Length of the ledgers with findings, by severity, one copy of each.",
+    "bkaudit_near_loss_ledgers": "Ledgers with an entry that the loss of one bookie, or rack, would lose.",
+    "bkaudit_near_loss_bytes": "Bytes of these entries, one copy.",
+    "bkaudit_near_loss_possible_ledgers": "Ledgers that there would be besides, if all unknown were bad.",
     "bkaudit_suppressions_expired": "Entries of the suppressions file whose date has passed.",
     "bkaudit_space_bytes": "Bytes of a bookie's entry logs, by whose they are; absent without --entry-logs.",
     "bkaudit_space_reclaimable_bytes": "Bytes that a bookie's next collection or compaction gives back.",
@@ -81,6 +85,9 @@ LABELS = {
     "bkaudit_findings_worse": _OF_A_TALLY,
     "bkaudit_at_risk_ledgers": ("severity",),
     "bkaudit_at_risk_bytes": ("severity",),
+    "bkaudit_near_loss_ledgers": ("level",),
+    "bkaudit_near_loss_bytes": ("level",),
+    "bkaudit_near_loss_possible_ledgers": ("level",),
     "bkaudit_space_bytes": ("bookie", "class"),
     "bkaudit_space_reclaimable_bytes": ("bookie", "by"),
     "bkaudit_space_beside_bytes": ("bookie", "kind"),
@@ -116,16 +123,19 @@ def render(
     last_complete: int | None = None,
     space: SpaceGauges | None = None,
     namespaces: Sequence[OwnerTotal] | None = None,
+    near_losses: Sequence[NearLoss] = (),
 ) -> str:
     """The whole text.
 
     ``last_complete`` is when the newest complete run was done, in milliseconds since 1970, None where there
     is none; of a complete run that is itself. ``space`` are the figures of bookies' disks, None without.
     ``namespaces`` are all of them, those with the worst findings first, None where no owners were read.
+    ``near_losses`` are what is one failure from loss, a level each.
     """
     cluster = {"cluster": report.cluster.instance_id or report.cluster.metadata_uri}
     by_metric: dict[str, list[Sample]] = {name: [] for name in METRICS}
-    for sample in _samples(report, last_complete, space or SpaceGauges(), namespaces):
+    samples = _samples(report, last_complete, space or SpaceGauges(), namespaces)
+    for sample in (*samples, *near_loss_samples(near_losses)):
         by_metric[sample.metric].append(sample)
     lines = []
     for name, help in METRICS.items():
@@ -186,6 +196,20 @@ def _samples(
     yield Sample("bkaudit_suppressions_expired", {}, expired)
     yield from space_samples(space)
     yield from namespace_samples(namespaces)
+
+
+def near_loss_samples(near_losses: Iterable[NearLoss]) -> Iterator[Sample]:
+    """Metric, labels and value of each sample: three a level.
+
+    >>> from auditor.model.simulation import Amount
+    >>> list(near_loss_samples([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 2)]))[0]
+    Sample(metric='bkaudit_near_loss_ledgers', labels={'level': 'rack'}, value=3)
+    """
+    for each in near_losses:
+        labels = {"level": each.level}
+        yield Sample("bkaudit_near_loss_ledgers", labels, each.found.ledgers)
+        yield Sample("bkaudit_near_loss_bytes", labels, each.found.bytes)
+        yield Sample("bkaudit_near_loss_possible_ledgers", labels, each.perhaps)
 
 
 def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:

@@ -10,6 +10,7 @@ from auditor.errors import UsageError
 from auditor.model.finding import Finding, Severity, Standing, Standings, glob_to_regex
 from auditor.model.owners import OwnerTotal
 from auditor.model.report_source import ReportSource
+from auditor.model.simulation import NearLoss
 from auditor.model.space import SpaceGauges
 from auditor.runs.reader import RunReader
 
@@ -144,6 +145,10 @@ class SelectedRun:
     def namespaces(self) -> Sequence[OwnerTotal] | None:
         """As the whole run's."""
         return self._run.namespaces()
+
+    def near_losses(self) -> Sequence[NearLoss]:
+        """As the whole run's."""
+        return self._run.near_losses()
 
     def html_page(self) -> str:
         """As the whole run's: a page is of all of it."""

@@ -23,6 +23,9 @@ from auditor.simulate.windows import (
     distinct_values,
 )
 
+LEDGERS_EACH_TIME = 1_000_000
+"""Audits and metrics ask for this of so many ledgers at most: a million takes seconds."""
+
 NAMES_SHOWN = 20
 """Domains whose loss alone loses an entry are named up to so many."""
 

@@ -9,7 +9,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as untyped
 
 from auditor.reports import openmetrics
-from tests.reports.samples import NAMESPACES, report, space_gauges
+from tests.reports.samples import NAMESPACES, NEAR_LOSSES, report, space_gauges
 
 _families: Callable[[str], Iterable[Metric]] = untyped
 _SELECTOR = re.compile(r"\b(bkaudit_\w+)(?:\{([^}]*)\})?")
@@ -38,7 +38,7 @@ def unanswered(text: str) -> list[str]:
 
 
 def _samples() -> Iterator[tuple[str, dict[str, str]]]:
-    for family in _families(openmetrics.render(report(), 0, space_gauges(), NAMESPACES)):
+    for family in _families(openmetrics.render(report(), 0, space_gauges(), NAMESPACES, NEAR_LOSSES)):
         for sample in family.samples:
             yield sample.name, sample.labels
 

@@ -8,6 +8,7 @@ from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.owners import NOBODY, OwnerTotal
 from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, Report
 from auditor.model.run_facts import AcceptedGaps, Changes, Impact, Reuse, RunFacts, Suppression, Tally
+from auditor.model.simulation import Amount, NearLoss
 from auditor.model.space import DiskTotal, FileSystem, FillForecast, SpaceGauges, SpaceTotal
 
 LOST = Finding(
@@ -170,4 +171,9 @@ NAMESPACES = [
     OwnerTotal("shop/orders", 9, 4_000, 1, entries=120, findings={"error": 2, "note": 1}),
     OwnerTotal("fleet/telemetry", 3, 700, unowned=2, leaked_bytes=60, leaked_entries=4),
     OwnerTotal(NOBODY, unowned=1, leaked_bytes=7),
+]
+
+NEAR_LOSSES = [
+    NearLoss("bookie", Amount(), 0, (), 2),
+    NearLoss("rack", Amount(3, 40, 900), 1, ("/r2",), 0),
 ]
