@@ -162,8 +162,10 @@ class Run(RunReader):
         """The run as one HTML page that needs no network."""
         from auditor.runs.gather_html import page_of
         from auditor.simulate.failure_matrix import failure_matrix
+        from auditor.simulate.near_loss import LEDGERS_EACH_TIME
 
-        return page_of(self, failure_matrix(self))
+        few = self.report.coverage.ledgers.total <= LEDGERS_EACH_TIME
+        return page_of(self, failure_matrix(self) if few else None)
 
     def write(self, form: str, file: str | Path) -> None:
         """Write the report to a file in a form that ``--format`` knows: text, json, html, sarif ...

@@ -51,6 +51,8 @@ class Domains:
         Raises:
             UsageError: there is none of that name; with those that there are.
         """
+        if not names:
+            raise UsageError(f"--lose {self.level}: name one, or several with commas between them")
         known = {name.strip("/"): name for name in self.names}
         found = []
         for name in names:

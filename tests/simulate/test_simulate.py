@@ -178,6 +178,7 @@ def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
     [
         (["--lose", "bookie", "nobody"], "there is no such bookie; known: a, b, c, d"),
         (["--lose", "rack", "/r1"], "there is no such rack; known: none: the run knows no location"),
+        (["--lose", "bookie", ","], "--lose bookie: name one"),
         (["--any", "5", "bookie"], "the run knows 4 of them"),
         (["--any", "1", "bookie", "--lose", "bookie", "a"], "give one of them"),
         (["--racks", "/nowhere"], "No such file"),
