@@ -51,7 +51,8 @@ from auditor.audit.metadata import (
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
 from auditor.audit.offload_scan import check_offloads, with_offloads
 from auditor.audit.owner_scan import check_owners, land_ownership, read_owners, resolve_cursors
-from auditor.audit.placement_scan import check_placement, read_placement
+from auditor.audit.placement_scan import read_placement, with_placement
+from auditor.audit.placement_settings import check_placement
 from auditor.audit.resumption import resumption_of, run_identity
 from auditor.audit.runs_before import find_runs_before
 from auditor.audit.space_scan import with_space
@@ -175,6 +176,7 @@ class Audit:
         if entry_logs is not None:
             tables = with_space(landing, entry_logs, indexes.rows, tables, before)
         tables = with_foresight(metadata, tables, before, options.bookie_conf)
+        tables = with_placement(landing, tables)
         tables = with_offloads(landing, owners, tables, options)
         holes = landing.beside(partial(find_holes, metadata, difference.doubtful_ids))
         findings = run_checks(landing, tables, before, options)  # check, confirm

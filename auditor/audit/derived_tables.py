@@ -25,7 +25,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.spark.aggregates import aggregate_many
 from auditor.spark.batches import arrow_frame
-from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
+from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, OF_PLACEMENT, ClusterFacts, Roster, Tables
 from auditor.tables.contents import LargeTables, bookies_in_doubt, contents
 from auditor.tables.id_generator import UNDRAWN, find_undrawn
 from auditor.tables.identities import (
@@ -119,7 +119,9 @@ def derive_tables(
     landing.rows("starts", start_rows(indexes, metadata), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
     cluster = replace(
-        _cluster_facts(metadata, difference, indexes, before), placement=placement.settings_in_use
+        _cluster_facts(metadata, difference, indexes, before),
+        placement=placement.settings_in_use,
+        placement_differences=placement.differences,
     )
     roster = Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
     locked = marks.where("kind = 'lock'")
@@ -292,7 +294,7 @@ def _stale_marks(landing: Landing, marks: DataFrame, *tables: DataFrame) -> Data
 
 def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]], has_owners: bool) -> frozenset[str]:
     """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
-    empty = {*landing.empty, *OF_ENTRY_LOGS, *OF_OFFLOADS}  # until they were read
+    empty = {*landing.empty, *OF_ENTRY_LOGS, *OF_OFFLOADS, *OF_PLACEMENT}  # until they were read
     if not has_owners:
         empty.add("ownership")
     if "marks" in empty:

@@ -9,19 +9,17 @@ said of placement: every ledger of a cluster that nobody mapped would break a po
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import MetadataSource
-from auditor.codecs.bookie import java_properties
+from auditor.audit.placement_settings import check_placement, differences
+from auditor.checks.placement_rows import rule_of
 from auditor.codecs.pulsar import bookie_racks
-from auditor.errors import DecodeError, StoreError, UsageError
+from auditor.errors import DecodeError, StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.placement import (
-    KEYS,
-    POLICY_KEYS,
     Location,
     Locations,
     PlacementFacts,
@@ -30,13 +28,12 @@ from auditor.model.placement import (
 )
 from auditor.sources.metadata.store import value_beside
 from auditor.sources.racks import Said, ask_script, locate, of_pulsar, read_racks
-from auditor.sources.regular_file import read_regular
+from auditor.tables import OF_PLACEMENT, Tables
 from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
+from auditor.tables.placement import PlacementJudge, placement
 
 BOOKIES = "bookies"
 """The name of Pulsar's mapping beside BookKeeper's root."""
-
-DEFAULT_POLICY = "the default of bookies and brokers"
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,8 @@ class Placement:
     """What is known of placement before any bookie is looked up in it.
 
     ``said`` is the mapping by bookie or host, None where it is a script that is still to be asked; ``origin``
-    is what it is from, None where there is none.
+    is what it is from, None where there is none. ``chosen``: ``--placement`` chose the policy.
+    ``differences`` are what AutoRecovery's configuration says otherwise than that of brokers.
     """
 
     settings: PlacementSettings
@@ -52,6 +50,7 @@ class Placement:
     origin: str | None
     chosen: bool
     notes: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
 
     @property
     def settings_in_use(self) -> PlacementSettings | None:
@@ -59,60 +58,14 @@ class Placement:
         return self.settings if self.chosen or self.origin is not None else None
 
 
-def check_placement(options: AuditOptions) -> PlacementSettings:
-    """The policy and settings that the options give, for their errors before anything is read.
-
-    Raises:
-        UsageError: invalid options, alone or together.
-    """
-    if options.racks is not None and options.rack_script is not None:
-        raise UsageError("--racks and --rack-script: give one mapping, not two")
-    if options.racks is not None:
-        read_racks(options.racks)
-    chosen = options.placement
-    if chosen is not None:
-        return chosen_settings(chosen)
-    if options.bookie_conf is not None:
-        properties = _properties("--bookie-conf", options.bookie_conf)
-        if {*properties} & {*KEYS, *POLICY_KEYS}:
-            return _settings(properties, f"--bookie-conf {options.bookie_conf}")
-    return PlacementSettings(Policy.RACK, origin=DEFAULT_POLICY)
-
-
-def chosen_settings(text: str) -> PlacementSettings:
-    """What ``--placement`` gives: a policy, with settings by the server's names; or a configuration file.
-
-    >>> chosen_settings("rack,minNumRacksPerWriteQuorum=3,isolationBookieGroups=a,b").isolation_groups
-    ('a', 'b')
-
-    Raises:
-        UsageError: no policy and no file, or a setting that no server has.
-    """
-    word, *parts = text.split(",")
-    if word not in [*Policy]:
-        if not Path(text).exists():
-            raise UsageError(
-                f"--placement {text}: it is {', '.join(Policy)}, or a configuration file such as broker.conf"
-            )
-        return _settings(_properties("--placement", text), f"--placement {text}")
-    properties: dict[str, str] = {}
-    key = ""
-    for part in parts:
-        name, equals, value = part.partition("=")
-        if not equals and key:
-            properties[key] += f",{part}"  # a list, as isolationBookieGroups
-            continue
-        key = name.strip()
-        if key not in KEYS:
-            raise UsageError(
-                f"--placement {text}: {key!r} is no setting; there are {', '.join(sorted(KEYS))}"
-            )
-        properties[key] = value
-    return _settings(properties, f"--placement {text}", Policy(word))
-
-
 def read_placement(source: MetadataSource, options: AuditOptions) -> Placement:
     """Find a mapping, after M0."""
+    found = _find_mapping(source, options)
+    reads_pulsar = found.origin is not None and options.racks is None and options.rack_script is None
+    return replace(found, differences=differences(options, pulsar=reads_pulsar))
+
+
+def _find_mapping(source: MetadataSource, options: AuditOptions) -> Placement:
     settings, chosen = check_placement(options), options.placement is not None
     if options.racks is not None:
         return Placement(settings, read_racks(options.racks), f"--racks {options.racks}", chosen)
@@ -164,6 +117,35 @@ def land_locations(
     landing.rows("bookie_locations", rows, BOOKIE_LOCATIONS)
 
 
+def with_placement(landing: Landing, tables: Tables) -> Tables:
+    """``tables`` with the table placement; as they are where nothing says by which policy to judge.
+
+    With no location at all every ledger would break the policy: bookie-without-location says it once.
+    """
+    settings, roster = tables.cluster.placement, tables.roster
+    if settings is None or settings.policy is Policy.NONE or not roster.locations.known:
+        return tables
+    names = sorted(row["bookie_id"] for row in roster.bookies)
+    modes = {row["bookie_id"]: row["registered"] for row in roster.bookies if row["registered"]}
+    writable = [name for name, mode in modes.items() if mode != "readonly"]
+    judge = PlacementJudge.of(settings, roster.locations, names, writable, modes)
+    rows = landing.land(
+        "placement", lambda: landing.read_small(placement(landing.spark, landing.files("ledgers"), judge))
+    )
+    empty = (tables.known_empty - {*OF_PLACEMENT}) | (landing.empty & {*OF_PLACEMENT})
+    return replace(tables, placement=rows, known_empty=frozenset(empty))
+
+
+def placement_notes(placement: Placement, facts: PlacementFacts | None) -> list[str]:
+    """By which policy ledgers were judged, and by what locations, with what said so."""
+    if facts is None:
+        return list(placement.notes)
+    number = facts["located"] + facts["unlocated"]
+    found = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
+    policy = f"placement is judged by the policy {rule_of(placement.settings)}, from {facts['policy_origin']}"
+    return [*placement.notes, f"{policy}; {found if facts['mapping_origin'] else 'no mapping was found'}"]
+
+
 def placement_facts(placement: Placement, locations: Locations) -> PlacementFacts | None:
     """What the report says of it; None where placement was not looked at."""
     settings = placement.settings_in_use
@@ -177,19 +159,3 @@ def placement_facts(placement: Placement, locations: Locations) -> PlacementFact
         "located": sum(locations.path(bookie) is not None for bookie in locations.of),
         "unlocated": sum(locations.path(bookie) is None for bookie in locations.of),
     }
-
-
-def _settings(properties: Mapping[str, str], origin: str, policy: Policy | None = None) -> PlacementSettings:
-    try:
-        return PlacementSettings.of(properties, origin, policy)
-    except ValueError as error:
-        raise UsageError(f"{origin}: {error}") from None
-
-
-def _properties(option: str, path: str) -> dict[str, str]:
-    try:
-        return java_properties.decode(read_regular(path))
-    except OSError as error:
-        raise UsageError(f"{option} {path}: {error.strerror or error}") from None
-    except DecodeError as error:
-        raise UsageError(f"{option} {path}: {error}") from None

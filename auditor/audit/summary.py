@@ -18,7 +18,7 @@ from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.metadata_scan import FirstScan
 from auditor.audit.offload_scan import offload_notes
 from auditor.audit.owner_scan import Owners, owner_notes
-from auditor.audit.placement_scan import Placement, placement_facts
+from auditor.audit.placement_scan import Placement, placement_facts, placement_notes
 from auditor.audit.space_scan import space_notes
 from auditor.audit.witness import Witness
 from auditor.checks import ALL, OF_TABLES
@@ -101,6 +101,7 @@ def summarise(audited: Audited) -> Report:
     reused, read = counts["ledgers"]
     scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
     locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
+    placed = placement_facts(audited.placement, locations)
     run = RunFacts(
         version=program_version(),
         started=audited.started,
@@ -121,7 +122,7 @@ def summarise(audited: Audited) -> Report:
             *witness_notes,
             *owner_notes(audited.owners, tables.ownership),
             *offload_notes(tables),
-            *audited.placement.notes,
+            *placement_notes(audited.placement, placed),
             *(space_notes(audited.entry_logs, tables) if audited.entry_logs else []),
             *foresight_notes(tables),
             *changes.notes,
@@ -142,7 +143,7 @@ def summarise(audited: Audited) -> Report:
         bookies_listed=metadata.bookies_seen(),
         directories_read=len(indexes.bookies.attribution.directories),
         witness_asked=source.live and audited.may_ask,
-        placement=placement_facts(audited.placement, locations),
+        placement=placed,
     )
     report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
     return replace(report, run=replace(run, blind=list(saw_nothing(report))))

@@ -26,6 +26,14 @@ _MODULES = (
     "lock_without_mark",
     "mark_unknown_replica",
     "mark_unreadable",
+    # placement
+    "placement_violated",
+    "placement_at_risk",
+    "bookie_without_location",
+    "location_depths_mixed",
+    "location_slashes",
+    "bookie_in_two_groups",
+    "placement_settings_differ",
     # storage
     "orphan_ledger",
     "orphan_ledger_deleting",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Find = Callable[[Tables], DataFrame]
     FindBookies = Callable[[Roster], Iterable[Mapping[str, Any]]]
 
-Group = Literal["replication", "storage", "identity", "metadata", "owner"]
+Group = Literal["replication", "placement", "storage", "identity", "metadata", "owner"]
 Way = Literal["records", "copies", "disks", "owners"]
 """How it is told whether a basis was looked at."""
 GROUPS: tuple[str, ...] = get_args(Group)
@@ -52,6 +52,8 @@ class Basis(StrEnum):
     """What sampled entries are, which are read whole only where a run is asked to look deep."""
     OBJECTS = "objects", "owners", "offload_objects"
     """What a bucket has, by the inventory that a run is given, and who refers to it."""
+    PLACEMENT = "placement", "records", "placement"
+    """Where bookies stand and by which policy, which a run knows only where somebody says it."""
 
     way: Way
     table: str | None
@@ -95,6 +97,8 @@ class Need(StrEnum):
     """Who refers to the ledgers: the lists of an application."""
     OBJECTS = "objects"
     """An inventory of the bucket that ledgers are offloaded to."""
+    LOCATIONS = "locations"
+    """A mapping of bookies to locations, or a placement policy that was chosen."""
     WITNESS = "witness"
     """Bookies of a live store that may be asked for entries."""
 

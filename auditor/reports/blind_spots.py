@@ -61,6 +61,7 @@ class Sight:
     deep: bool = True
     owners: bool = True
     offload_listing: bool = True
+    placement: bool | None = True
 
     @classmethod
     def of(cls, report: Report) -> Sight:
@@ -87,6 +88,7 @@ class Sight:
             deep=ENTRIES_WHOLE in run.operations,
             owners=run.owners,
             offload_listing=run.offload_listing,
+            placement=None if run.keeps_marks is None else run.placement is not None,
         )
 
 
@@ -218,6 +220,13 @@ def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
         yield Need.ENTRY_LOGS, Lack("entry logs were not read: --entry-logs reads them")
     elif not sight.deep:
         yield Need.DIGESTS, Lack("no entry was read whole: --deep does")
+    if sight.placement is None:
+        yield Need.LOCATIONS, _unsaid("it looked at placement")
+    elif not sight.placement:
+        why = (
+            "placement was not looked at: nothing says where bookies stand, and --placement chooses no policy"
+        )
+        yield Need.LOCATIONS, Lack(why)
     if not sight.owners:
         why = "nobody's owners were read: none lie beside BookKeeper's root, and --owners names none"
         yield Need.OWNERS, Lack(why)

@@ -14,7 +14,7 @@ from auditor.tables.roster import Roster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["OF_ENTRY_LOGS", "OF_OFFLOADS", "ClusterFacts", "Roster", "Tables"]
+__all__ = ["OF_ENTRY_LOGS", "OF_OFFLOADS", "OF_PLACEMENT", "ClusterFacts", "Roster", "Tables"]
 
 OF_ENTRY_LOGS = (
     "space",
@@ -29,6 +29,10 @@ OF_ENTRY_LOGS = (
 
 OF_OFFLOADS = ("offload_objects",)
 """Tables that a run has only with the inventory of a bucket (``--offload-listing``)."""
+
+
+OF_PLACEMENT = ("placement",)
+"""Tables that a run has only where it knows by which placement policy to judge."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,10 @@ class Tables:
     """How the bookies' garbage collectors are taken to be set."""
     offload_objects: DataFrame | None = None
     """Copies in an object store (`auditor.tables.offload_objects`); None where no listing was given."""
+
+    placement: DataFrame | None = None
+    """Segments that break the placement policy, or are at risk (`auditor.tables.placement`); None where
+    nothing says by which policy to judge."""
 
     known_empty: frozenset[str] = frozenset()
     """Tables, those of the properties and parts (`auditor.tables.parts`) too, of which the driver knows that

@@ -26,7 +26,8 @@ class ClusterFacts:
     ``unclear_bookies`` are those of which alone that could not be read. ``tree_elsewhere``: that the ledgers
     lie where the store's LAYOUT does not say, as a sentence; None: they do not. ``layout_known``: the store
     says which layout it has, or can have one alone; else it is assumed. ``placement`` is the policy to
-    judge by; None: no mapping of bookies to locations is known, and no policy was chosen.
+    judge by; None: no mapping of bookies to locations is known, and no policy was chosen;
+    ``placement_differences`` are sentences of what AutoRecovery is configured to do otherwise than brokers.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.stuck_after_ms
@@ -50,3 +51,4 @@ class ClusterFacts:
     tree_elsewhere: str | None = None
     layout_known: bool = True
     placement: PlacementSettings | None = None
+    placement_differences: tuple[str, ...] = ()

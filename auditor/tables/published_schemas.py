@@ -37,6 +37,7 @@ from auditor.tables.moved import MOVED
 from auditor.tables.offload_objects import OFFLOAD_OBJECTS
 from auditor.tables.orphans import VANISHED_RANGES
 from auditor.tables.ownership import OWNERSHIP
+from auditor.tables.placement import PLACEMENT
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.space import SPACE
 from auditor.tables.starts import STARTS
@@ -116,6 +117,7 @@ TABLES: dict[str, pa.Schema] = {
             "why the store may have it all the same, where it was not seen; null: nothing says so",
         ),
     ),
+    "placement": PLACEMENT,
     "holdings": schema_of(
         ("bookie_id", pa.string(), "a bookie with an index"),
         ("ledgers", pa.int64(), "ledgers that it has an index of"),

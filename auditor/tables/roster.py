@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from auditor.model.placement import Locations
 from auditor.model.states import BookieRead
+from auditor.tables.bookie_locations import locations_of
 from auditor.tables.facts import ClusterFacts
 
 Row = dict[str, Any]
@@ -55,6 +57,11 @@ class Roster:
     def read(cls, rows: Callable[[str], Sequence[Row]], cluster: ClusterFacts) -> Roster:
         """The roster of a cluster; ``rows`` gives the rows of each of `ROSTER_TABLES` by its name."""
         return cls(**{name: rows(name) for name in ROSTER_TABLES}, cluster=cluster)
+
+    @cached_property
+    def locations(self) -> Locations:
+        """Where the bookies stand."""
+        return locations_of(self.bookie_locations, None)
 
     @cached_property
     def clear_bookies(self) -> list[Row]:

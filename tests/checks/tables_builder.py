@@ -21,7 +21,7 @@ from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
 from auditor.checks.finding_rows import WORDLESS
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.finding import Confidence
-from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
+from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, OF_PLACEMENT, ClusterFacts, Roster, Tables
 from auditor.tables.published_schemas import TABLES
 from auditor.tables.roster import ROSTER_TABLES
 
@@ -29,6 +29,8 @@ HOUR = 3_600_000
 NOW = 1_000 * HOUR
 INSTANCE = "a77a8e0d"
 Row = Mapping[str, Any]
+
+OPTIONAL = (*OF_OFFLOADS, *OF_PLACEMENT)
 
 # Tables that are made of landed ones while checks are asked, and lie in no run.
 _DERIVED = {
@@ -100,6 +102,11 @@ _USUAL: dict[str, Row] = {
         "scope_id": 0, "uid": "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed", "objects": 2, "bytes": 700,
         "has_data": True, "has_index": True, "kind": "data",
     },
+    "placement": {
+        "scope_id": 0, "state": "CLOSED", "write_quorum": 2, "ack_quorum": 2, "first_entry_id": 0,
+        "violated": True, "excused": False, "windows": 1, "unwritable": [],
+    },
+    "bookie_locations": {"groups": [], "origin": "racks"},
     "over_replicated": {"scope_id": 0, "state": "CLOSED", "marked": False, "locked": False, "exposed": False},
 }  # fmt: skip
 
@@ -114,8 +121,8 @@ def facts(**said: Any) -> ClusterFacts:
 
 def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Sequence[Row]) -> Tables:
     """Tables with these rows, columns not said being the usual ones or null; all other tables are empty."""
-    assert set(rows) <= {*SCHEMAS, *ROSTER_TABLES, *OF_OFFLOADS}, f"no check asks {set(rows)}"
-    named = [*SCHEMAS, *(name for name in OF_OFFLOADS if name in rows)]
+    assert set(rows) <= {*SCHEMAS, *ROSTER_TABLES, *OPTIONAL}, f"no check asks {set(rows)}"
+    named = [*SCHEMAS, *(name for name in OPTIONAL if name in rows)]
     frames = {name: frame(spark, name, rows.get(name, ())) for name in named}
     cluster = cluster or facts()
     roster = Roster.read(lambda name: _full(name, TABLES[name].names, rows.get(name, ())), cluster)
@@ -124,7 +131,7 @@ def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Seq
         roster=roster,
         ledgers_of_marks=frames["ledgers"],
         collector=CollectorSettings(),
-        known_empty=frozenset((*OF_ENTRY_LOGS, *(name for name in OF_OFFLOADS if name not in rows))),
+        known_empty=frozenset((*OF_ENTRY_LOGS, *(name for name in OPTIONAL if name not in rows))),
         **frames,
     )
 

@@ -35,6 +35,15 @@ CATALOGUE = {
         "mark-unknown-replica": "note",
         "mark-unreadable": "warning",
     },
+    "placement": {
+        "placement-violated": "warning",
+        "placement-at-risk": "warning",
+        "bookie-without-location": "warning",
+        "location-depths-mixed": "error",
+        "location-slashes": "warning",
+        "bookie-in-two-groups": "note",
+        "placement-settings-differ": "warning",
+    },
     "storage": {
         "orphan-ledger": "note",
         "orphan-ledger-deleting": "note",

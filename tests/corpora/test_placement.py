@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor import Audit
+from auditor.checks import BY_ID
 from auditor.errors import UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.placement import Level, Locations, PlacementSettings, Policy
@@ -124,3 +125,59 @@ def test_configurations_of_brokers_and_bookies_choose_the_policy(
     assert (settings.policy, settings.origin) == (Policy.ZONE, f"--bookie-conf {bookie}")
     settings, _, _ = audit(spark, corpus.dump, tmp_path / "two", **told, placement=str(broker))
     assert (settings.policy, settings.origin) == (Policy.REGION, f"--placement {broker}")
+
+
+def test_every_ledger_that_breaks_the_policy_is_found_and_no_other(
+    spark: SparkSession, corpus: Corpus, tmp_path: Path
+) -> None:
+    bookies = bookie_ids(corpus)
+    where = {name: f"/r{number % 2}" for number, name in enumerate(bookies)}
+    racks = tmp_path / "racks"
+    racks.write_text("".join(f"{name} {path}\n" for name, path in where.items()))
+    audit(spark, corpus.dump, tmp_path / "run", racks=str(racks))
+    run = RunReader(tmp_path / "run")
+    registered = {row["bookie_id"] for row in run.table("bookies").to_pylist() if row["registered"]}
+    assert registered < {row["bookie_id"] for row in run.table("bookies").to_pylist()}  # one is gone
+    expected = set()
+    for ledger in run.table("ledgers").to_pylist():
+        for segment in ledger["segments"] or () if not ledger["undecidable"] else ():
+            ensemble, quorum = segment["ensemble"], ledger["write_quorum"]
+            for start in range(len(ensemble)):
+                window = [ensemble[(start + place) % len(ensemble)] for place in range(quorum)]
+                if len({where[name] for name in window if name in registered}) < min(quorum, 2):
+                    expected.add(ledger["ledger_id"])
+    found = [finding for finding in run.findings if finding.id == "placement-violated"]
+    assert {finding.ledger_id for finding in found} == expected
+    assert len(found) == len(expected) > 10
+    assert {finding.evidence["state"] for finding in found} == {"CLOSED", "OPEN", "IN_RECOVERY"}
+    assert [finding.message for finding in run.findings if finding.id == "bookie-without-location"] == [
+        "1 bookie has no location, of 5, and servers take them to be in /default-rack: "
+        "bookie9.dc1.example:3181"
+    ]
+
+
+def test_a_policy_without_a_mapping_is_one_finding_and_not_one_a_ledger(
+    spark: SparkSession, corpus: Corpus, tmp_path: Path
+) -> None:
+    audit(spark, corpus.dump, tmp_path / "run", placement="rack")
+    run = RunReader(tmp_path / "run")
+    named = [finding.id for finding in run.findings if BY_ID[finding.id].group == "placement"]
+    assert named == ["bookie-without-location"]
+    assert "placement" not in run.table_names()
+
+
+def test_a_run_says_that_placement_was_not_looked_at_or_by_what(
+    spark: SparkSession, corpus: Corpus, tmp_path: Path
+) -> None:
+    blind = Audit(f"dump://{corpus.dump}", [], str(tmp_path / "one")).run(spark)
+    assert "placement-violated" in (blind.run.blind or [])
+    racks = tmp_path / "racks"
+    racks.write_text(f"{bookie_ids(corpus)[0]} /r1\n")
+    report = Audit(
+        f"dump://{corpus.dump}", [], str(tmp_path / "two"), AuditOptions(racks=str(racks), placement="zone")
+    ).run(spark)
+    assert "placement-violated" not in (report.run.blind or [])
+    assert (
+        "placement is judged by the policy zone, minNumZonesPerWriteQuorum 2, from --placement zone; "
+        f"locations of 1 of 5 bookies are from --racks {racks}" in report.run.notes
+    )

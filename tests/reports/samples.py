@@ -6,6 +6,7 @@ from typing import Any
 
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.owners import NOBODY, OwnerTotal
+from auditor.model.placement import PlacementFacts, PlacementSettings, Policy
 from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, Report
 from auditor.model.run_facts import AcceptedGaps, Changes, Impact, Reuse, RunFacts, Suppression, Tally
 from auditor.model.simulation import Amount, NearLoss
@@ -101,6 +102,16 @@ SUPPRESSIONS: list[Suppression] = [
 ]
 
 
+PLACEMENT: PlacementFacts = {
+    "policy": "rack",
+    "settings": PlacementSettings(Policy.RACK).to_json(),
+    "policy_origin": "--placement rack",
+    "mapping_origin": "--racks racks.toml",
+    "located": 3,
+    "unlocated": 0,
+}
+
+
 def report(
     tallies: list[Any] | None = None,
     findings: tuple[Finding, ...] = (LOST, BELOW, ORPHAN, UNREAD),
@@ -117,6 +128,7 @@ def report(
     deep: bool = True,
     owners: bool = True,
     offload_listing: bool = True,
+    placement: bool = True,
 ) -> Report:
     return Report.make(
         RunFacts(
@@ -149,6 +161,7 @@ def report(
             directories_read=9,
             witness_asked=True,
             blind=[],
+            placement=PLACEMENT if placement else None,
         ),
         Cluster("6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51", "zk://h1:2181;h2:2181/ledgers", "hierarchical"),
         coverage,

@@ -47,6 +47,8 @@ def test_what_a_check_rests_on_it_needs() -> None:
         if check.rests_on in (Basis.OWNERS, Basis.OBJECTS):
             assert Need.OWNERS in check.needs, check.id
             assert (Need.OBJECTS in check.needs) == (check.rests_on is Basis.OBJECTS), check.id
+        elif check.rests_on is Basis.PLACEMENT:
+            assert Need.LOCATIONS in check.needs, check.id
         elif check.rests_on is not Basis.METADATA:
             assert check.needs & {Need.COPIES, Need.DISKS, Need.ENTRY_LOGS}, check.id
         assert Need.METADATA not in check.needs, check.id
@@ -187,7 +189,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
     assert {*spots} == {
         *MARKS,
         *DISKS,
-        *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.WITNESS),
+        *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.WITNESS, Need.LOCATIONS),
     }
     assert not any(spot.known for spot in spots.values())
     assert spots["recovery-stuck"].sentence == f"not known: {UNKNOWN}the store keeps times"

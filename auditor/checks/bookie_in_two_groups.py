@@ -1,0 +1,48 @@
+"""Bookies that Pulsar's mapping has in more than one group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, Need, roster_check
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from auditor.tables.roster import Roster, Row
+
+
+@roster_check(Severity.NOTE, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
+def bookie_in_two_groups(roster: Roster) -> Iterator[Row]:
+    """A bookie is in more than one of Pulsar's groups.
+
+    What it finds:
+        Bookies that the value of /bookies names in several groups. One finding a bookie.
+
+    Why it matters:
+        Its rack is that of one of the groups, and it is isolated for none of them. Pulsar's own tools keep a
+        bookie in one group: this was written by hand.
+
+    How sure:
+        Confirmed: the mapping was read whole.
+
+    What to do:
+        Keep it in the group that it is meant for.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`
+          Look at the hosts that the mapping is to name.
+
+    Limits:
+        Which group's rack counts where they differ is taken to be the last's, in order of their names.
+    """
+    if roster.cluster.placement is None:
+        return
+    for row in roster.bookie_locations:
+        if len(row["groups"]) > 1:
+            yield bookie_finding(
+                row["bookie_id"],
+                f"{row['bookie_id']} is in the groups {', '.join(row['groups'])}",
+                {"groups": list(row["groups"]), "location": row["location"]},
+            )

@@ -1,0 +1,59 @@
+"""Bookies of which the mapping says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.check import Basis, Need, roster_check
+from auditor.model.adherence import DEFAULTS
+from auditor.model.amounts import first_names
+from auditor.model.finding import Severity
+from auditor.model.placement import Policy
+
+if TYPE_CHECKING:
+    from auditor.tables.roster import Roster, Row
+
+SHOWN = 10
+
+
+@roster_check(Severity.WARNING, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
+def bookie_without_location(roster: Roster) -> Iterator[Row]:
+    """Bookies have no location, so that servers put all of them in one default place.
+
+    What it finds:
+        Bookies that are registered or in an ensemble, and of which the mapping says nothing, or no more than
+        a default (/default-rack). One finding for the cluster. Nothing where the policy is none.
+
+    Why it matters:
+        A server takes them to be in one rack, whatever racks they are in, and a zone policy calls every
+        ensemble with one of them FAIL. What one domain holds of their ledgers, nobody can say.
+
+    How sure:
+        Confirmed: the mapping was read whole.
+
+    What to do:
+        Add them to the mapping. In Pulsar that has an effect at once; a script is asked when a bookie joins.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`
+          Look at the hosts that the mapping is to name.
+
+    Limits:
+        With no location at all this is all that is said: placement-violated would be every ledger.
+    """
+    settings = roster.cluster.placement
+    if settings is None or settings.policy is Policy.NONE:
+        return
+    concerned = {row["bookie_id"] for row in roster.bookies if row["named"] or row["registered"]}
+    lacking = sorted(concerned - {name for name in concerned if roster.locations.path(name) is not None})
+    if lacking:
+        default = DEFAULTS[settings.policy]
+        some = first_names(lacking, SHOWN)
+        yield bookie_finding(
+            None,
+            f"{number_of(len(lacking), 'bookie has', 'bookies have')} no location, of {len(concerned)}, and "
+            f"servers take them to be in {default}: {some}",
+            {"bookies": lacking, "of": len(concerned), "default": default},
+        )

@@ -1,0 +1,67 @@
+"""Locations of different depths, of which one topology takes only one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, Need, roster_check
+from auditor.model.adherence import ServerView, depth_of
+from auditor.model.amounts import first_names
+from auditor.model.finding import Severity
+from auditor.model.placement import Policy
+
+if TYPE_CHECKING:
+    from auditor.tables.roster import Roster, Row
+
+SHOWN = 5
+
+
+@roster_check(Severity.ERROR, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
+def location_depths_mixed(roster: Roster) -> Iterator[Row]:
+    """Locations have different depths, and the bookies of one depth evict those of another.
+
+    What it finds:
+        Writable bookies whose locations, defaults included, have different numbers of parts, as /r1 and
+        /east/r1 have. One finding for the cluster, with the bookies of each depth.
+
+    Why it matters:
+        All locations of one topology must have one depth. Whichever bookie a client or an Auditor sees first
+        sets it: those of other depths are logged, and left out. They get no ledgers, count for no rack, and
+        where most are left out, nothing can be written. One bookie without a location, which stands in
+        /default-rack, can do that to a cluster whose racks are /region/rack.
+
+    How sure:
+        Confirmed, by the mapping that this run was given. Who came first only the processes know.
+
+    What to do:
+        Give all bookies locations of one depth, then restart clients and the Auditor, for they keep the old.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`
+          Look at the hosts that the mapping is to name.
+
+    Limits:
+        Read-only bookies and such as are gone lie in no topology and are not looked at.
+    """
+    settings = roster.cluster.placement
+    if settings is None or settings.policy is Policy.NONE:
+        return
+    writable = [row["bookie_id"] for row in roster.bookies if row["registered"] in ("writable", "both")]
+    view = ServerView.of(roster.locations, settings.policy, writable, writable)
+    depths: dict[int, list[str]] = {}
+    for name in sorted(writable):
+        depths.setdefault(depth_of(view.paths[name]), []).append(name)
+    if len(depths) < 2 or not roster.locations.known:
+        return
+    groups = [
+        f"{first_names([f'{name} in {view.paths[name]}' for name in names], SHOWN)}"
+        for _, names in sorted(depths.items())
+    ]
+    yield bookie_finding(
+        None,
+        f"locations have {len(depths)} depths, and the first that joins evicts the others: "
+        f"{'; or '.join(groups)}",
+        {"depths": [{"depth": depth, "bookies": names} for depth, names in sorted(depths.items())]},
+    )

@@ -1,0 +1,59 @@
+"""Locations that differ by nothing but slashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from auditor.checks.bookie_findings import bookie_finding, together
+from auditor.checks.check import Basis, Need, roster_check
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from auditor.tables.roster import Roster, Row
+
+
+@roster_check(Severity.WARNING, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
+def location_slashes(roster: Roster) -> Iterator[Row]:
+    """Locations are written in ways that differ only by slashes.
+
+    What it finds:
+        Locations that are one without their slashes and are written in more than one way, as /r1, /r1/ and
+        /r1// are. One finding for each. A note where servers take all of them to be one location: of each
+        they take one slash at the end away, and Pulsar puts one before it.
+
+    Why it matters:
+        A location is a text to servers. /r1// is another rack than /r1, so that copies in one rack count as
+        spread. Where they are one location, somebody may have meant two.
+
+    How sure:
+        Confirmed: the mapping was read whole.
+
+    What to do:
+        Write every location one way: a slash before each part, and none at the end.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`
+          Look at the hosts that the mapping is to name.
+
+    Limits:
+        Letter case and blanks are not looked at: they make other locations too.
+    """
+    if roster.cluster.placement is None:
+        return
+    placed = [row for row in roster.bookie_locations if row["location"]]
+    for plain, rows in together(placed, lambda row: "/".join(filter(None, row["given"].split("/")))).items():
+        ways = sorted({row["given"] for row in rows})
+        if len(ways) > 1:
+            kept = sorted({row["location"] for row in rows})
+            meant = (
+                f"servers take {', '.join(kept)} to be different"
+                if len(kept) > 1
+                else f"servers take all for {kept[0]}"
+            )
+            yield bookie_finding(
+                None,
+                f"the location {plain} is written as {', '.join(ways)}: {meant}",
+                {"written": ways, "locations": kept, "bookies": sorted(row["bookie_id"] for row in rows)},
+                severity=Severity.NOTE if len(kept) == 1 else None,
+            )

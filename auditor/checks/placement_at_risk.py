@@ -1,0 +1,77 @@
+"""Ledgers of which one domain has all copies of some entries, though the server says nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, words
+from auditor.checks.placement_rows import PLACES, by_ledger, rule_of, window_words
+from auditor.model.finding import Severity
+from auditor.model.placement import POLICY_LEVEL
+from auditor.spark import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(
+    Severity.WARNING,
+    group="placement",
+    rests_on=Basis.PLACEMENT,
+    needs={Need.LOCATIONS},
+    asks="placement",
+)
+def placement_at_risk(tables: Tables) -> DataFrame:
+    """One rack, zone or region has all copies of entries, and the server's class sees nothing wrong.
+
+    What it finds:
+        Ledgers with a segment of which some window of a write quorum of two or more lies in one domain of the
+        policy (rack, zone or region), where the server's class does not say FAIL: that of regions never does,
+        that of zones counts a bookie that is gone as one more zone, and that of racks may be set to a minimum
+        of 1. With reppRegionsToWrite also a window of which fewer than reppMinimumRegionsForDurability
+        regions hold an ack quorum. Of ledgers that are not closed too; of closed ones no segment without
+        entries. One finding a ledger, with the first segment and window.
+
+    Why it matters:
+        One failure of that domain takes every copy of these entries along.
+
+    How sure:
+        Confirmed, by the mapping that this run was given. A window with a bookie whose location is not known
+        is never told here. Suspect where the ledger changed between the two scans of a running store.
+
+    What to do:
+        Look whether the mapping is right. Then have the ledger replicated elsewhere before that domain needs
+        work: see what a failure would cost with `bkaudit simulate`.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          Look at its ensembles.
+
+    Limits:
+        What bookies really hold is not asked: an entry may have fewer copies than its ensemble has places.
+        The worker that repairs placement handles rack policies alone, and only what their class calls FAIL.
+    """
+    assert tables.placement is not None
+    assert tables.cluster.placement is not None
+    level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_of(tables.cluster.placement)
+    alone = words(f"{level} ", F.col("domain"), " alone has all copies of some entries: ")
+    few = words("an ack quorum of some entries lies in fewer regions than must survive a loss: ")
+    return finding_rows(
+        by_ledger(tables.placement.where("not violated")),
+        ledger_id="ledger_id",
+        message=words(
+            "of ledger ",
+            ledger_name(),
+            " ",
+            F.when(F.col("domain").isNotNull(), alone).otherwise(few),
+            window_words(),
+            "; in ",
+            quantity(F.col("segments"), "segment", "segments"),
+            ", first at entry ",
+            F.col("first_entry_id"),
+        ),
+        evidence={**PLACES, "domain": "domain", "rule": F.lit(rule)},
+    )

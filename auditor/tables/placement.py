@@ -1,0 +1,244 @@
+"""placement: segments that break the placement policy, and others of which one domain has all copies.
+
+Every segment of every ledger is judged, those of ledgers that are not closed and empty ones too, from the
+files of the table ``ledgers``, many ensembles at once. What is healthy has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.model.adherence import (
+    Adherence,
+    CodedView,
+    Flags,
+    Numbers,
+    ServerView,
+    depth_of,
+    domain_codes,
+    judge_ensembles,
+    regions_hold_acks,
+    sole_domains,
+)
+from auditor.model.columns import LEDGER, schema_of
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.placement import POLICY_LEVEL, Locations, PlacementSettings, Policy
+from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles, from_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAMES = pa.list_(pa.string())
+_ROWS = 1 << 15
+_NO_END = 1 << 62
+
+PLACEMENT = schema_of(
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
+    ("write_quorum", pa.int32(), "copies asked for"),
+    ("ack_quorum", pa.int32(), "copies acknowledged to the writer"),
+    ("first_entry_id", pa.int64(), "the first entry of the segment"),
+    ("violated", pa.bool_(), "the server's class says FAIL; false: it does not, and the segment is at risk"),
+    ("excused", pa.bool_(), "it would not, were every bookie writable that has a location"),
+    ("windows", pa.int32(), "windows of the segment that this is true of"),
+    ("bookies", _NAMES, "the bookies of the first such window"),
+    ("locations", _NAMES, "their locations, by the mapping; null where nobody knows"),
+    ("unwritable", _NAMES, "those of them that are not writable"),
+    ("domain", pa.string(), "the one domain that has all copies of that window; null: more than one have"),
+)
+
+
+@dataclass(frozen=True)
+class PlacementJudge:
+    """What segments are judged by; it travels to the tasks. Bookies are numbers in ``names``.
+
+    ``views`` are what servers may know: one, or of a rack policy with locations of mixed depths one for each
+    depth that may have joined first; only what breaks the rule by all of them is broken. ``whole`` is what a
+    server would know if every bookie that has a location were writable. ``paths`` and ``domains`` are by the
+    mapping alone.
+    """
+
+    settings: PlacementSettings
+    names: Sequence[str]
+    views: Sequence[CodedView]
+    whole: CodedView
+    paths: Sequence[str | None]
+    domains: Sequence[str | None]
+    codes: Numbers
+    writable: Flags
+
+    @classmethod
+    def of(
+        cls,
+        settings: PlacementSettings,
+        locations: Locations,
+        names: Sequence[str],
+        writable: Collection[str],
+        registered: Collection[str],
+    ) -> PlacementJudge:
+        """The judge of a cluster; ``names`` are all bookies that ensembles may name."""
+        level = POLICY_LEVEL[settings.policy]
+        view = ServerView.of(locations, settings.policy, names, writable, registered)
+        depths = sorted({depth_of(view.paths[name]) for name in view.known})
+        mixed = settings.policy is Policy.RACK and len(depths) > 1
+        views = [
+            ServerView.of(locations, settings.policy, names, writable, registered, depth)
+            for depth in (depths if mixed else [None])
+        ]
+        located = [name for name in names if locations.path(name)]
+        whole = ServerView.of(locations, settings.policy, names, located)
+        return cls(
+            settings,
+            names,
+            [CodedView.of(each, names) for each in views],
+            CodedView.of(whole, names),
+            [locations.path(name) for name in names],
+            [locations.domain(name, level) for name in names],
+            domain_codes(locations, level, names),
+            np.array([name in view.known for name in names], np.bool_),
+        )
+
+
+def placement(spark: SparkSession, ledgers: TableFiles, judge: PlacementJudge) -> PartTable:
+    """The table placement, from the files of the table ledgers."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_files(spark, from_arrow_schema(PLACEMENT), ledgers, partial(judge_files, judge=judge))
+
+
+_OF_LEDGER = (*LEDGER, "state", "write_quorum", "ack_quorum")
+_READ = (*_OF_LEDGER, "undecidable", "last_entry_id", "segments")
+
+
+def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordBatch]:
+    """Rows of `PLACEMENT`, of the ledgers of some files."""
+    for rows in files.row_groups(_READ, (), _ROWS):
+        good = pc.and_(rows["ledger_id"].is_valid(), pc.equal(rows["undecidable"], False))
+        kept = rows.filter(good)
+        if kept.num_rows:
+            yield from judge_ledgers(kept.combine_chunks(), judge).to_batches()
+
+
+def judge_ledgers(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
+    """Rows of `PLACEMENT`, of some rows of the table ledgers."""
+    segments = _Segments.of(rows, judge.names)
+    verdicts = _Verdicts.of_none(len(segments.row))
+    shapes = np.stack([segments.size, segments.write_quorum, segments.ack_quorum], axis=1)
+    for shape in np.unique(shapes, axis=0).tolist():
+        if shape[0] and shape[1] > 0:
+            verdicts.judge(segments, np.flatnonzero((shapes == shape).all(axis=1)), judge)
+    return _table(rows, segments, verdicts, judge)
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """Every segment of some ledgers, in order.
+
+    ``row`` is that of its ledger, ``begin`` where its bookies begin among ``members``, as numbers, and
+    ``size`` how many they are. It ``holds`` entries, or will: it is the open end.
+    """
+
+    row: NDArray[np.int64]
+    first: NDArray[np.int64]
+    holds: Flags
+    members: Numbers
+    begin: NDArray[np.int64]
+    size: NDArray[np.int64]
+    write_quorum: NDArray[np.int64]
+    ack_quorum: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: pa.Table, names: Sequence[str]) -> _Segments:
+        listed = rows["segments"].combine_chunks()
+        row = pc.list_parent_indices(listed).to_numpy()
+        segments = listed.flatten()
+        first, ensembles = segments.field("first_entry_id").to_numpy(), segments.field("ensemble")
+        size = pc.list_value_length(ensembles).to_numpy().astype(np.int64)
+        # A segment ends before the next one of its ledger, the last at the end of a closed ledger.
+        closed = pc.equal(rows["state"], LedgerState.CLOSED.value).to_numpy()
+        ends = np.where(closed, rows["last_entry_id"].to_numpy() + 1, _NO_END)[row]
+        later = np.flatnonzero(row[1:] == row[:-1])
+        ends[later] = np.minimum(first[later + 1], ends[later])
+        members = pc.index_in(ensembles.flatten(), pa.array(names, pa.string())).to_numpy()
+        quorums = (rows[name].to_numpy().astype(np.int64)[row] for name in ("write_quorum", "ack_quorum"))
+        return cls(row, first, first < ends, members, np.cumsum(size) - size, size, *quorums)
+
+
+@dataclass(frozen=True)
+class _Verdicts:
+    """Of each segment: broken and excused, or at risk; the start of the first window of it, and how many."""
+
+    broken: Flags
+    excused: Flags
+    at_risk: Flags
+    start: NDArray[np.int64]
+    windows: NDArray[np.int64]
+    alone: Flags
+
+    @classmethod
+    def of_none(cls, number: int) -> _Verdicts:
+        broken, excused, at_risk, alone = np.zeros((4, number), np.bool_)
+        start, windows = np.zeros((2, number), np.int64)
+        return cls(broken, excused, at_risk, start, windows, alone)
+
+    def judge(self, segments: _Segments, rows: NDArray[np.int64], judge: PlacementJudge) -> None:
+        """Judge segments of one ensemble size and one pair of quorums."""
+        size, quorum, acks = (
+            int(each[rows[0]]) for each in (segments.size, segments.write_quorum, segments.ack_quorum)
+        )
+        ensembles = segments.members[segments.begin[rows][:, None] + np.arange(size)]
+        said = [judge_ensembles(ensembles, quorum, view, judge.settings) for view in judge.views]
+        broken = np.logical_and.reduce([each.adherence == Adherence.FAIL for each in said])
+        codes = judge.codes[ensembles]
+        alone = sole_domains(codes, quorum) >= 0
+        risky = alone
+        if judge.settings.policy is Policy.REGION and judge.settings.regions_to_write and quorum > 1:
+            risky = alone | regions_hold_acks(codes, quorum, acks, judge.settings.min_regions)
+        marked = np.where(broken[:, None], said[0].broken, risky)
+        start = marked.argmax(axis=1)
+        whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings)
+        self.broken[rows] = broken
+        self.excused[rows] = broken & (whole.adherence != Adherence.FAIL)
+        self.at_risk[rows] = risky.any(axis=1) & ~broken & segments.holds[rows]
+        self.start[rows], self.windows[rows] = start, marked.sum(axis=1)
+        self.alone[rows] = alone[np.arange(len(rows)), start]
+
+
+def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: PlacementJudge) -> pa.Table:
+    shown = np.flatnonzero(verdicts.broken | verdicts.at_risk)
+    quorum = segments.write_quorum[shown]
+    offsets = np.concatenate([[0], np.cumsum(quorum)])
+    # The members of each window, one behind the other.
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], quorum)
+    place = (np.repeat(verdicts.start[shown], quorum) + within) % np.repeat(segments.size[shown], quorum)
+    members = segments.members[np.repeat(segments.begin[shown], quorum) + place]
+    gone = ~judge.writable[members]
+    first = members[offsets[:-1]]
+    alone = pa.array(verdicts.alone[shown])
+    columns: dict[str, Any] = {name: rows[name].take(pa.array(segments.row[shown])) for name in _OF_LEDGER}
+    columns |= {
+        "first_entry_id": segments.first[shown],
+        "violated": verdicts.broken[shown],
+        "excused": verdicts.excused[shown],
+        "windows": verdicts.windows[shown].astype(np.int32),
+        "bookies": _lists(judge.names, members, offsets),
+        "locations": _lists(judge.paths, members, offsets),
+        "unwritable": _lists(judge.names, members[gone], np.concatenate([[0], np.cumsum(gone)])[offsets]),
+        "domain": pc.if_else(alone, pa.array(judge.domains, pa.string()).take(pa.array(first)), None),
+    }
+    return pa.table([columns[name] for name in PLACEMENT.names], schema=PLACEMENT)
+
+
+def _lists(texts: Sequence[str | None], codes: Numbers, offsets: NDArray[np.int64]) -> pa.ListArray:
+    values = pa.array(texts, pa.string()).take(pa.array(codes))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)

@@ -1,0 +1,81 @@
+"""What the configurations of brokers and of AutoRecovery say differently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auditor.audit.placement_settings import differences
+from auditor.errors import UsageError
+from auditor.model.options import AuditOptions
+
+PULSAR = "reppDnsResolverClass=org.apache.pulsar.bookie.rackawareness.BookieRackAffinityMapping\n"
+ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULSAR
+
+
+@pytest.mark.parametrize(
+    ("broker", "bookie", "said"),
+    [
+        ("metadataStoreUrl=zk:zk2:2181,zk1:2181/pulsar\n", ALIKE, []),
+        ("metadataStoreUrl=zk1:2181,zk2:2181/pulsar\n", ALIKE, []),
+        (
+            "metadataStoreUrl=zk:zk9:2181/pulsar\n",
+            ALIKE,
+            [
+                "it looks for the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, they in "
+                "zk:zk9:2181/pulsar"
+            ],
+        ),
+        (
+            "metadataStoreUrl=zk:zk1:2181,zk2:2181\n",
+            ALIKE,
+            [
+                "it looks for the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, they in "
+                "zk:zk1:2181,zk2:2181"
+            ],
+        ),
+        ("", "", ["reppDnsResolverClass is not set, which does not read Pulsar's mapping"]),
+        (
+            "metadataStoreUrl=zk:zk1:2181\n",
+            f"{PULSAR}metadataServiceUri=zk+hierarchical://zk1:2181/ledgers\n",
+            [
+                "metadataServiceUri is zk+hierarchical://zk1:2181/ledgers, and Pulsar's resolver reads "
+                "metadata-store: URIs only"
+            ],
+        ),
+        (
+            "bookkeeperClientRegionawarePolicyEnabled=true\nbookkeeperClientMinNumRacksPerWriteQuorum=3\n",
+            PULSAR,
+            ["its policy is rack, theirs region", "min_racks is 2, theirs 3"],
+        ),
+        (
+            "metadataStoreUrl=oxia://o1:6648/broker\n",
+            PULSAR + "metadataServiceUri=what\n",
+            ["metadataServiceUri is"],
+        ),
+    ],
+)
+def test_what_differs(tmp_path: Path, broker: str, bookie: str, said: list[str]) -> None:
+    (tmp_path / "broker.conf").write_text(broker)
+    (tmp_path / "bookkeeper.conf").write_text(bookie)
+    options = AuditOptions(
+        placement=str(tmp_path / "broker.conf"), bookie_conf=str(tmp_path / "bookkeeper.conf")
+    )
+    found = differences(options, pulsar=True)
+    assert [each[: len(word)] for each, word in zip(found, said, strict=True)] == said
+
+
+def test_one_configuration_alone_differs_from_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bk.conf").write_text("minNumRacksPerWriteQuorum=3\n")
+    assert differences(AuditOptions(bookie_conf=str(tmp_path / "bk.conf")), pulsar=True) == ()
+    told = AuditOptions(bookie_conf=str(tmp_path / "bk.conf"), placement="rack,minNumRacksPerWriteQuorum=2")
+    assert differences(told, pulsar=True) == ()
+
+
+def test_a_configuration_with_a_policy_that_nobody_knows_is_wrong_usage(tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_text("")
+    (tmp_path / "bk.conf").write_text("ensemblePlacementPolicy=org.mine.Policy\n")
+    options = AuditOptions(placement=str(tmp_path / "broker.conf"), bookie_conf=str(tmp_path / "bk.conf"))
+    with pytest.raises(UsageError, match=r"bk\.conf: ensemblePlacementPolicy is 'org\.mine\.Policy'"):
+        differences(options, pulsar=False)

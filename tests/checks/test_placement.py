@@ -1,0 +1,191 @@
+"""What findings of placement say, and what they leave alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from auditor.model.placement import PlacementSettings, Policy
+from auditor.tables import Tables
+from tests.checks.tables_builder import Row, facts, find, places, tables
+
+RACK = PlacementSettings(Policy.RACK)
+TRAPS = (
+    "bookie-without-location",
+    "location-depths-mixed",
+    "location-slashes",
+    "bookie-in-two-groups",
+    "placement-settings-differ",
+)
+
+
+def with_segments(spark: SparkSession, *segments: Row, settings: PlacementSettings = RACK) -> Tables:
+    return tables(spark, facts(placement=settings), placement=segments)
+
+
+def segment(ledger_id: int, first_entry_id: int = 0, **said: Any) -> Row:
+    usual = {"bookies": ["b1", "b2"], "locations": ["/r1", None]}
+    return {"ledger_id": ledger_id, "first_entry_id": first_entry_id, **usual, **said}
+
+
+def test_a_ledger_is_told_once_with_its_first_segment(spark: SparkSession) -> None:
+    later = segment(7, 30, bookies=["b3", "b4"], locations=["/r2", "/r2"])
+    asked = with_segments(spark, later, segment(7, 5), segment(8, violated=False, domain="/r1"))
+    [found] = find("placement-violated", asked)
+    assert (found.where, found.severity, found.confidence) == ((7, None), "warning", "confirmed")
+    assert found.message == (
+        "ledger 7 breaks the placement policy (rack, minNumRacksPerWriteQuorum 2) in 2 segments, first at "
+        "entry 5: b1 in /r1, b2 without a location"
+    )
+    assert found.evidence == {
+        "state": "CLOSED",
+        "segments": 2,
+        "first_entry_id": 5,
+        "windows": 1,
+        "bookies": ["b1", "b2"],
+        "locations": ["/r1", None],
+        "write_quorum": 2,
+        "ack_quorum": 2,
+        "excused": False,
+        "unwritable": [],
+        "rule": "rack, minNumRacksPerWriteQuorum 2",
+    }
+
+
+def test_what_a_bookie_that_is_not_writable_explains_is_a_note(spark: SparkSession) -> None:
+    excused: dict[str, Any] = {"excused": True, "unwritable": ["b2"], "locations": ["/r1", "/r2"]}
+    one, other = find(
+        "placement-violated",
+        with_segments(spark, segment(1, **excused), segment(2, **excused), segment(2, 9)),
+    )
+    assert (one.severity, other.severity) == ("note", "warning")
+    assert one.message.endswith(
+        "b1 in /r1, b2 in /r2; by the locations of its bookies it keeps to it, but not writable are b2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "domain", "words"),
+    [
+        (PlacementSettings(Policy.REGION), "e", "region e alone has all copies of some entries: "),
+        (PlacementSettings(Policy.ZONE), "z1", "zone z1 alone has all copies of some entries: "),
+        (
+            PlacementSettings(Policy.REGION, regions_to_write=("e", "w")),
+            None,
+            "an ack quorum of some entries lies in fewer regions than must survive a loss: ",
+        ),
+    ],
+)
+def test_what_one_domain_holds_alone_is_at_risk(
+    spark: SparkSession, settings: PlacementSettings, domain: str | None, words: str
+) -> None:
+    at_risk = segment(3, 4, violated=False, domain=domain, state="OPEN", locations=["/e/1", "/e/2"])
+    [found] = find("placement-at-risk", with_segments(spark, at_risk, segment(9), settings=settings))
+    assert (found.where, found.severity, found.confidence) == ((3, None), "warning", "confirmed")
+    assert found.message == f"of ledger 3 {words}b1 in /e/1, b2 in /e/2; in 1 segment, first at entry 4"
+    assert (found.evidence["domain"], found.evidence["state"]) == (domain, "OPEN")
+
+
+def placed(spark: SparkSession, *rows: Row, settings: PlacementSettings | None = RACK, **said: Any) -> Tables:
+    """Bookies at these locations, all of them writable; ``said`` are facts."""
+    bookies = [{"bookie_id": row["bookie_id"]} for row in rows]
+    given = [{"given": row.get("location"), **row} for row in rows]
+    return tables(spark, facts(placement=settings, **said), bookies=bookies, bookie_locations=given)
+
+
+def test_bookies_without_a_location_are_counted_once(spark: SparkSession) -> None:
+    asked = placed(
+        spark,
+        {"bookie_id": "b1", "location": "/r1"},
+        {"bookie_id": "b2", "location": None},
+        {"bookie_id": "b3", "location": "/default-rack"},
+    )
+    [found] = find("bookie-without-location", asked)
+    assert (found.where, found.severity) == ((None, None), "warning")
+    assert (
+        found.message
+        == "2 bookies have no location, of 3, and servers take them to be in /default-rack: b2, b3"
+    )
+    assert found.evidence == {"bookies": ["b2", "b3"], "of": 3, "default": "/default-rack"}
+
+
+def test_one_bookie_without_a_location_evicts_those_of_regions(spark: SparkSession) -> None:
+    asked = placed(
+        spark,
+        {"bookie_id": "b1", "location": "/e/r1"},
+        {"bookie_id": "b2", "location": "/e/r2"},
+        {"bookie_id": "b3", "location": None},
+    )
+    [found] = find("location-depths-mixed", asked)
+    assert (found.where, found.severity) == ((None, None), "error")
+    assert found.message == (
+        "locations have 2 depths, and the first that joins evicts the others: "
+        "b3 in /default-rack; or b1 in /e/r1, b2 in /e/r2"
+    )
+    assert found.evidence == {
+        "depths": [{"depth": 1, "bookies": ["b3"]}, {"depth": 2, "bookies": ["b1", "b2"]}]
+    }
+
+
+def test_locations_that_slashes_tell_apart(spark: SparkSession) -> None:
+    asked = placed(
+        spark,
+        {"bookie_id": "b1", "given": "/r1", "location": "/r1"},
+        {"bookie_id": "b2", "given": "/r1//", "location": "/r1/"},
+        {"bookie_id": "b3", "given": "r2", "location": "/r2"},
+        {"bookie_id": "b4", "given": "/r2/", "location": "/r2"},
+        {"bookie_id": "b5", "given": "/r3", "location": "/r3"},
+        {"bookie_id": "b6", "given": "/r3", "location": "/r3"},
+    )
+    one, other = sorted(find("location-slashes", asked), key=lambda found: found.message)
+    assert (one.severity, one.message) == (
+        "warning",
+        "the location r1 is written as /r1, /r1//: servers take /r1, /r1/ to be different",
+    )
+    assert (other.severity, other.message) == (
+        "note",
+        "the location r2 is written as /r2/, r2: servers take all for /r2",
+    )
+    assert one.evidence == {
+        "written": ["/r1", "/r1//"],
+        "locations": ["/r1", "/r1/"],
+        "bookies": ["b1", "b2"],
+    }
+
+
+def test_a_bookie_in_two_groups_is_named(spark: SparkSession) -> None:
+    rows = [
+        {"bookie_id": "b1", "location": "/r1", "groups": ["a", "b"]},
+        {"bookie_id": "b2", "location": "/r2", "groups": ["a"]},
+    ]
+    [found] = find("bookie-in-two-groups", placed(spark, *rows))
+    assert (found.where, found.message) == ((None, "b1"), "b1 is in the groups a, b")
+
+
+def test_configurations_that_differ_are_told_once(spark: SparkSession) -> None:
+    rows = [{"bookie_id": "b1", "location": "/r1"}]
+    assert find("placement-settings-differ", placed(spark, *rows)) == []
+    [found] = find("placement-settings-differ", placed(spark, *rows, placement_differences=("one", "two")))
+    assert found.message == "AutoRecovery places otherwise than brokers: one; two"
+    assert found.evidence == {"differences": ["one", "two"]}
+
+
+@pytest.mark.parametrize("settings", [None, PlacementSettings(Policy.NONE)])
+def test_where_no_policy_is_known_nothing_is_said(
+    spark: SparkSession, settings: PlacementSettings | None
+) -> None:
+    asked = placed(
+        spark,
+        {"bookie_id": "b1", "location": None},
+        {"bookie_id": "b2", "location": "/e/r1"},
+        {"bookie_id": "b3", "location": "/r1"},
+        settings=settings,
+    )
+    assert [places(find(trap, asked)) for trap in TRAPS] == [[]] * len(TRAPS)
+
+
+def test_locations_of_one_depth_are_healthy(spark: SparkSession) -> None:
+    asked = placed(spark, {"bookie_id": "b1", "location": "/r1"}, {"bookie_id": "b2", "location": "/r2"})
+    assert [places(find(trap, asked)) for trap in TRAPS] == [[]] * len(TRAPS)

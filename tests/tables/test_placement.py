@@ -1,0 +1,228 @@
+"""Segments beside a judge that looks at every window by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.model.placement import Location, Locations, PlacementSettings, Policy
+from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.tables.placement import PLACEMENT, PlacementJudge, judge_ledgers
+
+WHERE = {
+    Policy.RACK: {"b1": "/r1", "b2": "/r1", "b3": "/r2", "b4": "/r2", "b5": "/r3"},
+    Policy.REGION: {"b1": "/e/1", "b2": "/e/2", "b3": "/w/1", "b4": "/w/2", "b5": "/n/1"},
+    Policy.ZONE: {"b1": "/z1/u1", "b2": "/z1/u2", "b3": "/z2/u1", "b4": "/z2/u2", "b5": "/z3/u1"},
+}
+BOOKIES = ["b1", "b2", "b3", "b4", "b5", "b6"]  # nobody knows where b6 is
+Segment = tuple[int, list[str]]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    quorum: int
+    segments: list[Segment]
+    last: int = -1
+    state: str = "CLOSED"
+    acks: int = 1
+
+    def row(self, ledger_id: int) -> dict[str, Any]:
+        segments = [{"first_entry_id": first, "ensemble": members} for first, members in self.segments]
+        return {
+            **dict.fromkeys(LEDGERS.names),
+            "scope_id": 0,
+            "ledger_id": ledger_id,
+            "undecidable": False,
+            "state": self.state,
+            "write_quorum": self.quorum,
+            "ack_quorum": self.acks,
+            "last_entry_id": self.last,
+            "segments": segments,
+        }
+
+
+def judge(
+    settings: PlacementSettings, gone: str = "", where: dict[str, str] | None = None, readonly: str = ""
+) -> PlacementJudge:
+    paths = WHERE[settings.policy] if where is None else where
+    locations = Locations({name: Location(path) for name, path in paths.items()})
+    registered = [name for name in BOOKIES if name not in gone.split()]
+    writable = [name for name in registered if name not in readonly.split()]
+    return PlacementJudge.of(settings, locations, BOOKIES, writable, registered)
+
+
+def rows(judge: PlacementJudge, *ledgers: Ledger) -> list[dict[str, Any]]:
+    table = pa.Table.from_pylist([each.row(number) for number, each in enumerate(ledgers)], LEDGERS)
+    found = judge_ledgers(table, judge)
+    assert found.schema.equals(PLACEMENT)
+    listed: list[dict[str, Any]] = found.to_pylist()
+    return listed
+
+
+RACK, REGION, ZONE = (PlacementSettings(policy) for policy in (Policy.RACK, Policy.REGION, Policy.ZONE))
+
+
+def test_a_ledger_that_is_well_placed_has_no_row() -> None:
+    assert rows(judge(RACK), Ledger(2, [(0, ["b1", "b3"]), (7, ["b5", "b3"])], 9)) == []
+
+
+def test_the_first_window_of_a_segment_is_told() -> None:
+    [row] = rows(judge(RACK), Ledger(2, [(0, ["b3", "b5"]), (7, ["b5", "b1", "b2", "b6"])], 9))
+    assert row == {
+        "scope_id": 0,
+        "ledger_id": 0,
+        "state": "CLOSED",
+        "write_quorum": 2,
+        "ack_quorum": 1,
+        "first_entry_id": 7,
+        "violated": True,
+        "excused": False,
+        "windows": 1,
+        "bookies": ["b1", "b2"],
+        "locations": ["/r1", "/r1"],
+        "unwritable": [],
+        "domain": "/r1",
+    }
+
+
+def test_open_ledgers_and_empty_segments_are_judged_as_closed_ones_are() -> None:
+    bad = (0, ["b1", "b2"])
+    of = [Ledger(2, [bad], -1), Ledger(2, [bad], -1, "OPEN"), Ledger(2, [bad], -1, "IN_RECOVERY")]
+    assert [(row["ledger_id"], row["state"]) for row in rows(judge(RACK), *of)] == [
+        (0, "CLOSED"),
+        (1, "OPEN"),
+        (2, "IN_RECOVERY"),
+    ]
+
+
+def test_what_only_a_bookie_that_is_not_writable_breaks_is_excused() -> None:
+    of = Ledger(2, [(0, ["b1", "b3"])], 5)
+    assert rows(judge(RACK), of) == []
+    for view in (judge(RACK, readonly="b3"), judge(RACK, gone="b3")):
+        [row] = rows(view, of)
+        assert (row["violated"], row["excused"], row["unwritable"]) == (True, True, ["b3"])
+    [row] = rows(judge(RACK, gone="b2"), Ledger(2, [(0, ["b1", "b2"])], 5))
+    assert not row["excused"]
+    [row] = rows(judge(RACK, gone="b6"), Ledger(2, [(0, ["b1", "b6"])], 5))
+    assert (row["excused"], row["locations"]) == (False, ["/r1", None])
+
+
+def test_a_region_that_has_all_copies_is_at_risk_and_nothing_is_violated() -> None:
+    of = [Ledger(2, [(0, ["b1", "b2", "b3"])], 5), Ledger(2, [(0, ["b1", "b3"])], 5)]
+    [row] = rows(judge(REGION), *of)
+    assert (row["violated"], row["domain"], row["bookies"]) == (False, "e", ["b1", "b2"])
+
+
+def test_fewer_regions_than_must_survive_hold_an_ack_quorum() -> None:
+    settings = PlacementSettings(Policy.REGION, regions_to_write=("e", "w", "n"))
+    spread = [(0, ["b1", "b2", "b3"])]
+    [row] = rows(judge(settings), Ledger(3, spread, 5, acks=2), Ledger(3, spread, 5, acks=3))
+    assert (row["ledger_id"], row["windows"], row["domain"]) == (0, 3, None)
+
+
+def test_a_dead_bookie_counts_as_a_zone_to_the_server_alone() -> None:
+    where = WHERE[Policy.ZONE] | {"b6": "/z1/u3"}
+    dead = Ledger(3, [(0, ["b1", "b2", "b6"])], 5)
+    [row] = rows(judge(ZONE, gone="b6", where=where), dead)
+    assert (row["violated"], row["domain"]) == (False, "z1")  # row 23: the server says SOFT
+    [row] = rows(judge(ZONE, where=where), dead)
+    assert row["violated"]
+
+
+def test_segments_of_closed_ledgers_without_entries_are_not_at_risk() -> None:
+    where = {"b1": "/e/1", "b2": "/e/2", "b3": "/w/1"}
+    empty = Ledger(2, [(0, ["b1", "b2"]), (0, ["b1", "b3"])], 5)
+    end = Ledger(2, [(0, ["b1", "b3"]), (6, ["b1", "b2"])], 5)
+    open_end = Ledger(2, [(0, ["b1", "b3"]), (6, ["b1", "b2"])], -1, "OPEN")
+    found = rows(judge(REGION, where=where), empty, end, open_end)
+    assert [(row["ledger_id"], row["first_entry_id"]) for row in found] == [(2, 6)]
+
+
+def test_of_mixed_depths_only_what_any_first_joiner_would_fail_is_violated() -> None:
+    where = {"b1": "/e/1", "b2": "/e/2", "b3": "/r3"}  # b4 to b6 stand in /default-rack
+    view = judge(RACK, where=where)
+    one_deep, one_flat = Ledger(2, [(0, ["b1", "b2"])], 5), Ledger(2, [(0, ["b3", "b4"])], 5)
+    mixed = Ledger(2, [(0, ["b1", "b3"])], 5)
+    assert [row["ledger_id"] for row in rows(view, one_deep, one_flat, mixed)] == [2]
+
+
+def test_a_ledger_whose_metadata_says_nothing_has_no_row() -> None:
+    assert rows(judge(RACK), Ledger(2, [(0, [])], 5), Ledger(0, [(0, ["b1"])], 5), Ledger(2, [], 5)) == []
+
+
+members = st.lists(st.sampled_from(BOOKIES), min_size=1, max_size=6, unique=True)
+
+
+@given(
+    policy=st.sampled_from([Policy.RACK, Policy.REGION, Policy.ZONE]),
+    ensembles=st.lists(members, min_size=1, max_size=4),
+    quorum=st.integers(1, 6),
+    closed=st.booleans(),
+    last=st.integers(-1, 9),
+    gaps=st.lists(st.integers(0, 3), min_size=4, max_size=4),
+    gone=st.sets(st.sampled_from(BOOKIES), max_size=2),
+)
+def test_brute_force_says_the_same(
+    policy: Policy,
+    ensembles: list[list[str]],
+    quorum: int,
+    closed: bool,
+    last: int,
+    gaps: list[int],
+    gone: set[str],
+) -> None:
+    settings = PlacementSettings(policy)
+    firsts = [sum(gaps[:number]) for number in range(len(ensembles))]
+    of = Ledger(
+        quorum,
+        list(zip(firsts, ensembles, strict=True)),
+        last if closed else -1,
+        "CLOSED" if closed else "OPEN",
+    )
+    found = {
+        (row["first_entry_id"], row["violated"], tuple(row["bookies"]))
+        for row in rows(judge(settings, gone=" ".join(gone)), of)
+    }
+    expected = set()
+    for number, (first, ensemble) in enumerate(of.segments):
+        said = by_hand(policy, ensemble, quorum, gone)
+        end = [*firsts[number + 1 : number + 2], 10**9][0]
+        end = min(end, last + 1) if closed else end
+        if said and (said[0] or first < end):
+            expected.add((first, *said))
+    assert found == expected
+
+
+def by_hand(
+    policy: Policy, ensemble: list[str], quorum: int, gone: set[str]
+) -> tuple[bool, tuple[str, ...]] | None:
+    """Whether it is violated or at risk, and the first window of it; None: neither."""
+    where, size = WHERE[policy], len(ensemble)
+    each = [[ensemble[(start + place) % size] for place in range(quorum)] for start in range(size)]
+    seen = {name: UNSEEN if name in gone else where.get(name, "") for name in ensemble}
+    if policy is Policy.ZONE and (size % quorum or quorum <= 2 or "" in seen.values()):
+        return True, tuple(each[0])
+    for window in each:
+        racks = {where.get(name, "d") for name in window if name not in gone}
+        zones: dict[str, list[str]] = {}
+        for name in window:
+            zones.setdefault(seen[name].partition("/")[2].partition("/")[0], []).append(seen[name])
+        crowded = any(len(some) > 1 and len({*some}) == 1 for some in zones.values())
+        too_few = {Policy.RACK: len(racks) < min(quorum, 2), Policy.ZONE: len(zones) < 2 or crowded}
+        if too_few.get(policy):
+            return True, tuple(window)
+    for window in each:
+        parts = {where.get(name, "") for name in window}
+        domains = (
+            parts if policy is Policy.RACK else {part.partition("/")[2].partition("/")[0] for part in parts}
+        )
+        if quorum > 1 and len(domains) == 1 and "" not in domains:
+            return False, tuple(window)
+    return None
+
+
+UNSEEN = "/default-region/default-rack"
