@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.adherence import DEFAULTS
 from auditor.model.amounts import first_names
 from auditor.model.finding import Severity
 from auditor.model.placement import Policy
@@ -43,6 +42,8 @@ def bookie_without_location(roster: Roster) -> Iterator[Row]:
     Limits:
         With no location at all this is all that is said: placement-violated would be every ledger.
     """
+    from auditor.model.adherence import DEFAULTS  # it loads NumPy, which explain check does without
+
     settings = roster.cluster.placement
     if settings is None or settings.policy is Policy.NONE:
         return

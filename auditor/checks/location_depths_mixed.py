@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.adherence import ServerView, depth_of
 from auditor.model.amounts import first_names
 from auditor.model.finding import Severity
 from auditor.model.placement import Policy
@@ -45,6 +44,8 @@ def location_depths_mixed(roster: Roster) -> Iterator[Row]:
     Limits:
         Read-only bookies and such as are gone lie in no topology and are not looked at.
     """
+    from auditor.model.adherence import ServerView, depth_of  # it loads NumPy, as explain check may not
+
     settings = roster.cluster.placement
     if settings is None or settings.policy is Policy.NONE:
         return
