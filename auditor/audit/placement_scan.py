@@ -14,7 +14,7 @@ from typing import Any
 
 from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import MetadataSource
-from auditor.audit.placement_settings import check_placement, differences
+from auditor.audit.placement_settings import check_placement, settings_differences
 from auditor.checks.placement_rows import rule_of
 from auditor.codecs.pulsar import bookie_racks
 from auditor.errors import DecodeError, StoreError
@@ -62,7 +62,7 @@ def read_placement(source: MetadataSource, options: AuditOptions) -> Placement:
     """Find a mapping, after M0."""
     found = _find_mapping(source, options)
     reads_pulsar = found.origin is not None and options.racks is None and options.rack_script is None
-    return replace(found, differences=differences(options, pulsar=reads_pulsar))
+    return replace(found, differences=settings_differences(options, pulsar=reads_pulsar))
 
 
 def _find_mapping(source: MetadataSource, options: AuditOptions) -> Placement:

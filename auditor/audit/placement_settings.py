@@ -34,7 +34,7 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
         raise UsageError("--racks and --rack-script: give one mapping, not two")
     if options.racks is not None:
         read_racks(options.racks)
-    differences(options, pulsar=False)
+    settings_differences(options, pulsar=False)
     chosen = options.placement
     if chosen is not None:
         return chosen_settings(chosen)
@@ -77,7 +77,7 @@ def chosen_settings(text: str) -> PlacementSettings:
     return _settings(properties, f"--placement {text}", Policy(word))
 
 
-def differences(options: AuditOptions, *, pulsar: bool) -> tuple[str, ...]:
+def settings_differences(options: AuditOptions, *, pulsar: bool) -> tuple[str, ...]:
     """What AutoRecovery's configuration says otherwise than the brokers', in sentences; none without both.
 
     ``pulsar``: the mapping that was found is Pulsar's own, in a metadata store.

@@ -126,10 +126,10 @@ def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordB
         good = pc.and_(rows["ledger_id"].is_valid(), pc.equal(rows["undecidable"], False))
         kept = rows.filter(good)
         if kept.num_rows:
-            yield from judge_ledgers(kept.combine_chunks(), judge).to_batches()
+            yield from judge_placement(kept.combine_chunks(), judge).to_batches()
 
 
-def judge_ledgers(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
+def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
     """Rows of `PLACEMENT`, of some rows of the table ledgers."""
     segments = _Segments.of(rows, judge.names)
     verdicts = _Verdicts.of_none(len(segments.row))
@@ -225,7 +225,9 @@ def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: Plac
     gone = ~judge.writable[members]
     first = members[offsets[:-1]]
     alone = pa.array(verdicts.alone[shown])
-    columns: dict[str, Any] = {name: rows[name].take(pa.array(segments.row[shown])) for name in _OF_LEDGER}
+    columns: dict[str, Any] = {
+        name: pc.array_take(rows[name].combine_chunks(), pa.array(segments.row[shown])) for name in _OF_LEDGER
+    }
     columns |= {
         "first_entry_id": segments.first[shown],
         "violated": verdicts.broken[shown],
@@ -234,11 +236,13 @@ def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: Plac
         "bookies": _lists(judge.names, members, offsets),
         "locations": _lists(judge.paths, members, offsets),
         "unwritable": _lists(judge.names, members[gone], np.concatenate([[0], np.cumsum(gone)])[offsets]),
-        "domain": pc.if_else(alone, pa.array(judge.domains, pa.string()).take(pa.array(first)), None),
+        "domain": pc.if_else(
+            alone, pc.array_take(pa.array(judge.domains, pa.string()), pa.array(first)), None
+        ),
     }
     return pa.table([columns[name] for name in PLACEMENT.names], schema=PLACEMENT)
 
 
 def _lists(texts: Sequence[str | None], codes: Numbers, offsets: NDArray[np.int64]) -> pa.ListArray:
-    values = pa.array(texts, pa.string()).take(pa.array(codes))
+    values = pc.array_take(pa.array(texts, pa.string()), pa.array(codes))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)

@@ -13,7 +13,6 @@ from typing import Any
 
 from auditor.model.placement import Locations
 from auditor.model.states import BookieRead
-from auditor.tables.bookie_locations import locations_of
 from auditor.tables.facts import ClusterFacts
 
 Row = dict[str, Any]
@@ -61,6 +60,8 @@ class Roster:
     @cached_property
     def locations(self) -> Locations:
         """Where the bookies stand."""
+        from auditor.tables.bookie_locations import locations_of  # not above: checks load no Arrow
+
         return locations_of(self.bookie_locations, None)
 
     @cached_property

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.audit.placement_settings import differences
+from auditor.audit.placement_settings import settings_differences
 from auditor.errors import UsageError
 from auditor.model.options import AuditOptions
 
@@ -62,15 +62,15 @@ def test_what_differs(tmp_path: Path, broker: str, bookie: str, said: list[str])
     options = AuditOptions(
         placement=str(tmp_path / "broker.conf"), bookie_conf=str(tmp_path / "bookkeeper.conf")
     )
-    found = differences(options, pulsar=True)
+    found = settings_differences(options, pulsar=True)
     assert [each[: len(word)] for each, word in zip(found, said, strict=True)] == said
 
 
 def test_one_configuration_alone_differs_from_nothing(tmp_path: Path) -> None:
     (tmp_path / "bk.conf").write_text("minNumRacksPerWriteQuorum=3\n")
-    assert differences(AuditOptions(bookie_conf=str(tmp_path / "bk.conf")), pulsar=True) == ()
+    assert settings_differences(AuditOptions(bookie_conf=str(tmp_path / "bk.conf")), pulsar=True) == ()
     told = AuditOptions(bookie_conf=str(tmp_path / "bk.conf"), placement="rack,minNumRacksPerWriteQuorum=2")
-    assert differences(told, pulsar=True) == ()
+    assert settings_differences(told, pulsar=True) == ()
 
 
 def test_a_configuration_with_a_policy_that_nobody_knows_is_wrong_usage(tmp_path: Path) -> None:
@@ -78,4 +78,4 @@ def test_a_configuration_with_a_policy_that_nobody_knows_is_wrong_usage(tmp_path
     (tmp_path / "bk.conf").write_text("ensemblePlacementPolicy=org.mine.Policy\n")
     options = AuditOptions(placement=str(tmp_path / "broker.conf"), bookie_conf=str(tmp_path / "bk.conf"))
     with pytest.raises(UsageError, match=r"bk\.conf: ensemblePlacementPolicy is 'org\.mine\.Policy'"):
-        differences(options, pulsar=False)
+        settings_differences(options, pulsar=False)

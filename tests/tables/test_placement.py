@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.model.placement import Location, Locations, PlacementSettings, Policy
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.tables.placement import PLACEMENT, PlacementJudge, judge_ledgers
+from auditor.tables.placement import PLACEMENT, PlacementJudge, judge_placement
 
 WHERE = {
     Policy.RACK: {"b1": "/r1", "b2": "/r1", "b3": "/r2", "b4": "/r2", "b5": "/r3"},
@@ -57,7 +57,7 @@ def judge(
 
 def rows(judge: PlacementJudge, *ledgers: Ledger) -> list[dict[str, Any]]:
     table = pa.Table.from_pylist([each.row(number) for number, each in enumerate(ledgers)], LEDGERS)
-    found = judge_ledgers(table, judge)
+    found = judge_placement(table, judge)
     assert found.schema.equals(PLACEMENT)
     listed: list[dict[str, Any]] = found.to_pylist()
     return listed
