@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,3 +85,12 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
 )
 def test_a_slash_goes_before_a_rack(rack: str | None, location: str | None) -> None:
     assert location_of(rack) == location
+
+
+def test_what_pulsar_wrote() -> None:
+    written = Path(__file__).parents[2] / "data" / "pulsar-racks-4.2.4" / "bookies.json"
+    assert decode(written.read_bytes()) == [
+        RackEntry("default", "bk1:3181", "rack1"),
+        RackEntry("default", "bk2:3181", "/reg/rack2"),
+        RackEntry("isolated", "bk3:3181", "/reg/rack 3/"),
+    ]
