@@ -130,3 +130,13 @@ def test_of_a_bookie_in_two_groups_the_last_has_the_rack() -> None:
 
     found = of_pulsar([RackEntry("a", "bk", "r1"), RackEntry("b", "bk", None)], "here")
     assert found == {"bk": Location(None, ("a", "b"), "here", None)}
+
+
+def test_what_pulsar_wrote_is_a_file_of_racks() -> None:
+    written = Path(__file__).parents[1] / "data" / "pulsar-racks-4.2.4" / "bookies.json"
+    found = read_racks(str(written))
+    assert {name: (each.path, each.groups) for name, each in found.items()} == {
+        "bk1:3181": ("/rack1", ("default",)),
+        "bk2:3181": ("/reg/rack2", ("default",)),
+        "bk3:3181": ("/reg/rack 3", ("isolated",)),
+    }
