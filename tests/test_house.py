@@ -34,6 +34,7 @@ FLOORS = (
     "reports",
     "runs",
     "simulate",
+    "decommission",
     "notebook",
     "audit",
     "embedded",
@@ -44,7 +45,7 @@ FLOORS = (
     "cli",
     "jobs",
 )
-NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs", "simulate")
+NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs", "simulate", "decommission")
 SPARK_WHEN_CALLED = (
     "checks",
     "findings",

@@ -44,6 +44,7 @@ COMMANDS = {
     "diff": "Say what is new, worse, better or fixed between two runs.",
     "compare": "Say whether one metadata store has all that another has.",
     "history": "List the runs of a directory, and what changed from each to the next.",
+    "decommission": "Say whether bookies may go, what keeps them, and what it takes.",
     "space": "Say what fills the bookies' disks, and what frees most.",
     "simulate": "Say what the failure of bookies, racks or regions would cost.",
     "prune": "Take old runs of a directory away; without --yes only say which.",

@@ -80,6 +80,15 @@ def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]
     return sorted(id for id in table["bookie_id"].to_pylist() if id.startswith(begun))
 
 
+def policies(
+    context: click.Context, parameter: click.Parameter, begun: str
+) -> list[str] | list[CompletionItem]:
+    """What --placement takes: policies by their words, or a configuration file."""
+    from auditor.model.placement import Policy
+
+    return [policy for policy in Policy if policy.startswith(begun)] or paths(context, parameter, begun)
+
+
 def clusters(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """Clusters of the file that --conf or BKAUDIT_CONF names."""
     from auditor.cli.defaults import cluster_names

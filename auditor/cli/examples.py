@@ -47,6 +47,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit simulate runs/A --lose rack /r1,/r2",
         "bkaudit simulate runs/A --any 2 bookie --format json",
     ),
+    "decommission": (
+        "bkaudit decommission runs/A bk-7:3181",
+        "bkaudit decommission runs/A bk-7:3181 bk-8:3181 --rate 20M --format json",
+    ),
     "prune": (
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --keep-weekly 5 --keep-last 3",
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --suppressions suppressions.toml --yes",

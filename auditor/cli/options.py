@@ -132,7 +132,7 @@ DOCTOR_OPTIONS = (
 DEMO_OPTIONS = ("suppressions", "samples", "master", "driver_memory")
 """What an audit of the sample goes by: its store, ages, bookies and exit code are the demonstration's own."""
 
-_COMPLETERS = {"FILE": completion.paths, "RUN": completion.earlier_runs}
+_COMPLETERS = {"FILE": completion.paths, "RUN": completion.earlier_runs, "POLICY": completion.policies}
 """By the word for an option's value."""
 
 

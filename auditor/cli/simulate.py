@@ -39,6 +39,7 @@ _LEVELS = [str(level) for level in Level]
 )
 @click.option(
     "--racks",
+    "mapping",
     metavar="FILE",
     shell_complete=completion.paths,
     help="Where bookies stand, in place of what the run was made with: as for `bkaudit audit`.",
@@ -64,7 +65,7 @@ def simulate(
     conf: Path | None,
     lose: tuple[tuple[str, str], ...],
     together: tuple[int, str] | None,
-    racks: str | None,
+    mapping: str | None,
     mttf_days: float,
     mttr_hours: float,
     form: str,
@@ -84,7 +85,7 @@ def simulate(
     path = run or newest_run(runs_directory(cluster, conf))
     with damage_named(path):
         reader = RunReader(path)
-        locations = None if racks is None else _locations(reader, racks)
+        locations = None if mapping is None else _locations(reader, mapping)
         if lose:
             lost = [(Level(level), [part for part in name.split(",") if part]) for level, name in lose]
             found = simulate_failure(reader, lost, locations)
@@ -95,16 +96,16 @@ def simulate(
     click.echo({"text": report.text, "json": report.to_json}[form](found))
 
 
-def _locations(run: RunReader, racks: str) -> Locations:
+def _locations(run: RunReader, mapping: str) -> Locations:
     """The mapping of a file, for the bookies of a run."""
     from auditor.model.placement import Location, Locations
     from auditor.sources.racks import locate, read_racks
 
-    said = read_racks(racks)
+    said = read_racks(mapping)
     hosts = {}
     if "registrations" in run.table_names():
         rows = run.table("registrations", ["bookie_id", "host", "used"]).to_pylist()
         hosts = {row["bookie_id"]: row["host"] for row in rows if row["used"]}
     names = run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist()
     found = {name: locate(name, hosts.get(name), said) or Location(None) for name in names}
-    return Locations(found, f"--racks {racks}")
+    return Locations(found, f"--racks {mapping}")

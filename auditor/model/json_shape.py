@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from enum import StrEnum
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -103,6 +104,8 @@ def json_schema(kind: Any) -> dict[str, Any]:
     if is_dataclass(kind) or is_typeddict(kind):
         hints = get_type_hints(kind, include_extras=True)
         return json_object({name: json_schema(hint) for name, hint in hints.items()})
+    if issubclass(kind, StrEnum):
+        return {"enum": [*kind]}
     return {"type": _TYPES[kind]}
 
 

@@ -1,10 +1,11 @@
-"""The published schemas of reports, findings, differences and simulations, as JSON Schema 2020-12.
+"""The published schemas of reports, findings, differences, failures, decommissions; JSON Schema 2020-12.
 
 python -m auditor.reports.schema finding > schemas/finding.schema.json
 python -m auditor.reports.schema report > schemas/report.schema.json
 python -m auditor.reports.schema diff > schemas/diff.schema.json
 python -m auditor.reports.schema comparison > schemas/comparison.schema.json
 python -m auditor.reports.schema simulation > schemas/simulation.schema.json
+python -m auditor.reports.schema decommission > schemas/decommission.schema.json
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, RunFacts, 
 from auditor.model.simulation import Simulation
 from auditor.model.states import Change, Verdict
 from auditor.reports.comparison import COMPARISON_SCHEMA
+from auditor.reports.decommission import decommission_schema
 from auditor.reports.diff import SCHEMA as DIFF_SCHEMA
 from auditor.reports.simulation import SIMULATION_SCHEMA
 
@@ -227,5 +229,6 @@ if __name__ == "__main__":
         "diff": diff_schema,
         "comparison": comparison_schema,
         "simulation": simulation_schema,
+        "decommission": decommission_schema,
     }[sys.argv[1]]
     print(json.dumps(schema(), indent=2))

@@ -39,7 +39,7 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
     """
     import pyarrow.dataset as ds
 
-    bookie_id = _whole_id(run, bookie_id)
+    bookie_id = whole_bookie_id(run, bookie_id)
     named = ds.field("bookie_id") == bookie_id
     row = run.table("bookies", filter=named).to_pylist()[0]
     holding = run.table("holdings", filter=named).to_pylist()
@@ -65,7 +65,7 @@ _SAME = (
 )  # fmt: skip
 
 
-def _whole_id(run: RunReader, given: str) -> str:
+def whole_bookie_id(run: RunReader, given: str) -> str:
     """The id that is meant: the one given, or the only one that begins with it.
 
     A host stands for its bookie where it has one, though the name of another host begins the same.

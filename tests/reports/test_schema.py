@@ -12,6 +12,7 @@ import pytest
 
 from auditor.model.finding import Finding, finding_to_json, fingerprint
 from auditor.model.run_facts import RunFacts
+from auditor.reports.decommission import decommission_schema
 from auditor.reports.forms import json_line
 from auditor.reports.schema import (
     comparison_schema,
@@ -40,6 +41,7 @@ def test_the_files_are_what_the_code_says() -> None:
     assert published("diff.schema.json") == diff_schema()
     assert published("comparison.schema.json") == comparison_schema()
     assert published("simulation.schema.json") == simulation_schema()
+    assert published("decommission.schema.json") == decommission_schema()
 
 
 def test_the_schemas_are_schemas() -> None:

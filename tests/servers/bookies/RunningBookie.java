@@ -39,8 +39,10 @@ final class RunningBookie {
         conf.setMetadataServiceUri(uri);
         conf.setBookiePort(port);
         conf.setAllowLoopback(true);
-        conf.setAdvertisedAddress("127.0.0.1");
-        if (!id.equals("127.0.0.1:" + port)) {
+        // All of 127/8 is loopback: where racks matter, each bookie has an address of its own.
+        boolean address = id.startsWith("127.") && id.endsWith(":" + port);
+        conf.setAdvertisedAddress(address ? id.substring(0, id.lastIndexOf(':')) : "127.0.0.1");
+        if (!address) {
             conf.setBookieId(id);
         }
         File place = new File(directory, id.replace(':', '_'));

@@ -45,7 +45,8 @@ class Bookies:
 
     ``names`` are the ids, one bookie each; None stands for a bookie whose id is its address and port. On etcd
     all must be: the driver takes an id for an address.
-    Each has ``ledger_dirs`` ledger directories, and with ``index_apart`` as many for the index alone.
+    ``hosts`` are their addresses, each of 127/8. Each has ``ledger_dirs`` ledger directories, and with
+    ``index_apart`` as many for the index alone.
     ``settings`` of the server's configuration go over those of the harness. A subclass with more commands
     names its Java class, ``MAIN``, that class's files, ``JAVA``, and the JVM's ``MEMORY``.
     """
@@ -65,11 +66,15 @@ class Bookies:
         index_apart: bool = False,
         flush_interval_s: float = 3600,
         settings: Mapping[str, str | int] | None = None,
+        hosts: Sequence[str] | None = None,
     ) -> None:
         self.root = root
         self.directory = root / "bookies"
         ports = free_ports(len(names))
-        self.ids = [name or f"{HOST}:{port}" for name, port in zip(names, ports, strict=True)]
+        self.ids = [
+            name or f"{host}:{port}"
+            for name, host, port in zip(names, hosts or [HOST] * len(names), ports, strict=True)
+        ]
         self._config = {
             "uri": metadata_uri,
             "directory": str(self.directory),

@@ -1,0 +1,239 @@
+"""The rehearsal: one pass over a finished run's ledgers, for every way to take the bookies out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from auditor.decommission.owners import blockers_of
+from auditor.decommission.queue import Queue, read_queue
+from auditor.decommission.segments import COLUMNS, name_any, segments_of
+from auditor.decommission.targets import Targets
+from auditor.decommission.trial import TrialSums
+from auditor.model import decommission as model
+from auditor.model.decommission import (
+    LASTING,
+    Answer,
+    Candidates,
+    CopyLoad,
+    DoubtCount,
+    Registered,
+    Rehearsal,
+    Work,
+)
+from auditor.model.states import DECODED
+from auditor.runs.load_bookie import whole_bookie_id
+from auditor.runs.placement import load_placement
+from auditor.runs.reader import RunReader
+from auditor.simulate.copies import CopiesToday
+from auditor.simulate.windows import BookieNumbers, windows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+COMMAND_S = 30
+"""The command sleeps so long before it looks for the first time."""
+
+
+def rehearse(
+    run: RunReader, given: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
+) -> Rehearsal:
+    """Say whether bookies may go, by ids or how one id alone begins.
+
+    ``rate`` is how many bytes a second one replication worker copies, ``round_trip_ms`` how long a read or a
+    write of an entry takes; without a rate no time is said.
+
+    Raises:
+        RunUsageError: the run names no such bookie, or several ids begin so.
+        RunError: a table of the run is missing or broken.
+    """
+    asked = list(dict.fromkeys(whole_bookie_id(run, each) for each in given))
+    bookies = _Bookies(run, asked)
+    settings, locations = load_placement(run)
+    queue = read_queue(run, {*asked, *bookies.absent})
+
+    here = [name for name in bookies.names if bookies.registered[name] is not None]
+    targets = Targets(bookies.names, bookies.spares, here, settings, locations)
+
+    def trial(these: Sequence[str]) -> TrialSums:
+        return TrialSums(bookies.places(these), bookies.places(bookies.absent), targets)
+
+    trials = [trial(asked)] + [trial([each]) for each in asked if len(asked) > 1]
+    undecided = _run_trials(run, bookies, trials)
+    doubts = [*queue.doubts, *_doubts(run, undecided)]
+    together, *alone = (
+        _outcome(run, bookies, each, names, queue, doubts)
+        for each, names in zip(trials, [asked, *([each] for each in asked)], strict=False)
+    )
+    return Rehearsal(
+        run=run.path,
+        scan_time=run.report.run.scan_time,
+        bookies=tuple(asked),
+        registered=tuple(Registered(each, bookies.registered[each]) for each in asked),
+        absent=tuple(bookies.absent),
+        spares=int(bookies.spares.sum()),
+        policy=str(settings.policy),
+        policy_origin=settings.origin,
+        mapping_origin=locations.origin,
+        workers=queue.workers,
+        together=together,
+        alone=tuple(alone),
+        order=_order(trials[0], alone),
+        seconds=_seconds(together.work, queue.workers, rate, round_trip_ms),
+    )
+
+
+class _Bookies:
+    """The bookies of a run by number, and which of them are absent, or could take something in."""
+
+    def __init__(self, run: RunReader, asked: Sequence[str]) -> None:
+        rows = run.table("bookies", ["bookie_id", "registered", "named"]).to_pylist()
+        self.names = sorted(row["bookie_id"] for row in rows)
+        self.numbers = BookieNumbers(self.names)
+        self.registered: dict[str, str | None] = {row["bookie_id"]: row["registered"] for row in rows}
+        self.absent = sorted(
+            row["bookie_id"]
+            for row in rows
+            if row["named"] and row["registered"] is None and row["bookie_id"] not in asked
+        )
+        # A bookie that is registered as both is writable to clients.
+        self.spares = np.array(
+            [self.registered[each] in ("writable", "both") and each not in asked for each in self.names], bool
+        )
+
+    def places(self, names: Sequence[str]) -> list[int]:
+        """Their numbers."""
+        return [self.names.index(each) for each in names]
+
+    def flags(self, names: Sequence[str]) -> Any:
+        found = np.zeros(len(self.names), bool)
+        found[self.places(names)] = True
+        return found
+
+
+def _run_trials(run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums]) -> int:
+    """Show every ledger that names one of the bookies to all trials; how many rows cannot be judged."""
+    wanted = np.logical_or.reduce([each.concerned for each in trials])
+    today = CopiesToday(run.directory, bookies.numbers)
+    undecided = 0
+    for rows, left_out in _decided(run):
+        undecided += left_out
+        some = rows.filter(_mask(name_any(rows, wanted, bookies.numbers)))
+        if len(some):
+            windows = today.of(windows_of(some, bookies.numbers))
+            segments = segments_of(some, bookies.numbers)
+            for each in trials:
+                each.add(segments, windows)
+    return undecided
+
+
+def _decided(run: RunReader) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Rows of ledgers that say who should hold what; and how many others stand, or may, for a ledger."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for batch in run.batches("tables/ledgers", [*COLUMNS, "low"]):
+        decoded = pc.is_in(batch["status"].cast("string"), pa.array([str(each) for each in DECODED]))
+        usable = pc.and_(decoded, pc.invert(pc.fill_null(batch["undecidable"], True)))
+        # A misplaced znode that no ledger could have stands for none.
+        some = pc.or_(batch["ledger_id"].is_valid(), batch["low"].is_valid())
+        yield batch.filter(usable), int(pc.sum(pc.and_(some, pc.invert(usable))).as_py() or 0)
+
+
+def _mask(flags: Any) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(flags)
+
+
+def _doubts(run: RunReader, undecided: int) -> Iterator[DoubtCount]:
+    """What of the whole run is not known."""
+    facts = run.report.run
+    if undecided:
+        yield DoubtCount("ledgers whose metadata does not say who holds what", undecided)
+    if facts.gaps:
+        yield DoubtCount("parts of the metadata that were not read", len(facts.gaps))
+    listed = facts.bookies_listed
+    if listed is None or listed["hidden"] or listed["unclear"]:
+        number = len(listed["unclear"]) if listed else 0
+        yield DoubtCount("registrations of bookies that were not read", number)
+
+
+def _outcome(
+    run: RunReader,
+    bookies: _Bookies,
+    trial: TrialSums,
+    names: Sequence[str],
+    queue: Queue,
+    doubts: Sequence[DoubtCount],
+) -> model.Trial:
+    ids = np.concatenate([np.zeros((0, 2), np.int64), *(each for each, _ in trial.blocked)])
+    codes = np.concatenate([np.zeros(0, np.int8), *(each for _, each in trial.blocked)])
+    sums = {name: round(value) for name, value in trial.sums.items()}
+    moving = sums["ledgers"] + len(codes)
+    blockers = list(blockers_of(run, ids, codes))
+    blockers = [
+        replace(each, detail=", ".join(bookies.absent)) if each.cause is model.Cause.ABSENT else each
+        for each in blockers
+    ]
+    if moving:
+        blockers += queue.blockers
+    found = [*doubts, *(DoubtCount(word, number) for word, number in trial.doubts.items() if number)]
+    along = sums.pop("along")
+    return model.Trial(
+        tuple(names),
+        _answer(blockers, bool(found)),
+        tuple(blockers),
+        Work(**sums),
+        _loads(bookies, trial),
+        _candidates(trial),
+        along,
+        tuple(found),
+    )
+
+
+def _answer(blockers: Sequence[model.Blocker], doubtful: bool) -> Answer:
+    if any(each.cause in LASTING for each in blockers):
+        return Answer.NEVER
+    if blockers:
+        return Answer.AFTER
+    return Answer.UNKNOWN if doubtful else Answer.NOW
+
+
+def _loads(bookies: _Bookies, trial: TrialSums) -> tuple[CopyLoad, ...]:
+    rows = np.rint(np.concatenate([trial.read, trial.written])).astype(np.int64)
+    return tuple(
+        CopyLoad(name, *map(int, rows[:, place]))
+        for place, name in enumerate(bookies.names)
+        if rows[:, place].any()
+    )
+
+
+def _candidates(trial: TrialSums) -> Candidates:
+    some = np.flatnonzero(trial.candidates)
+    if not len(some):
+        return Candidates(None, 0, 0)
+    return Candidates(int(some[0]), int(some[-1]), int(trial.candidates[some[0]]))
+
+
+def _order(together: TrialSums, alone: Sequence[model.Trial]) -> tuple[str, ...]:
+    """One by one, the least to copy first; empty where one of them may not go even so.
+
+    A ledger with too few spares for all of them at once has too few for the last of them, too.
+    """
+    if together.without_spare or not all(each.answer in (Answer.NOW, Answer.AFTER) for each in alone):
+        return ()
+    by_cost = sorted(alone, key=lambda each: (each.work.copied_bytes, each.work.copied, each.bookies))
+    return tuple(each.bookies[0] for each in by_cost)
+
+
+def _seconds(work: Work, workers: int, rate: int | None, round_trip_ms: float) -> float | None:
+    if rate is None or not workers:
+        return None
+    waiting = work.batches * 2 * round_trip_ms / 1000
+    return COMMAND_S + (waiting + work.copied_bytes / rate) / workers

@@ -1,0 +1,131 @@
+"""Which bookies could come in where others go, of many ensembles at once.
+
+What a policy takes depends on where bookies stand, and not on who they are. Bookies that stand alike are one
+kind; of ensembles whose places are of the same kinds one is put to the policy (`auditor.model.replacements`),
+and the kinds that it takes are those of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.decommission.copies import GonePlaces
+from auditor.model.adherence import ServerView
+from auditor.model.placement import Locations, PlacementSettings, Policy
+from auditor.model.replacements import Vacancy, outside_groups, replacements
+from auditor.simulate.windows import NO_BOOKIE, Bools, Longs
+
+
+class Openings(NamedTuple):
+    """Of each ensemble: how many spares are outside it, which of them the policy takes, whether too few."""
+
+    outside: Longs
+    candidates: Bools
+    refused: Bools
+
+
+class Targets:
+    """The bookies that could come in: ``spares`` are writable and stay, by number in ``names``.
+
+    ``registered`` bookies stand where the mapping says; a server that was started since any other went has
+    forgotten where that was.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        spares: Bools,
+        registered: Sequence[str],
+        settings: PlacementSettings,
+        locations: Locations,
+    ) -> None:
+        self.spares, self._names, self._settings, self._locations = spares, names, settings, locations
+        self._writable = [name for name, spare in zip(names, spares.tolist(), strict=True) if spare]
+        view = ServerView.of(locations, settings.policy, names, self._writable, registered)
+        self._paths = [view.paths[name] for name in names]
+
+    def of(self, members: NDArray[np.int32], seats: GonePlaces, ack_quorum: Longs) -> Openings:
+        """Openings where what ``seats`` has gone of each ensemble is to be replaced."""
+        free = np.repeat(self.spares[None, :], len(members), 0)
+        # NO_BOOKIE, which fills rows up, is the last place: one more than there are bookies.
+        free = np.append(free, np.zeros((len(members), 1), bool), 1)
+        np.put_along_axis(free, members.astype(np.int64) % free.shape[1], False, 1)
+        free = free[:, :-1]
+        number = free.sum(1)
+        if self._settings.policy is Policy.NONE and not self._settings.isolation_groups:
+            return Openings(number, free, number < seats.gone.sum(1))
+        refused = np.zeros(len(members), bool)
+        for size in np.unique(seats.ensemble_size).tolist():
+            rows = np.flatnonzero(seats.ensemble_size == size)
+            kinds = self._kinds(size)
+            taken, refused[rows] = self._taken(kinds, members[rows], seats, rows, ack_quorum[rows])
+            free[rows] &= taken
+        return Openings(number, free, refused)
+
+    def _taken(
+        self, kinds: _Kinds, members: NDArray[np.int32], seats: GonePlaces, rows: Longs, ack_quorum: Longs
+    ) -> tuple[Bools, Bools]:
+        """Which bookies stand where the policy takes one, and where it refuses; of ensembles of one size."""
+        codes = np.append(kinds.of, NO_BOOKIE)[members]
+        places = np.where(members == NO_BOOKIE, NO_BOOKIE, codes * 2 + seats.gone[rows])
+        if self._settings.policy is Policy.RACK:
+            places = np.sort(places, axis=1)[:, ::-1]  # it asks for no order
+        shapes = np.column_stack([seats.write_quorum[rows], ack_quorum, places])
+        distinct, which = np.unique(shapes, axis=0, return_inverse=True)
+        found = [self._choices(kinds, row[0], row[1], row[2:]) for row in distinct.tolist()]
+        taken = np.array([each for each, _ in found])[:, kinds.of]
+        return taken[which.ravel()], np.array([refuses for _, refuses in found])[which.ravel()]
+
+    def _kinds(self, ensemble_size: int) -> _Kinds:
+        settings = self._settings
+        groups = (settings.isolation_groups, settings.secondary_groups)
+        out = outside_groups(ensemble_size, self._locations, self._writable, *groups)
+        said = [
+            (path, spare, name in out)
+            for path, spare, name in zip(self._paths, self.spares.tolist(), self._names, strict=True)
+        ]
+        numbers = {kind: number for number, kind in enumerate(sorted(set(said)))}
+        of = np.array([numbers[kind] for kind in said], np.int64)
+        return _Kinds(of, list(numbers), np.bincount(of, minlength=len(numbers)).tolist())
+
+    def _choices(
+        self, kinds: _Kinds, write_quorum: int, ack_quorum: int, places: list[int]
+    ) -> tuple[list[bool], bool]:
+        """The kinds that one ensemble's replacements may be of, and whether one of its places gets none."""
+        places = [place for place in places if place != NO_BOOKIE]
+        ensemble = [f"{number}" for number in range(len(places))]
+        left = [
+            count - sum(place // 2 == kind for place in places) for kind, count in enumerate(kinds.numbers)
+        ]
+        standing = {name: kinds.said[place // 2] for name, place in zip(ensemble, places, strict=True)}
+        # Of each kind one bookie stands for all that are not in the ensemble.
+        deputies = {f"of {kind}": said for kind, said in enumerate(kinds.said)}
+        all_of_them = standing | deputies
+        paths = {name: path for name, (path, _, _) in all_of_them.items()}
+        view = ServerView(paths, frozenset(name for name, (_, spare, _) in all_of_them.items() if spare))
+        taken = [False] * len(left)
+        for position, place in enumerate(places):
+            if not place % 2:
+                continue
+            out = {f"of {kind}" for kind, said in enumerate(kinds.said) if not left[kind] or said[2]}
+            vacancy = Vacancy(ensemble, position, write_quorum, ack_quorum, frozenset(out))
+            found = [int(name[3:]) for name in replacements(vacancy, view, self._settings)]
+            if not found:
+                return taken, True
+            for kind in found:
+                taken[kind] = True
+            # One after the other: the next place does without what this one took.
+            left[max(found, key=left.__getitem__)] -= 1
+        return taken, False
+
+
+class _Kinds(NamedTuple):
+    """The kind of each bookie by number; of each kind path, spare and left out, and how many there are."""
+
+    of: Longs
+    said: list[tuple[str, bool, bool]]
+    numbers: list[int]

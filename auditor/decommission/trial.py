@@ -1,0 +1,207 @@
+"""One way to take bookies out, over the ledgers that name them: what moves, what blocks, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.decommission.copies import BATCH, GonePlaces
+from auditor.decommission.segments import Segments
+from auditor.decommission.targets import Openings, Targets
+from auditor.model.decommission import OF_LEDGERS, Cause
+from auditor.simulate.windows import MISSING, NO_BOOKIE, UNKNOWN, Bools, Longs, Windows, any_true
+
+CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
+"""What a ledger's code in `TrialSums.blocked` stands for; 0: nothing is in its way."""
+
+_CODE = {cause: code for code, cause in enumerate(CAUSES)}
+UNREAD, BESIDE = "copies not known", "lost entries beside"
+DOUBTS = (UNREAD, BESIDE)
+_NO_CANDIDATES = 1 << 60
+_AT_ONCE = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A batch with some bookies gone: flags and numbers of its segments."""
+
+    gone: Bools
+    seats: GonePlaces
+    entries: Longs
+    lost: Longs
+    waits: Bools
+    openings: Openings
+
+
+class _Causes(NamedTuple):
+    """Of each ledger: the code of its first cause, its doubts, and whether too few may come in."""
+
+    codes: NDArray[np.int8]
+    doubts: dict[str, Bools]
+    without_spare: Bools
+
+
+class TrialSums:
+    """Adds up batches of the ledgers that name the bookies ``asked`` or ``absent``, numbers both.
+
+    ``absent`` bookies are gone already: the server brings them along.
+    """
+
+    def __init__(self, asked: Sequence[int], absent: Sequence[int], targets: Targets) -> None:
+        self.targets = targets
+        count = len(targets.spares) + 1  # the last place is NO_BOOKIE's
+        self._asked: Bools = np.zeros(count, bool)
+        self._gone: Bools = np.zeros(count, bool)
+        self._asked[list(asked)] = True
+        self._gone[[*asked, *absent]] = True
+        self._absent = bool(absent)
+        self.sums: dict[str, float] = dict.fromkeys(_SUMS, 0)
+        self.without_spare = 0
+        self.doubts = dict.fromkeys(DOUBTS, 0)
+        self.blocked: list[tuple[Longs, NDArray[np.int8]]] = []
+        self.read, self.written = np.zeros((2, count - 1)), np.zeros((2, count - 1))
+        self.candidates = np.zeros(count, np.int64)
+
+    @property
+    def concerned(self) -> Bools:
+        """A flag for the number of each bookie that is gone in this trial."""
+        return self._gone[:-1]
+
+    def add(self, segments: Segments, windows: Windows) -> None:
+        """Count the ledgers of a batch; ``windows`` are of the same rows."""
+        asked = self._asked[segments.members]
+        touched = any_true(asked)
+        named = segments.any_of_ledger(touched)
+        look = self._look(segments, asked, self._gone)
+        waits = segments.any_of_ledger(look.waits)
+        codes, doubts, without_spare = self._causes(segments, windows, look, self._gone)
+        if self._absent and codes.any():
+            back = self._look(segments, asked, self._asked)
+            alone = self._causes(segments, windows, back, self._asked)
+            codes[(codes > 0) & (alone.codes == 0)] = _CODE[Cause.ABSENT]
+            without_spare &= alone.without_spare
+        self.without_spare += int(without_spare.sum())
+        held = codes > 0
+        self.blocked.append((segments.ids[held], codes[held]))
+        moves = waits & ~held
+        for word, these in doubts.items():
+            self.doubts[word] += int((these & moves).sum())
+        short: Bools = look.openings.refused | (look.openings.outside < look.gone.sum(1))
+        stuck = segments.any_of_ledger(short & touched) & named & ~waits
+        leaving = any_true(look.gone)
+        along = segments.any_of_ledger(leaving) & ~named
+        for name, number in (("renamed", named & ~waits), ("renamed_stuck", stuck), ("along", along)):
+            self.sums[name] += int(number.sum())
+        self._work(segments, look, moves)
+
+    def _look(self, segments: Segments, asked: Bools, gone_ids: Bools) -> _Look:
+        gone = gone_ids[segments.members]
+        shape = (segments.first, segments.last, segments.ensemble_size, segments.write_quorum)
+        seats = GonePlaces(*shape, gone)
+        entries = seats.entries()
+        stored = (entries > 0) & (GonePlaces(*shape, asked).gone_of_windows() > 0)
+        waits: Bools = stored.any(1) | (segments.open_end & asked.any(1))
+        openings = self.targets.of(segments.members, seats, segments.ack_quorum)
+        return _Look(gone, seats, entries, seats.gone_of_windows(), waits, openings)
+
+    def _causes(self, segments: Segments, windows: Windows, look: _Look, gone_ids: Bools) -> _Causes:
+        at = _segment_of(segments, windows)
+        gone = gone_ids[windows.bookies]
+        missing = gone | ((windows.copies == MISSING) & (windows.bookies != NO_BOOKIE))
+        unsure = missing | ((windows.copies == UNKNOWN) & (windows.bookies != NO_BOOKIE))
+        lacks, may_lack = missing.sum(1) >= windows.write_quorum, unsure.sum(1) >= windows.write_quorum
+        counts = look.waits[at] & ~windows.open_end
+        only = gone.sum(1) >= windows.write_quorum
+        its = gone.any(1)
+        too_few = look.openings.outside < look.gone.sum(1)
+        uncovered = segments.open_end & (look.lost >= np.maximum(segments.ack_quorum, 1)[:, None]).any(1)
+        waits = segments.any_of_ledger(look.waits)
+        of_causes = {
+            Cause.ONLY_COPY: _ledgers(windows, counts & only),
+            Cause.UNREADABLE: _ledgers(windows, counts & its & lacks),
+            Cause.NO_SPARE: segments.any_of_ledger(look.waits & too_few),
+            Cause.NO_ADMISSIBLE: segments.any_of_ledger(look.waits & look.openings.refused),
+            Cause.NO_COVERAGE: segments.any_of_ledger(uncovered) & waits,
+        }
+        short = of_causes[Cause.NO_SPARE] | of_causes[Cause.NO_ADMISSIBLE]
+        codes = np.zeros(len(segments.ids), np.int8)
+        for cause in reversed(OF_LEDGERS):
+            codes[of_causes[cause]] = _CODE[cause]
+        doubts = {
+            UNREAD: _ledgers(windows, counts & its & may_lack & ~lacks),
+            BESIDE: _ledgers(windows, counts & ~its & may_lack),
+        }
+        return _Causes(codes, doubts, short)
+
+    def _work(self, segments: Segments, look: _Look, moves: Bools) -> None:
+        """Add up what is copied of the ledgers that move."""
+        stored = (look.entries > 0) & (look.lost > 0)
+        rows = moves[segments.ledger] & (stored.any(1) | (segments.open_end & look.gone.any(1)))
+        gone = look.gone.sum(1)
+        read = np.where(rows, look.seats.copied(), 0)
+        needed = np.where(rows, (look.entries * look.lost).sum(1), 0)
+        mean = segments.entry_bytes[segments.ledger]
+        size, unsized = np.nan_to_num(mean), np.isnan(mean)
+        copied = read * gone
+        number = segments.last - segments.first + 1
+        sums = self.sums
+        sums["ledgers"] += int(moves.sum())
+        sums["fragments"] += int((read > 0).sum())
+        sums["batches"] += int(np.where(read > 0, -(-number // BATCH), 0).sum())
+        sums["needed"] += int(needed.sum())
+        sums["needed_bytes"] += float((needed * size).sum())
+        sums["read"] += int(read.sum())
+        sums["copied"] += int(copied.sum())
+        sums["copied_bytes"] += float((copied * size).sum())
+        sums["unsized"] += int(copied[unsized].sum())
+        sums["open_ends"] += int(segments.any_of_ledger(rows & segments.open_end & look.gone.any(1)).sum())
+        self._loads(segments, look, read, size, rows)
+
+    def _loads(
+        self, segments: Segments, look: _Look, read: Longs, size: NDArray[np.float64], rows: Bools
+    ) -> None:
+        """Share out what is read, to the first member that stays, and what is written, to all candidates."""
+        place = look.seats.first_left()
+        part = read / np.maximum(look.entries.sum(1), 1)
+        entries = np.where(place >= 0, look.entries * part[:, None], 0.0)
+        member = np.take_along_axis(segments.members, np.maximum(place, 0), 1)
+        count = self.read.shape[1]
+        for sums, weights in zip(self.read, (entries, entries * size[:, None]), strict=True):
+            sums += np.bincount(member.ravel() % (count + 1), weights.ravel(), count + 1)[:count]
+        number = look.openings.candidates.sum(1)
+        each = read * look.gone.sum(1) / np.maximum(number, 1)
+        for start in range(0, len(each), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            share = np.stack([each[some], (each * size)[some]])
+            self.written += share @ look.openings.candidates[some]
+        fewest = np.full(len(segments.ids), _NO_CANDIDATES, np.int64)
+        np.minimum.at(fewest, segments.ledger[rows], number[rows])
+        self.candidates += np.bincount(fewest[fewest < _NO_CANDIDATES], minlength=len(self.candidates))
+
+
+_SUMS = (
+    "ledgers", "fragments", "batches", "needed", "needed_bytes", "read", "copied", "copied_bytes", "unsized",
+    "open_ends", "renamed", "renamed_stuck", "along",
+)  # fmt: skip
+
+
+def _ledgers(windows: Windows, flags: Bools) -> Bools:
+    found: Bools = np.bincount(windows.ledger[flags], minlength=len(windows.times)) > 0
+    return found
+
+
+def _segment_of(segments: Segments, windows: Windows) -> Longs:
+    """The segment that each window is of: the one of its ledger with the same first entry."""
+    assert windows.bounds is not None  # nothing was merged
+    firsts = np.concatenate([segments.first, windows.bounds[:, 0]])
+    _, ranks = np.unique(firsts, return_inverse=True)
+    span = int(ranks.max(initial=0)) + 1
+    keys = segments.ledger * span + ranks[: len(segments.first)]
+    order = np.argsort(keys, kind="stable")
+    found = np.searchsorted(keys[order], windows.ledger * span + ranks[len(segments.first) :])
+    at: Longs = order[found]
+    return at

@@ -1,0 +1,62 @@
+"""Real bookies in racks with AutoRecovery at work, and what the server does when one of them is taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from tests.living.store import Store
+from tests.servers.bookies.driver import Bookies
+
+HERE = Path(__file__).parent
+TICK_MS = 500
+
+SETTINGS: dict[str, str | int] = {
+    "autoRecoveryDaemonEnabled": "true",
+    "reppDnsResolverClass": "Racks",
+    # A bookie that is down is nobody's matter before the command asks for an audit.
+    "lostBookieRecoveryDelay": 3_600,
+    "openLedgerRereplicationGracePeriod": 2_000,
+    "zkTimeout": 4_000,
+    "auditorPeriodicBookieCheckInterval": 0,
+    "auditorPeriodicCheckInterval": 0,
+}
+
+
+class RackedBookies(Bookies):
+    """Bookies of one process, each with an address and a rack of its own."""
+
+    MAIN = "DecommissionHarness"
+    JAVA = tuple(sorted(HERE.glob("java/*.java")))
+    MEMORY = ("-Xmx640m", "-XX:MaxDirectMemorySize=512m")
+
+    def __init__(self, store: Store, root: Path, racks: Sequence[str], **given: Any) -> None:
+        hosts = [f"127.0.0.{number + 2}" for number in range(len(racks))]
+        super().__init__(store.uri, root, "SortedLedgerStorage", [None] * len(racks), hosts=hosts, **given)
+        self.racks = dict(zip(self.ids, racks, strict=True))
+        self._config["racks"] = dict(zip(hosts, racks, strict=True))
+
+    def decommission(self, bookie: str, limit_s: float) -> str:
+        """How ``decommissionbookie`` ends: done, not done, waiting (still, after so long), or its error."""
+        end: str = self._do("decommission", bookie=bookie, limit_s=round(limit_s))
+        return end
+
+    def recover(self, bookie: str, ledger: int) -> None:
+        """``recover BOOKIE -l LEDGER``: copy a ledger's entries off a bookie that may be running."""
+        self._do("recover", bookie=bookie, ledger=ledger)
+
+
+@contextmanager
+def racked_cluster(
+    root: Path, racks: Sequence[str], settings: Mapping[str, str | int] | None = None
+) -> Iterator[tuple[RackedBookies, Store]]:
+    """A new cluster with a bookie for each rack."""
+    with (
+        EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=TICK_MS) as server,
+        Store(server.hosts) as store,
+        RackedBookies(store, root, racks, settings={**SETTINGS, **(settings or {})}) as cluster,
+    ):
+        yield cluster, store

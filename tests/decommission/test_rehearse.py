@@ -1,0 +1,90 @@
+"""The rehearsal against the plain worker, on runs of small clusters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.decommission.rehearse import rehearse
+from auditor.model.decommission import Cause, Rehearsal
+from auditor.runs.reader import RunReader
+from tests.decommission.plain_worker import Fate, fate_of
+from tests.made_runs import made_run
+from tests.reports.samples import report
+from tests.simulate.small_clusters import BOOKIES, Ledger, ledgers
+
+SEVERAL = st.lists(ledgers(), min_size=1, max_size=8)
+CALM = {"keeps_marks": True, "marks_listed": True, "bookies_listed": {"hidden": None, "unclear": []}}
+
+
+def run_of(
+    directory: str, found: list[Ledger], modes: dict[str, str | None], unread: set[str], **tables: Any
+) -> RunReader:
+    sample = report()
+    run = replace(sample.run, **{"gaps": [], **CALM, **tables.pop("facts", {})})
+    cluster = [
+        {"fact": "auditor", "value": "elsewhere:3181"},
+        {"fact": "auditor-candidate", "value": "h:3181"},
+    ]
+    tables = {"cluster": cluster, **tables}
+    made_run(
+        Path(directory),
+        report=replace(sample, run=run),
+        ledgers=[each.metadata() for each in found],
+        judged=[row for each in found for row in each.judged()],
+        bookies=[
+            {
+                "bookie_id": name, "registered": modes[name], "named": True,
+                "read": "unread" if name in unread else "read",
+            }
+            for name in BOOKIES
+        ],
+        **tables,
+    )  # fmt: skip
+    return RunReader(directory)
+
+
+def numbered(found: list[Ledger]) -> list[Ledger]:
+    return [replace(each, id=number, scope=number % 2) for number, each in enumerate(found)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    SEVERAL,
+    st.sets(st.sampled_from(BOOKIES), min_size=1, max_size=3),
+    st.fixed_dictionaries(
+        dict.fromkeys(BOOKIES, st.sampled_from(("writable", "writable", "readonly", None)))
+    ),
+    st.sets(st.sampled_from(BOOKIES), max_size=2),
+)
+def test_a_rehearsal_says_what_a_worker_does_entry_by_entry(
+    several: list[Ledger], asked: set[str], modes: dict[str, str | None], unread: set[str]
+) -> None:
+    found = numbered(several)
+    absent = {name for name in BOOKIES if modes[name] is None} - asked
+    spares = {name for name in BOOKIES if modes[name] == "writable"} - asked
+    with TemporaryDirectory() as directory:
+        said = rehearse(run_of(directory, found, modes, unread), sorted(asked))
+    fates = [fate_of(each, asked, absent, spares, unread) for each in found]
+    _agree(said, found, fates)
+
+
+def _agree(said: Rehearsal, found: list[Ledger], fates: list[Fate]) -> None:
+    causes = Counter(fate.cause for fate in fates if fate.waits and fate.cause)
+    blockers = {each.cause: each.ledgers for each in said.together.blockers}
+    assert blockers == causes
+    moving = [fate for fate in fates if fate.waits and not fate.cause]
+    work = said.together.work
+    assert work.ledgers == len(moving)
+    assert work.renamed == sum(fate.named and not fate.waits for fate in fates)
+    assert work.needed == sum(fate.needed for fate in moving)
+    assert work.copied == sum(fate.copied for fate in moving)
+    assert (sum(each.number for each in said.together.doubts) > 0) == any(fate.doubtful for fate in moving)
+    assert Cause.NO_ADMISSIBLE not in blockers
+    assert sum(each.entries_read for each in said.together.loads) <= work.read + len(BOOKIES)
