@@ -86,7 +86,7 @@ def policies(
     """What --placement takes: policies by their words, or a configuration file."""
     from auditor.model.placement import Policy
 
-    return [policy for policy in Policy if policy.startswith(begun)] or paths(context, parameter, begun)
+    return [str(policy) for policy in Policy if policy.startswith(begun)] or paths(context, parameter, begun)
 
 
 def clusters(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
