@@ -27,13 +27,10 @@ from auditor.model.placement import (
     Policy,
 )
 from auditor.sources.metadata.store import value_beside
-from auditor.sources.racks import Said, ask_script, locate, of_pulsar, read_racks
+from auditor.sources.racks import PULSAR_MAPPING, Said, ask_script, locate, of_pulsar, read_racks
 from auditor.tables import OF_PLACEMENT, Tables
 from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
 from auditor.tables.placement import PlacementJudge, placement
-
-BOOKIES = "bookies"
-"""The name of Pulsar's mapping beside BookKeeper's root."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +68,10 @@ def _find_mapping(source: MetadataSource, options: AuditOptions) -> Placement:
         return Placement(settings, read_racks(options.racks), f"--racks {options.racks}", chosen)
     if options.rack_script is not None:
         return Placement(settings, None, f"--rack-script {options.rack_script}", chosen)
-    path = f"{source.store.root.rpartition('/')[0]}/{BOOKIES}"
+    path = f"{source.store.root.rpartition('/')[0]}/{PULSAR_MAPPING}"
     where = f"{path} of {source.uri.text}"
     try:
-        data = value_beside(source.store, BOOKIES)
+        data = value_beside(source.store, PULSAR_MAPPING)
         entries = bookie_racks.decode(data) if data is not None else []
     except (StoreError, DecodeError) as error:
         return Placement(

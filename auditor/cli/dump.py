@@ -55,9 +55,10 @@ def dump(
     from auditor.sources.metadata.options import store_options
     from auditor.sources.metadata.uri import parse_metadata_uri
     from auditor.sources.owners.applications import APPLICATIONS
+    from auditor.sources.racks import PULSAR_MAPPING
 
     trees = [tree for application in APPLICATIONS.values() for tree in application.trees]
-    beside = () if without_owners else tuple(trees)
+    beside = (PULSAR_MAPPING, *(() if without_owners else trees))
     options = store_options(options_from_flags(conf, flags))
     wanted = SaveRequest(parse_metadata_uri(of.metadata), beside, not without_secrets, options)
     opened = nullcontext(sys.stdout.buffer) if file == "-" else new_file(Path(file))

@@ -25,6 +25,9 @@ from auditor.errors import DecodeError, UsageError
 from auditor.model.placement import Location, normalise
 from auditor.sources.regular_file import read_regular, read_toml
 
+PULSAR_MAPPING = "bookies"
+"""The name of Pulsar's mapping, beside BookKeeper's root."""
+
 SCRIPT_ARGUMENTS = 100
 """``networkTopologyScriptNumberArgs``: so many addresses are asked for at once."""
 

@@ -1,0 +1,58 @@
+"""Pulsar's ``/bookies`` beside BookKeeper's root: of running stores, their files, and dumps of them."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+from auditor.codecs.pulsar.bookie_racks import decode
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.sources.metadata.store import value_beside
+from auditor.sources.metadata.stores import open_store
+from auditor.sources.racks import PULSAR_MAPPING
+from tests.cli.test_doors import bkaudit
+from tests.servers import etcd as etcd_server
+from tests.servers.zookeeper import writer
+
+DATA = Path(__file__).parents[2] / "data"
+WRITTEN = (DATA / "pulsar-racks-4.2.4" / "bookies.json").read_bytes()
+"""As Pulsar 4.2.4 wrote it."""
+
+
+def beside(uri: str) -> bytes | None:
+    with closing(open_store(uri)) as store:
+        store.cluster()
+        return value_beside(store, PULSAR_MAPPING)
+
+
+def test_of_zookeeper_of_its_files_and_of_a_dump(tmp_path: Path) -> None:
+    with EmbeddedZooKeeper(tmp_path / "server") as server:
+        live = f"zk://{server.hosts}/ledgers"
+        with writer(server.hosts) as client:
+            for path in ("LAYOUT", "available/readonly", "cookies"):
+                client.create(f"/ledgers/{path}", b"", makepath=True)
+            client.set("/ledgers/LAYOUT", b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1")
+            assert beside(live) is None
+            client.create("/bookies", b"{}")
+            client.set("/bookies", WRITTEN)  # in the logs the last word counts
+        assert beside(live) == WRITTEN
+        for name, options in (("a", []), ("b", ["--without-owners"])):
+            assert bkaudit("dump", live, str(tmp_path / name), *options).exit_code == 0
+            assert beside(f"dump://{tmp_path}/{name}") == WRITTEN
+    saved = tmp_path / "saved"
+    shutil.copytree(next(tmp_path.glob("server/**/version-2")), saved)
+    assert beside(f"zk-snapshot://{saved}?root=/ledgers") == WRITTEN
+    assert len(decode(WRITTEN)) == 3
+
+
+def test_of_etcd_of_its_snapshot_and_of_a_dump(tmp_path: Path) -> None:
+    with etcd_server.running(tmp_path / "etcd", saved=True) as server:
+        live = f"etcd://{server.host}/bk/cluster1"
+        assert beside(live) is None
+        server.load([("/bk/bookies", WRITTEN)])
+        assert beside(live) == WRITTEN
+        assert bkaudit("dump", live, str(tmp_path / "a")).exit_code in (0, 3)
+        server.save(tmp_path / "snapshot.db")
+    assert beside(f"dump://{tmp_path}/a?root=/bk/cluster1") == WRITTEN
+    assert beside(f"etcd-snapshot://{tmp_path}/snapshot.db?scope=/bk/cluster1") == WRITTEN
