@@ -12,7 +12,8 @@ from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.owners.owner_rows import OWNERS
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.moved import MOVED
-from auditor.tables.ownership import AGELESS, OWNERSHIP, Moments, ownership
+from auditor.tables import ownership as owned_tables
+from auditor.tables.ownership import AGELESS, GAPS_LIMIT, OWNERSHIP, Moments, ownership
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -224,3 +225,33 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
     assert sorted(others) == [
         (COMPACTED, None), (HIDDEN, "owner-unreadable"), (UNREADABLE, "owner-unreadable"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "limit"), [("gap", GAPS_LIMIT), ("unreadable", 20)])
+@pytest.mark.parametrize("above", [0, 1])
+def test_with_too_many_places_unread_no_ledger_is_called_unowned(
+    status: str, limit: int, above: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owned_tables, "SHUT_LIMIT", 20)
+    said = {
+        "application": b"pulsar", "component": b"managed-ledger",
+        "pulsar/managed-ledger": b"shop/orders/persistent/plain",
+    }  # fmt: skip
+    leak = {"scope_id": 0, "ledger_id": 7, "status": "ok", "custom_metadata": said, "ctime": 5}
+    # None of them is above the owner that the ledger names, or is that owner.
+    unread = [
+        {"application": "pulsar", "status": status, "path": f"{TOPIC}of-others-{number}", "damage": "cut"}
+        for number in range(limit + above)
+    ]
+    found = ownership(
+        frame(spark, LEDGERS, [leak]),
+        frame(spark, OWNERS, unread),
+        None,
+        frame(spark, DOUBTFUL_IDS, []),
+        None,
+        ("pulsar",),
+        Moments(NOW, GRACE),
+    )
+    [row] = found.where("ledger_id = 7").collect()
+    many = "too many places of the owners' trees were not read"
+    assert (row["standing"], row["why"]) == (("unknown", many) if above else ("unowned", None))
