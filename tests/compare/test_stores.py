@@ -111,6 +111,10 @@ def test_each_kind_of_difference_is_found_and_no_other(
     spark: SparkSession, tmp_path: Path, lines: list[Record]
 ) -> None:
     copy, wanted = spoil(lines)
+    (same,) = (line for line in copy if line["path"] == ledger_path(147))
+    # A field that nobody knows, behind all others: other bytes of the same metadata.
+    same["data"] = base64.b64encode(_longer(base64.b64decode(same["data"]))).decode()
+    wanted |= {(StoreItem.LEDGER, CopyState.DIFFERENT, ledger_path(147))}
     comparison, found = result(spark, SOURCE, written(copy, tmp_path))
     assert changes(found) == wanted
     assert (comparison.exit_code, comparison.differences) == (FOUND, len(wanted))
@@ -122,19 +126,7 @@ def test_each_kind_of_difference_is_found_and_no_other(
     (ledger,) = (each for each in found if each.ledger_id == 187)
     assert any(field.startswith("last_entry_id: ") for field in ledger.fields)
     assert "custom_metadata" in ledger.fields
-
-
-def test_other_bytes_of_the_same_metadata_are_said_to_be_that(
-    spark: SparkSession, tmp_path: Path, lines: list[Record]
-) -> None:
-    copy = [dict(line) for line in lines]
-    (one,) = (line for line in copy if line["path"] == ledger_path(188))
-    # A field that nobody knows, behind all others.
-    one["data"] = base64.b64encode(_longer(base64.b64decode(one["data"]))).decode()
-    comparison, found = result(spark, SOURCE, written(copy, tmp_path))
-    assert [(each.ledger_id, each.change) for each in found] == [(188, CopyState.DIFFERENT)]
-    assert found[0].fields[0].startswith("bytes: ")
-    assert comparison.exit_code == FOUND
+    assert next(each for each in found if each.ledger_id == 147).fields[0].startswith("bytes: ")
 
 
 def _longer(value: bytes) -> bytes:
@@ -220,7 +212,6 @@ def test_the_command_prints_text_json_and_lines(
     assert {(row["item"], row["change"], row["path"]) for row in rows} == wanted
     assert {row["ledger_id"] for row in rows if row["item"] == "ledger"} == {"187", "188", "9999"}
     assert (tmp_path / "kept" / "tables" / "ledger_differences").is_dir()
-    assert shown(SOURCE, SOURCE)[0] == 0
 
 
 @contextmanager

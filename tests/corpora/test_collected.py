@@ -5,22 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from pyarrow import parquet as pq
 
 from auditor import Audit, AuditOptions
 from auditor.collect.collect import collect
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import Corpus
+from tests.corpora.shared import Corpora, Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="module")
-def collections(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def one_by_one(corpus: Corpus, root: Path) -> Path:
     """One collection a bookie, as each would make its own."""
-    root = tmp_path_factory.mktemp("collected")
     for bookie in sorted(corpus.bookies.iterdir()):
         beside = root / "hosts" / bookie.name
         beside.mkdir(parents=True)
@@ -40,8 +38,9 @@ def _by_ledger(rows: list[Row]) -> list[Row]:
 
 
 def test_collected_tables_give_the_findings_of_the_disks(
-    audited: Audited, corpus: Corpus, collections: Path, spark: SparkSession, tmp_path: Path
+    audited: Audited, corpus: Corpus, spark: SparkSession, tmp_path: Path
 ) -> None:
+    collections = one_by_one(corpus, tmp_path)
     collected = audit(spark, f"dump://{corpus.dump}", collections, tmp_path / "run")
     assert _without_paths(collected.findings()) == _without_paths(audited.findings())
     assert _by_ledger(collected.table("verdicts")) == _by_ledger(audited.table("verdicts"))
@@ -49,30 +48,28 @@ def test_collected_tables_give_the_findings_of_the_disks(
 
 
 def test_a_damaged_collection_leaves_its_bookie_unknown_and_loses_nothing(
-    audited: Audited, corpus: Corpus, collections: Path, spark: SparkSession, tmp_path: Path
+    runs: Runs, corpora: Corpora, spark: SparkSession, tmp_path: Path
 ) -> None:
+    """Of dbledger-long, in which disks of two bookies lie in each other's place."""
+    audited, corpus = runs.of("dbledger-long"), corpora.of("dbledger-long")
+    collections = one_by_one(corpus, tmp_path)
     whole = sorted(collections.iterdir())
     damaged = max(whole, key=lambda path: (path / "availability/part-00000.parquet").stat().st_size)
     file = damaged / "availability/part-00000.parquet"
-    before = file.read_bytes()
     # The last byte of a page: the file is as long as it was, and its footer as good.
     groups = pq.read_metadata(file).row_group(0).column(3)
-    changed = bytearray(before)
+    changed = bytearray(file.read_bytes())
     changed[
         (groups.dictionary_page_offset or groups.data_page_offset) + groups.total_compressed_size - 1
     ] ^= 1
-    try:
-        file.write_bytes(changed)
-        sources = [str(path) for path in whole]
-        report = Audit(f"dump://{corpus.dump}", sources, str(tmp_path / "run"), AuditOptions()).run(spark)
-    finally:
-        file.write_bytes(before)
+    file.write_bytes(changed)
+    sources = [str(path) for path in whole]
+    report = Audit(f"dump://{corpus.dump}", sources, str(tmp_path / "run"), AuditOptions()).run(spark)
     run = Audited(report, tmp_path / "run")
     told = [note for note in report.run.notes if str(damaged) in note]
     assert told == [
         f"collection {damaged} was not used: its availability is damaged: not all of it can be read"
     ]
-    # More than one, where disks of two bookies lie in each other's place.
     unread = {
         row["bookie_id"] for row in run.table("bookies") if "availability is damaged" in (row["reason"] or "")
     }

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Line = dict[str, Any]
+Orphans = dict[str, dict[tuple[str, str], Line]]
+"""By corpus; then by ledger and bookie."""
+
+CORPORA = ("interleaved-hier", "flat-v1")
 
 
 def with_lines(corpus: Corpus, path: Path, add: list[Line]) -> Path:
@@ -50,25 +54,9 @@ def finished(out: Path, screen: str) -> tuple[str, dict[str, Any], dict[tuple[st
     return screen, json.loads((out / "report.json").read_text()), orphans
 
 
-@pytest.fixture(scope="module", params=["interleaved-hier", "flat-v1"])
-def corpus(request: pytest.FixtureRequest, corpora: Corpora) -> Corpus:
-    return corpora.of(request.param)
-
-
 @pytest.fixture(scope="module")
-def work(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("doubt")
-
-
-@pytest.fixture(scope="module")
-def whole(corpus: Corpus, runs: Runs) -> dict[tuple[str, str], Line]:
-    """The orphans of the corpus as it is."""
-    out = runs.of(corpus.name).out
-    screen, report, orphans = finished(out, CliRunner().invoke(main, ["report", str(out)]).stdout)
-    assert orphans
-    assert "in doubt" not in screen
-    assert report["run"]["in_doubt"] is None
-    return orphans
 
 
 def confidences(orphans: dict[tuple[str, str], Line]) -> dict[tuple[str, str], str]:
@@ -76,84 +64,82 @@ def confidences(orphans: dict[tuple[str, str], Line]) -> dict[tuple[str, str], s
 
 
 class Misnamed(NamedTuple):
-    """Of a dump with names that no ledger can have, and one that is an orphan's, out of its place."""
+    """Of flat-v1 with a name that no ledger can have, one out of its place, and an unreadable record."""
 
     screen: str
     report: dict[str, Any]
     orphans: dict[tuple[str, str], Line]
-    strays: list[str]
-    ledger: str
-    path: str
+    stray: str
+    elsewhere: str
+    unreadable: str
 
 
 @pytest.fixture(scope="module")
-def misnamed(corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path) -> Misnamed:
-    below = "/ledgers/00/0000/" if corpus.name == "interleaved-hier" else "/ledgers/"
-    strays = ["notes", "X9999"] if corpus.name == "interleaved-hier" else ["Lnotanumber"]
-    ledger = min(int(ledger) for ledger, _ in whole)
-    path = f"{below}L{ledger}"
-    paths = [*(f"{below}{name}" for name in strays), path]
-    dump = with_lines(corpus, work / "misnamed.jsonl", [znode(each) for each in paths])
-    return Misnamed(*audited(corpus, dump), strays, str(ledger), path)
+def whole(runs: Runs) -> Orphans:
+    """The orphans of the corpora as they are."""
+    found = {}
+    for name in CORPORA:
+        out = runs.of(name).out
+        screen, report, found[name] = finished(out, CliRunner().invoke(main, ["report", str(out)]).stdout)
+        assert found[name]
+        assert "in doubt" not in screen
+        assert report["run"]["in_doubt"] is None
+    return found
 
 
-def test_names_that_no_ledger_can_have_hide_nothing(
-    misnamed: Misnamed, whole: dict[tuple[str, str], Line]
+@pytest.fixture(scope="module")
+def misnamed(corpora: Corpora, whole: Orphans, spark: SparkSession, work: Path) -> Misnamed:
+    elsewhere, unreadable, *_ = sorted({int(ledger) for ledger, _ in whole["flat-v1"]})
+    added = [
+        znode("/ledgers/Lnotanumber"),
+        znode(f"/ledgers/L{elsewhere}"),
+        znode(f"/ledgers/L{unreadable:010d}", data="not base64"),
+    ]
+    corpus = corpora.of("flat-v1")
+    dump = with_lines(corpus, work / "misnamed.jsonl", added)
+    return Misnamed(*audited(corpus, dump), "Lnotanumber", str(elsewhere), str(unreadable))
+
+
+def test_names_that_no_ledger_can_have_hide_nothing(misnamed: Misnamed, whole: Orphans) -> None:
+    assert misnamed.orphans.keys() == whole["flat-v1"].keys()
+    assert misnamed.report["counts"]["metadata-misplaced"] == 2
+    # What is in doubt are the two ids that are meant, and nothing of the others is.
+    assert misnamed.report["run"]["in_doubt"]["ids"] == "2"
+    said = [line for line in misnamed.screen.splitlines() if line.startswith("in doubt ")]
+    told = [*said, *misnamed.report["run"]["in_doubt"]["reasons"]]
+    assert told
+    assert not [line for line in told if misnamed.stray in line]
+
+
+def test_an_orphan_that_a_record_could_be_is_suspected_and_no_other(
+    misnamed: Misnamed, whole: Orphans
 ) -> None:
-    others = {
-        where: said for where, said in confidences(misnamed.orphans).items() if where[0] != misnamed.ledger
+    screen, report, orphans, _, elsewhere, unreadable = misnamed
+    doubted = {where: "suspect" for where in orphans if where[0] in (elsewhere, unreadable)}
+    assert confidences(orphans) == confidences(whole["flat-v1"]) | doubted
+    doubts = {
+        ledger: {row["evidence"]["doubt"] for where, row in orphans.items() if where[0] == ledger}
+        for ledger in (elsewhere, unreadable)
     }
-    assert others == {
-        where: said for where, said in confidences(whole).items() if where[0] != misnamed.ledger
-    }
-    assert misnamed.orphans.keys() == whole.keys()
-    assert misnamed.report["counts"]["metadata-misplaced"] == len(misnamed.strays) + 1
-    # What is in doubt is the one id that a name has, and nothing of the others is.
-    assert misnamed.report["run"]["in_doubt"]["ids"] == "1"
-    [said] = [line for line in misnamed.screen.splitlines() if line.startswith("in doubt ")]
-    told = [said, *misnamed.report["run"]["in_doubt"]["reasons"]]
-    assert not [line for line in told for stray in misnamed.strays if stray in line]
+    out_of_place = f"/ledgers/L{elsewhere}: not at the path of a ledger"
+    [damaged] = doubts[unreadable]
+    assert doubts[elsewhere] == {out_of_place}
+    assert damaged.startswith(f"/ledgers/L{int(unreadable):010d}: line at byte")
+    assert {*report["run"]["in_doubt"]["reasons"]} == {out_of_place, damaged}
+    assert "in doubt   2 ids: /ledgers/L" in screen
 
 
-def test_an_orphan_that_a_misplaced_record_could_be_is_suspected_and_no_other(
-    misnamed: Misnamed, whole: dict[tuple[str, str], Line]
+def test_a_record_that_cannot_be_read_puts_all_ids_below_it_in_doubt(
+    corpora: Corpora, whole: Orphans, spark: SparkSession, work: Path
 ) -> None:
-    screen, report, orphans, _, ledger, path = misnamed
-    expected = confidences(whole) | {where: "suspect" for where in whole if where[0] == ledger}
-    assert confidences(orphans) == expected
-    why = f"{path}: not at the path of a ledger"
-    assert {row["evidence"]["doubt"] for where, row in orphans.items() if where[0] == ledger} == {why}
-    assert report["run"]["in_doubt"] == {"ids": "1", "reasons": [why]}
-    assert f"in doubt   1 id: {why}" in screen
-
-
-def test_a_line_that_cannot_be_read_puts_every_orphan_in_doubt_and_drops_none(
-    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path
-) -> None:
-    dump = with_lines(corpus, work / "torn.jsonl", [])
-    with dump.open("a") as file:
-        file.write('{"path": "/led\n')
-    screen, report, orphans = audited(corpus, dump)
-    assert confidences(orphans) == dict.fromkeys(whole, "suspect")
-    assert report["run"]["in_doubt"]["ids"] is None
-    assert "in doubt   every id: /ledgers: line at byte" in screen
-
-
-def test_a_record_that_cannot_be_read_puts_its_own_ids_in_doubt(
-    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path
-) -> None:
-    if corpus.name == "flat-v1":
-        ledger = min(int(ledger) for ledger, _ in whole)
-        path, ids = f"/ledgers/L{ledger:010d}", "1 id"
-    else:
-        path, ids = "/ledgers/00/0000", "10,000 ids"
+    corpus, path = corpora.of("interleaved-hier"), "/ledgers/00/0000"
     dump = with_lines(corpus, work / "below.jsonl", [znode(path, data="not base64")])
     screen, _, orphans = audited(corpus, dump)
-    below = {where for where in whole if corpus.name != "flat-v1" or where[0] == str(ledger)}
+    assert orphans.keys() == whole[corpus.name].keys()
+    below = {where for where in orphans if int(where[0]) < 10_000}
     assert below
     assert {where for where, each in confidences(orphans).items() if each == "suspect"} >= below
-    assert orphans.keys() == whole.keys()
-    assert f"in doubt   {ids}: {path}: line at byte" in screen
+    assert f"in doubt   10,000 ids: {path}: line at byte" in screen
 
 
 def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
@@ -185,18 +171,16 @@ def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
     assert foretold >= {(*where, "delete", "unknown") for where in orphans}
 
 
-@pytest.mark.parametrize("cut", ["at a line's end", "inside a line"])
 def test_a_dump_that_is_cut_before_the_cookies_makes_no_bookie_a_ghost(
-    cut: str, corpora: Corpora, spark: SparkSession, tmp_path: Path
+    corpora: Corpora, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of flat-v1 too: `tests.corpora.test_cut_dumps`."""
+    """Of flat-v1, and inside of a line: `tests.corpora.test_cut_dumps`."""
     corpus = corpora.of("interleaved-hier")
     lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
     tops = ("/ledgers/cookies", "/ledgers/available")
     kept = [json.dumps(line) for line in lines if not line["path"].startswith(tops)]
-    text = "\n".join(kept) + "\n"
     dump = tmp_path / "cut.jsonl"
-    dump.write_text(text if cut == "at a line's end" else text[:-20])
+    dump.write_text("".join(f"{line}\n" for line in kept))
     screen, report, _ = audited(corpus, dump)
     told = CliRunner().invoke(main, ["explain", "run", str(tmp_path / "run-cut")]).stdout
     no_bookie_is_a_ghost(report, screen, told, "no available and no cookies")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import tarfile
 import time
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from auditor.errors import RunError, UsageError
 from auditor.sources.bookies.file_stamp import RACY_NS
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.cluster import Cluster, index_bytes, index_path, ledger_path
@@ -148,42 +145,6 @@ def test_the_report_says_what_was_not_read_again(runs: Runs) -> None:
     assert runs.full.report.run.operations["indexes read"] == indexes - 1
     ours = [row for row in runs.since.table("availability") if not row["reused"]]
     assert {row["ledger_id"] for row in ours} == {7, 20, 8, 91}
-
-
-def test_a_damaged_table_is_not_used_and_the_report_says_so(spark: SparkSession, runs: Runs) -> None:
-    spoiled = runs.home / "spoiled"
-    shutil.copytree(runs.first.out, spoiled)
-    (file, *_) = sorted((spoiled / "tables/availability").glob("*.parquet"), key=_size)[::-1]
-    content = bytearray(file.read_bytes())
-    at = content.index(b"/ledgers0/current/")
-    content[at] ^= 1
-    file.write_bytes(content)
-    run = runs.again(spark, "damaged/1", since=str(spoiled))
-    same(run, runs.full)
-    (note,) = run.report.run.reused["notes"]
-    assert note.startswith("no index was taken from spoiled: ")
-    assert file.name in note
-    assert run.report.run.reused["indexes"]["reused"] == 0
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size
-
-
-def test_a_run_of_another_cluster_is_refused(spark: SparkSession, runs: Runs) -> None:
-    other = runs.home / "other"
-    shutil.copytree(runs.first.out, other)
-    report = json.loads((other / "report.json").read_text())
-    report["cluster"]["instance_id"] = "another"
-    (other / "report.json").write_text(json.dumps(report))
-    with pytest.raises(UsageError, match=f"--since {other}: that is a run of another cluster, another; this"):
-        runs.again(spark, "refused/1", since=str(other))
-
-
-def test_what_is_no_finished_run_is_refused_before_anything_is_read(spark: SparkSession, runs: Runs) -> None:
-    with pytest.raises(RunError, match="no finished run is here"):
-        runs.again(spark, "refused/2", since=str(runs.home / "cluster"))
-    assert not (runs.home / "refused/2").exists()
 
 
 def test_journals_are_read_again_beside_indexes_that_are_not(spark: SparkSession, tmp_path: Path) -> None:

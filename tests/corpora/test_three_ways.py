@@ -17,6 +17,7 @@ import pytest
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import Corpus
+from tests.corpora.shared import Corpora, Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,14 +40,21 @@ class ThreeWays(NamedTuple):
     dump: Audited
 
 
+@pytest.fixture(scope="module", params=["interleaved-hier", "dbledger-long"])
+def corpus(request: pytest.FixtureRequest, corpora: Corpora) -> Corpus:
+    """Of either kind of index one; flat-v1 is read alike by `tests.sources.metadata`."""
+    return corpora.of(request.param)
+
+
 @pytest.fixture(scope="module")
 def three_ways(
     corpus: Corpus,
-    audited: Audited,
+    runs: Runs,
     spark: SparkSession,
     large_plans: Callable[[], AbstractContextManager[None]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> ThreeWays:
+    audited = runs.of(corpus.name)
     files = tmp_path_factory.mktemp("zookeeper")
     shutil.copytree(corpus.zookeeper, files / "server")
     uri = f"zk-snapshot://{corpus.zookeeper}/version-2?root=/ledgers"

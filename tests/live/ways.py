@@ -12,7 +12,7 @@ from auditor.collect.collect import collect
 from auditor.model.options import AuditOptions, YesNo
 from tests.corpora.audited import Audited
 from tests.corpora.brute_force import World, members
-from tests.live.scenario import KINDS, Kind, LiveCluster
+from tests.live.scenario import KINDS, LiveCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,15 +69,14 @@ COLLECTED = Way("collected", _collected, _everything, lists_ledgers=True, table=
 RPC = Way("rpc", lambda *_: ["rpc:"], _asked, lists_ledgers=False, table="answers")
 BOTH = Way("disk-and-rpc", lambda *given: [*_directories(*given), "rpc:"], _everything, True, "availability")
 
-WAYS = (DISK, COLLECTED, RPC)
+WAYS: dict[str, tuple[Way, ...]] = {
+    "SortedLedgerStorage-flat": (DISK, COLLECTED, RPC),
+    "DbLedgerStorage-longhierarchical": (DISK, COLLECTED),  # it lists no entries
+    "InterleavedLedgerStorage-etcd": (DISK, RPC),
+}
+"""Each storage and layout once; Interleaved on ZooKeeper is the witness's (`tests.live.test_witness`)."""
 
-
-def answers(kind: Kind, way: Way) -> bool:
-    """Whether bookies of this kind say this way what they hold: DbLedgerStorage lists no entries."""
-    return way is not RPC or kind.storage != "DbLedgerStorage"
-
-
-COMBINATIONS = [(kind, way) for kind in KINDS for way in WAYS if answers(kind, way)]
+COMBINATIONS = [(kind, way) for kind in KINDS for way in WAYS.get(kind.name, ())]
 
 
 def without_journals(directory: Path, inventory: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The class of a ledger's bytes in a log: every case of what may be known of the ledger, against the rules."""
+"""The class of bytes in a log: every case of what may be known of their ledger, against the rules."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None
     }
     for ledger, case in enumerate(CASES):
         replica = {"scope_id": 0, "ledger_id": ledger, "bookie_id": case.bookie}
-        logs.append({**of_bookie(case.bookie, case.log), "ledger_id": ledger, "scope_id": 0, "entry_bytes": BYTES})
+        logs.append(
+            {**of_bookie(case.bookie, case.log), "ledger_id": ledger, "scope_id": 0, "entry_bytes": BYTES}
+        )
         if case.located:
             parts["locations"].append({**replica, "logger": 0, "log_id": case.log, "entries": 1})
         if case.listed != "no":

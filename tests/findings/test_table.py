@@ -1,0 +1,42 @@
+"""What is known to find nothing is not asked, and the table of findings has its columns all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from auditor.checks import OF_TABLES, TableCheck
+from auditor.findings.table import ask_table_checks
+from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, Tables
+from tests.checks.tables_builder import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OF_MARKS = [check for check in OF_TABLES if check.asks == "marks"]
+
+
+def test_what_is_known_to_find_nothing_is_not_asked(spark: SparkSession) -> None:
+    ids: list[str] = []
+
+    def noted(check: TableCheck) -> TableCheck:
+        @wraps(check.find)
+        def find(asked: Tables) -> DataFrame:
+            ids.append(check.id)
+            rows: DataFrame = check.find(asked)
+            return rows
+
+        return replace(check, find=find)
+
+    empty = frozenset({"marks", "lagging", *OF_ENTRY_LOGS, *OF_OFFLOADS})
+    asked = replace(tables(spark), known_empty=empty)
+    ask_table_checks([noted(check) for check in OF_TABLES], asked)
+    assert ids == [check.id for check in OF_TABLES if check.asks not in empty]
+
+
+def test_where_no_check_need_be_asked_the_table_has_its_columns_all_the_same(spark: SparkSession) -> None:
+    asked = tables(spark)
+    rows = ask_table_checks(OF_MARKS, replace(asked, known_empty=frozenset({"marks"})))
+    assert rows.columns == ask_table_checks(OF_MARKS, replace(asked, known_empty=frozenset())).columns
+    assert rows.isEmpty()
