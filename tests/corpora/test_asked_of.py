@@ -12,7 +12,7 @@ import pytest
 
 from auditor.checks import OF_TABLES
 from auditor.findings.table import ask_table_checks
-from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, Tables
+from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, OF_PLACEMENT, Tables
 from auditor.tables.parts import PARTS
 from tests.corpora.audited import Asked
 
@@ -71,7 +71,7 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked_of: Callabl
         tables = replace(asked.tables, known_empty=frozenset())  # so that every check is asked
         there = [name for name in names if name in PARTS or getattr(tables, name) is not None]
         # Some of these are asked of no check by themselves, such as the sizes of disks.
-        assert {*names} - {*there} <= {*OF_ENTRY_LOGS, *OF_OFFLOADS}, "which were not read"
+        assert {*names} - {*there} <= {*OF_ENTRY_LOGS, *OF_OFFLOADS, *OF_PLACEMENT}, "which were not read"
         each = [
             ask_table_checks([check for check in OF_TABLES if check.asks == name], _without(tables, name))
             for name in there

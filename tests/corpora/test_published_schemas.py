@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.findings.table import FINDINGS
-from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS
+from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, OF_PLACEMENT
 from auditor.tables.published_schemas import TABLES, to_json
 from tests.corpora.audited import Audited
 
@@ -29,7 +29,7 @@ def test_a_run_lands_what_is_published(audited: Audited, spark: SparkSession) ->
     # A saved store is scanned once, no bookie was asked, no application refers to these ledgers, and logs
     # are read only where that is asked for.
     other = {"ledgers_again", "moved", "answers", "witness", "owners", "ownership"}
-    assert landed == {*TABLES} - other - {"locations", *OF_ENTRY_LOGS, *OF_OFFLOADS}
+    assert landed == {*TABLES} - other - {"locations", *OF_ENTRY_LOGS, *OF_OFFLOADS, *OF_PLACEMENT}
     for name in sorted(landed):
         table = spark.read.parquet(f"{audited.out}/tables/{name}")
         assert columns(table.schema) == published(TABLES[name]), name
