@@ -7,7 +7,7 @@ from pathlib import Path
 from auditor.model.options import option_types
 from auditor.reports import openmetrics
 from auditor.reports.reference_pages import main, metrics_table, options_page
-from tests.reports.samples import NAMESPACES, report, space_gauges
+from tests.reports.samples import NAMESPACES, NEAR_LOSSES, report, space_gauges
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMAND = "python -m auditor.reports.reference_pages"
@@ -40,6 +40,7 @@ def test_every_option_and_metric_has_its_row() -> None:
 
 def test_samples_have_the_labels_that_their_metric_is_said_to_have() -> None:
     samples = list(openmetrics._samples(report(), 1, space_gauges(), NAMESPACES))
+    samples += openmetrics.near_loss_samples(NEAR_LOSSES)
     assert {sample.metric for sample in samples} == {*openmetrics.METRICS}
     for sample in samples:
         assert tuple(sample.labels) == openmetrics.LABELS.get(sample.metric, ()), sample.metric
