@@ -39,6 +39,7 @@ VIEWS = {
     "identities": "a bookie id, and the bookie that it is",
     "bookies": "a bookie that anything names: how far it was read, how much depends on it",
     "bookie_locations": "a bookie: where it stands, as a mapping says",
+    "placement": "a segment that breaks the placement policy, or is at risk; and its first such window",
     "availability": "a ledger on a bookie: the entries that its index shows",
     "journal_tails": "a ledger in a bookie's journals after the mark; or a journal directory",
     "answers": "as availability, as the bookie itself answered; only of what differed",

@@ -51,7 +51,8 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
         return None
     namespaces: _Totals = defaultdict(lambda: np.zeros(len(_SUMS), np.int64))
     topics: _Totals = defaultdict(lambda: np.zeros(len(_SUMS), np.int64))
-    mine = rows[rows[:, 0] == 0]  # applications know no scopes
+    scope_id = rows[:, 0]
+    mine = rows[scope_id == 0]  # applications know no scopes
     seen = np.zeros(len(mine), bool)
     for batch in run.batches("tables/ownership", _COLUMNS):
         for row in _by_topic(batch, mine, seen):
@@ -59,7 +60,7 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
             sums = [row[f"{name}_sum"] for name in _SUMS]
             topics["/".join(name for name in names if name)] += sums
             namespaces["/".join(names[:2]) if all(names[:2]) else NOBODY] += sums
-    nobodys = np.append(mine[~seen, 2:].sum(axis=0) + rows[rows[:, 0] != 0, 2:].sum(axis=0), 0)
+    nobodys = np.append(mine[~seen, 2:].sum(axis=0) + rows[scope_id != 0, 2:].sum(axis=0), 0)
     if nobodys.any():
         namespaces[NOBODY] += nobodys
         topics[NOBODY] += nobodys
