@@ -24,6 +24,7 @@ from auditor.model.decommission import (
     Rehearsal,
     Work,
 )
+from auditor.model.placement import PlacementSettings, Policy
 from auditor.model.states import DECODED
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.placement import load_placement
@@ -65,9 +66,11 @@ def rehearse(
 
     trials = [trial(asked)] + [trial([each]) for each in asked if len(asked) > 1]
     undecided = _run_trials(run, bookies, trials)
-    doubts = [*queue.doubts, *_doubts(run, undecided)]
+    unplaced = sum(name not in locations.of or locations.of[name].path is None for name in here)
+    unplaced = unplaced if _depends_on_places(settings) else 0
+    doubts = [*queue.doubts, *_doubts(run, undecided, unplaced)]
     together, *alone = (
-        _outcome(run, bookies, each, names, queue, doubts)
+        _outcome(run, bookies, each, names, queue, doubts, bool(unplaced))
         for each, names in zip(trials, [asked, *([each] for each in asked)], strict=False)
     )
     return Rehearsal(
@@ -110,11 +113,6 @@ class _Bookies:
         """Their numbers."""
         return [self.names.index(each) for each in names]
 
-    def flags(self, names: Sequence[str]) -> Any:
-        found = np.zeros(len(self.names), bool)
-        found[self.places(names)] = True
-        return found
-
 
 def _run_trials(run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums]) -> int:
     """Show every ledger that names one of the bookies to all trials; how many rows cannot be judged."""
@@ -151,9 +149,23 @@ def _mask(flags: Any) -> pa.Array:
     return pa.array(flags)
 
 
-def _doubts(run: RunReader, undecided: int) -> Iterator[DoubtCount]:
+def _depends_on_places(settings: PlacementSettings) -> bool:
+    """Whether the policy may refuse a spare for where it stands, rather than only prefer others."""
+    match settings.policy:
+        case Policy.RACK:
+            return settings.enforce_min_racks
+        case Policy.REGION:
+            return bool(settings.regions_to_write) or settings.enforce_min_racks
+        case Policy.ZONE:
+            return settings.strict_zones
+    return False
+
+
+def _doubts(run: RunReader, undecided: int, unplaced: int) -> Iterator[DoubtCount]:
     """What of the whole run is not known."""
     facts = run.report.run
+    if unplaced:
+        yield DoubtCount("registered bookies whose location nobody said, which the policy goes by", unplaced)
     if undecided:
         yield DoubtCount("ledgers whose metadata does not say who holds what", undecided)
     if facts.gaps:
@@ -171,6 +183,7 @@ def _outcome(
     names: Sequence[str],
     queue: Queue,
     doubts: Sequence[DoubtCount],
+    unplaced: bool,
 ) -> model.Trial:
     ids = np.concatenate([np.zeros((0, 2), np.int64), *(each for each, _ in trial.blocked)])
     codes = np.concatenate([np.zeros(0, np.int8), *(each for _, each in trial.blocked)])
@@ -181,13 +194,13 @@ def _outcome(
         replace(each, detail=", ".join(bookies.absent)) if each.cause is model.Cause.ABSENT else each
         for each in blockers
     ]
-    if moving:
-        blockers += queue.blockers
+    # With nobody to audit the command fails, and leaves the cookie, even where nothing has to move.
+    blockers += [each for each in queue.blockers if moving or each.cause is not model.Cause.IDLE_WORKERS]
     found = [*doubts, *(DoubtCount(word, number) for word, number in trial.doubts.items() if number)]
     along = sums.pop("along")
     return model.Trial(
         tuple(names),
-        _answer(blockers, bool(found)),
+        _answer([each for each in blockers if not (unplaced and each.cause in _OF_PLACES)], bool(found)),
         tuple(blockers),
         Work(**sums),
         _loads(bookies, trial),
@@ -195,6 +208,10 @@ def _outcome(
         along,
         tuple(found),
     )
+
+
+_OF_PLACES = (model.Cause.NO_ADMISSIBLE,)
+"""Causes that nobody is sure of while locations are not known."""
 
 
 def _answer(blockers: Sequence[model.Blocker], doubtful: bool) -> Answer:

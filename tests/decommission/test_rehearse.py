@@ -4,50 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.decommission.rehearse import rehearse
 from auditor.model.decommission import Cause, Rehearsal
-from auditor.runs.reader import RunReader
+from tests.decommission.made_clusters import run_of
 from tests.decommission.plain_worker import Fate, fate_of
-from tests.made_runs import made_run
-from tests.reports.samples import report
 from tests.simulate.small_clusters import BOOKIES, Ledger, ledgers
 
 SEVERAL = st.lists(ledgers(), min_size=1, max_size=8)
-CALM = {"keeps_marks": True, "marks_listed": True, "bookies_listed": {"hidden": None, "unclear": []}}
-
-
-def run_of(
-    directory: str, found: list[Ledger], modes: dict[str, str | None], unread: set[str], **tables: Any
-) -> RunReader:
-    sample = report()
-    run = replace(sample.run, **{"gaps": [], **CALM, **tables.pop("facts", {})})
-    cluster = [
-        {"fact": "auditor", "value": "elsewhere:3181"},
-        {"fact": "auditor-candidate", "value": "h:3181"},
-    ]
-    tables = {"cluster": cluster, **tables}
-    made_run(
-        Path(directory),
-        report=replace(sample, run=run),
-        ledgers=[each.metadata() for each in found],
-        judged=[row for each in found for row in each.judged()],
-        bookies=[
-            {
-                "bookie_id": name, "registered": modes[name], "named": True,
-                "read": "unread" if name in unread else "read",
-            }
-            for name in BOOKIES
-        ],
-        **tables,
-    )  # fmt: skip
-    return RunReader(directory)
 
 
 def numbered(found: list[Ledger]) -> list[Ledger]:

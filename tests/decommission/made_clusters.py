@@ -1,0 +1,46 @@
+"""Finished runs of small clusters, for a rehearsal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from auditor.runs.reader import RunReader
+from tests.made_runs import made_run
+from tests.reports.samples import report
+from tests.simulate.small_clusters import BOOKIES, Ledger
+
+CALM = {"keeps_marks": True, "marks_listed": True, "bookies_listed": {"hidden": None, "unclear": []}}
+
+
+def run_of(
+    directory: str | Path,
+    found: Sequence[Ledger],
+    modes: Mapping[str, str | None],
+    unread: set[str],
+    **tables: Any,
+) -> RunReader:
+    sample = report()
+    run = replace(sample.run, **{"gaps": [], **CALM, **tables.pop("facts", {})})
+    cluster = [
+        {"fact": "auditor", "value": "elsewhere:3181"},
+        {"fact": "auditor-candidate", "value": "h:3181"},
+    ]
+    tables = {"cluster": cluster, **tables}
+    made_run(
+        Path(directory),
+        report=replace(sample, run=run),
+        ledgers=[each.metadata() for each in found],
+        judged=[row for each in found for row in each.judged()],
+        bookies=[
+            {
+                "bookie_id": name, "registered": modes[name], "named": True,
+                "read": "unread" if name in unread else "read",
+            }
+            for name in BOOKIES
+        ],
+        **tables,
+    )  # fmt: skip
+    return RunReader(directory)

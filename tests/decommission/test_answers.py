@@ -1,0 +1,264 @@
+"""What a rehearsal answers: exit codes, causes of the whole cluster, topics, text of 80 columns, JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.cli import main
+from auditor.decommission.rehearse import rehearse
+from auditor.model.decommission import Answer, Cause, Rehearsal
+from auditor.model.placement import PlacementSettings, Policy
+from auditor.reports.decommission import decommission_json, decommission_schema, decommission_text
+from tests.decommission.made_clusters import run_of
+from tests.simulate.small_clusters import BOOKIES, Ledger
+
+HOUR = 3_600_000
+SCANNED = 1_795_237_669_000
+"""The time of the sample's scan."""
+
+ALL_WRITE: dict[str, str | None] = dict.fromkeys(BOOKIES, "writable")
+Rehearse = Callable[..., Rehearsal]
+
+
+def ledger(id: int, ensemble: str, write: int, ack: int, last: int = 9, **said: Any) -> Ledger:
+    return Ledger(
+        id, said.pop("state", "CLOSED"), len(ensemble), write, ack, last, ((0, tuple(ensemble)),), **said
+    )
+
+
+PLAIN = ledger(1, "abc", 3, 2)
+ONLY = ledger(2, "abc", 1, 1)
+
+
+@pytest.fixture
+def said(tmp_path: Path) -> Rehearse:
+    """Rehearse on a run of these ledgers."""
+
+    def rehearsed(*found: Ledger, asked: str = "a", unread: str = "", **tables: Any) -> Rehearsal:
+        modes = ALL_WRITE | tables.pop("modes", {})
+        return rehearse(run_of(tmp_path, found, modes, {*unread}, **tables), [*asked])
+
+    return rehearsed
+
+
+def causes(rehearsal: Rehearsal) -> list[Cause]:
+    return [each.cause for each in rehearsal.together.blockers]
+
+
+def test_a_bookie_may_go_now(said: Rehearse) -> None:
+    found = said(PLAIN)
+    assert (found.answer, found.exit_code, causes(found)) == (Answer.NOW, 0, [])
+    assert found.workers == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "cause"),
+    [
+        pytest.param(ledger(3, "a", 1, 1), Cause.ONLY_COPY, id="bookkeeper 4872, 3583: Qw 1"),
+        pytest.param(
+            ledger(3, "ab", 2, 2, missing={"b": frozenset({4})}), Cause.UNREADABLE, id="3887: no mark says so"
+        ),
+        pytest.param(ledger(3, "abcdefgh", 3, 2), Cause.NO_SPARE, id="3905, 4012: all bookies in it"),
+        pytest.param(ledger(3, "ab", 2, 1, state="OPEN"), Cause.NO_COVERAGE, id="pulsar 13052: open"),
+    ],
+)
+def test_what_makes_the_command_wait_for_ever(one: Ledger, cause: Cause, said: Rehearse) -> None:
+    found = said(PLAIN, one)
+    assert causes(found) == [cause]
+    assert found.exit_code == 1
+    assert found.answer is (Answer.AFTER if cause is Cause.NO_COVERAGE else Answer.NEVER)
+    assert [each.ledger_id for each in found.together.blockers[0].samples] == ["3"]
+    assert found.together.work.ledgers == 1
+
+
+def test_segments_without_entries_are_not_waited_for(said: Rehearse) -> None:
+    """bookkeeper #3220: empty ledgers, and short ones that have nothing there."""
+    empty, short = ledger(3, "abc", 3, 2, last=-1), ledger(4, "bca", 2, 2, last=0)
+    found = said(PLAIN, empty, short, ledger(5, "abcdefgh", 3, 2, last=-1))
+    work = found.together.work
+    assert found.answer is Answer.NOW
+    assert (work.ledgers, work.renamed, work.renamed_stuck) == (1, 3, 1)
+    assert "keep it" in decommission_text(found)
+
+
+def test_the_flag_of_the_command_is_said(said: Rehearse) -> None:
+    """pulsar #21607: an id without the flag is ignored, and the local bookie goes."""
+    assert decommission_text(said(PLAIN)).endswith("bookkeeper shell decommissionbookie -bookieid a")
+    assert "decommissionbookie" not in decommission_text(said(ledger(3, "a", 1, 1)))
+
+
+DISABLED = {"fact": "replication-disabled", "value": "true"}
+VOTE = {"fact": "auditor", "value": "b"}
+MARK = {"kind": "mark", "ledger_id": 9, "path": "urL9", "replicas": ["h"], "misplaced": False}
+
+
+@pytest.mark.parametrize(
+    ("tables", "cause", "answer"),
+    [
+        ({"cluster": [VOTE, DISABLED]}, Cause.REPLICATION_OFF, Answer.AFTER),
+        ({"cluster": []}, Cause.NO_AUDITOR, Answer.AFTER),
+        ({"cluster": [VOTE | {"value": "a"}]}, Cause.NO_AUDITOR, Answer.AFTER),
+        ({"facts": {"keeps_marks": False}}, Cause.NO_MARKS, Answer.NEVER),
+        ({"marks": [MARK | {"ctime": SCANNED - 25 * HOUR}]}, Cause.IDLE_WORKERS, Answer.AFTER),
+    ],
+)
+def test_nobody_would_do_the_work(
+    tables: dict[str, Any], cause: Cause, answer: Answer, said: Rehearse
+) -> None:
+    found = said(PLAIN, **tables)
+    assert (causes(found), found.answer, found.exit_code) == ([cause], answer, 1)
+
+
+def test_marks_that_are_young_or_under_work_are_in_nobodys_way(said: Rehearse) -> None:
+    old = MARK | {"ctime": SCANNED - 25 * HOUR}
+    assert said(PLAIN, marks=[MARK | {"ctime": SCANNED - HOUR}]).answer is Answer.NOW
+    locked = {"kind": "lock", "ledger_id": 9, "path": "lock", "ctime": SCANNED - HOUR, "misplaced": False}
+    assert said(PLAIN, marks=[old, locked]).answer is Answer.NOW
+
+
+def test_with_nothing_to_move_the_command_still_needs_an_auditor(said: Rehearse) -> None:
+    elsewhere = ledger(3, "bcd", 3, 2)
+    assert causes(said(elsewhere, cluster=[])) == [Cause.NO_AUDITOR]
+    assert said(elsewhere, marks=[MARK | {"ctime": SCANNED - 25 * HOUR}]).answer is Answer.NOW
+
+
+@pytest.mark.parametrize(
+    ("one", "tables"),
+    [
+        pytest.param(PLAIN, {"facts": {"gaps": ["/ledgers/00"]}}, id="a gap"),
+        pytest.param(
+            PLAIN, {"facts": {"bookies_listed": {"hidden": "x", "unclear": []}}}, id="registrations"
+        ),
+        pytest.param(PLAIN, {"facts": {"bookies_listed": None}}, id="registrations of an old run"),
+        pytest.param(PLAIN, {"facts": {"marks_listed": False}}, id="marks"),
+        pytest.param(PLAIN, {"unread": "bc"}, id="no copy was seen"),
+        pytest.param(ledger(1, "ab", 2, 2, unknown=frozenset("b")), {}, id="an unreadable index"),
+        pytest.param(
+            ledger(1, "ab", 2, 2, missing={"b": frozenset({4})}, doubted=True),
+            {},
+            id="a missing copy in doubt",
+        ),
+        pytest.param(
+            # Entry 1 is on b and c alone: not to be copied, and in the batch that is.
+            ledger(1, "abc", 2, 2, missing={"b": frozenset({1}), "c": frozenset({1})}),
+            {},
+            id="a loss beside",
+        ),
+    ],
+)
+def test_what_was_not_seen_is_never_good(one: Ledger, tables: dict[str, Any], said: Rehearse) -> None:
+    found = said(one, **tables)
+    assert (found.answer, found.exit_code) == (Answer.UNKNOWN, 3)
+    assert "not known" in decommission_text(found)
+
+
+def test_one_copy_that_was_seen_is_enough(said: Rehearse) -> None:
+    assert said(PLAIN, unread="ab").answer is Answer.NOW
+
+
+def test_what_blocks_goes_before_what_is_not_known(said: Rehearse) -> None:
+    assert said(ledger(3, "a", 1, 1), PLAIN, unread="bc").exit_code == 1
+
+
+def placed(policy: Policy, racks: str, **settings: Any) -> dict[str, Any]:
+    """Facts and table of a placement: a letter's rack is the digit at its place, a blank for none."""
+    rows: list[dict[str, Any]] = [
+        {"bookie_id": name, "location": None if rack == " " else f"/r{rack}", "groups": [], "origin": "racks"}
+        for name, rack in zip(BOOKIES, racks, strict=True)
+    ]
+    facts = {
+        "policy": str(policy),
+        "settings": PlacementSettings(policy, **settings).to_json(),
+        "policy_origin": "--placement",
+        "mapping_origin": "racks",
+        "located": 8 - racks.count(" "),
+        "unlocated": racks.count(" "),
+    }
+    return {"facts": {"placement": facts}, "bookie_locations": rows}
+
+
+def test_a_policy_refuses_spares_only_where_it_enforces(said: Rehearse) -> None:
+    three = ledger(3, "abc", 3, 2)
+    strict = said(three, **placed(Policy.RACK, "12323232", enforce_min_racks=True))
+    assert (causes(strict), strict.answer) == ([Cause.NO_ADMISSIBLE], Answer.NEVER)
+    loose = said(three, **placed(Policy.RACK, "12323232"))
+    assert (causes(loose), loose.answer) == ([], Answer.NOW)
+    own = said(three, **placed(Policy.RACK, "12312232", enforce_min_racks=True))
+    assert (own.answer, own.together.candidates.least) == (Answer.NOW, 1)
+    assert [each.bookie_id for each in own.together.loads if each.entries_written] == ["d"]
+
+
+def test_locations_that_nobody_said_make_an_answer_unknown(said: Rehearse) -> None:
+    three = ledger(3, "abc", 3, 2)
+    for racks in ("1232323 ", "1231323 "):
+        found = said(three, **placed(Policy.RACK, racks, enforce_min_racks=True))
+        assert (found.answer, found.exit_code) == (Answer.UNKNOWN, 3)
+    # Where it refuses nobody, they only say who is taken first.
+    assert said(three, **placed(Policy.RACK, "1231323 ")).answer is Answer.NOW
+
+
+def test_topics_come_before_ledgers(said: Rehearse) -> None:
+    names = {"tenant": "shop", "namespace": "orders", "standing": "owned", "borrowed": False}
+    rows: list[dict[str, Any]] = [
+        {"scope_id": 0, "ledger_id": id, "topic": topic, **names}
+        for id, topic in ((2, "x"), (3, "x"), (4, "y"))
+    ]
+    found = said(ONLY, ledger(3, "a", 1, 1), ledger(4, "a", 1, 1), ledger(5, "a", 1, 1), ownership=rows)
+    [blocker] = found.together.blockers
+    assert [(each.topic, each.ledgers) for each in blocker.topics] == [
+        ("shop/orders/x", 2),
+        ("shop/orders/y", 1),
+    ]
+    assert [each.topic for each in blocker.samples] == [
+        "shop/orders/x",
+        "shop/orders/x",
+        "shop/orders/y",
+        None,
+    ]
+    text = decommission_text(found)
+    assert text.index("shop/orders/x (2)") < text.index("2, 3, 4, 5")
+
+
+def test_text_fits_80_columns_and_json_its_schema(said: Rehearse) -> None:
+    open_one = ledger(3, "abc", 3, 2, state="OPEN")
+    runs = [
+        said(PLAIN, open_one),
+        said(PLAIN, ONLY, ledger(4, "ah", 2, 2), unread="bc", modes={"h": None}),
+        said(PLAIN, ledger(4, "ab", 2, 2), asked="ab", cluster=[]),
+        said(PLAIN, ledger(4, "bac", 2, 2), ledger(5, "ab", 2, 2), asked="ab"),
+    ]
+    for found in runs:
+        assert max(map(len, decommission_text(found).splitlines())) <= 80
+        jsonschema.validate(json.loads(decommission_json(found)), decommission_schema())
+    assert runs[-1].answer is Answer.AFTER
+    assert runs[-1].order == ("a", "b")
+    assert "one by one" in decommission_text(runs[-1])
+
+
+def test_a_rate_makes_a_time(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [PLAIN], ALL_WRITE, set())
+    assert rehearse(run, ["a"]).seconds is None
+    # 10 entries of 10 bytes, by two workers: one batch waits for a read and a write.
+    assert rehearse(run, ["a"], rate=10, round_trip_ms=1000).seconds == 30 + (2 + 10) / 2
+
+
+def _command(*given: str) -> Result:
+    return CliRunner().invoke(main, ["decommission", *given])
+
+
+def test_the_command_ends_with_the_answer(tmp_path: Path) -> None:
+    run_of(tmp_path, [PLAIN, ledger(2, "b", 1, 1)], ALL_WRITE, set())
+    run = str(tmp_path)
+    now = _command(run, "a", "--format", "json")
+    assert (now.exit_code, json.loads(now.stdout)["answer"]) == (0, "now")
+    assert _command(run, "a", "b").exit_code == 1
+    for wrong in ((run,), (run, "nobody"), (run, "a", "--rate", "fast"), (str(tmp_path / "none"), "a")):
+        assert _command(*wrong).exit_code == 2, wrong
+    assert _command(run, "a", "--rate", "20M").exit_code == 0
