@@ -3,77 +3,138 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
 
 from auditor.checks.attribution import points_elsewhere
 from auditor.spark import functions as F
 from auditor.tables.contents import CONTENTS, LargeTables, bookies_in_doubt, contents
-from tests.checks.tables_builder import entries, frame, ledger, tables
+from tests.checks.tables_builder import Row, entries, frame, ledger, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Ensemble of three, write quorum two: what each position holds is its own.
 STRIPES = {name: entries(name, (at, 30, 2, 3))[1] for at, name in enumerate(("a", "b", "c"))}
+ALIKE = dict.fromkeys("abc", entries("a", (0, 0, 30, 0))[1])
+SHORT = entries("a", (0, 12, 2, 3))[1]
 
 
-def ranked(
-    spark: SparkSession,
-    held: Mapping[int, bytes],
-    *,
-    directory: str = "/disk",
-    lacking: Sequence[str] = ("b",),
-    foreign: bool = False,
-    stripes: Mapping[str, bytes] = STRIPES,
-    state: str = "ok",
-) -> dict[str, Any]:
-    """The rows of one directory of "a" that holds these ledgers, by candidate; ``lacking`` lack them all."""
+class Case(NamedTuple):
+    """A directory of a bookie "a" that holds these ledgers; ``lacking`` lack all of them.
+
+    Each case has bookies, directories and ledgers of its own: one look at all of them is one at each.
+    """
+
+    held: Mapping[int, bytes]
+    above: str = ""
+    lacking: Sequence[str] = ("b",)
+    foreign: bool = False
+    stripes: Mapping[str, bytes] = STRIPES
+    state: str = "ok"
+
+
+CASES = {
+    "in its place": Case(dict.fromkeys(range(20), STRIPES["a"]), lacking=()),
+    "entries lost": Case({at: STRIPES["a"] if at % 4 else SHORT for at in range(20)}, lacking=()),
+    "swapped": Case({at: STRIPES["b" if at else "a"] for at in range(21)}),
+    "copies": Case(dict.fromkeys(range(20), STRIPES["b"]), lacking=("a",)),
+    "alike": Case(dict.fromkeys(range(20), ALIKE["a"]), lacking=("b", "c"), stripes=ALIKE),
+    "cut": Case(dict.fromkeys(range(9), STRIPES["b"]), state="cut"),
+    "not indexed": Case(dict.fromkeys(range(9), STRIPES["b"]), state="not-indexed"),
+    "collected": Case(dict.fromkeys(range(9), STRIPES["b"]), above="/saved/#1#"),
+    "foreign": Case(dict.fromkeys(range(9), STRIPES["b"]), foreign=True),
+}
+
+Ranked = dict[str, dict[str, dict[str, Any]]]
+"""By case and candidate: the rows of the directory."""
+
+
+@pytest.fixture(scope="module")
+def ranked(spark: SparkSession) -> Ranked:
     rows = tables(
         spark,
-        bookies=[{"bookie_id": "a", "foreign_instance": foreign}, {"bookie_id": "b"}, {"bookie_id": "c"}],
+        bookies=[
+            {"bookie_id": f"{case}/{name}", "foreign_instance": name == "a" and given.foreign}
+            for case, given in CASES.items()
+            for name in "abc"
+        ],
         directories=[
-            {"path": directory, "place": "a", "owner": "a"},
-            {"path": "/elsewhere", "place": "b", "owner": "b"},
+            {
+                "path": f"{CASES[case].above}/{case}/{name}",
+                "place": f"{case}/{name}",
+                "owner": f"{case}/{name}",
+            }
+            for case in CASES
+            for name in "ab"
         ],
-        ledgers=[
-            {**ledger(number), "replicas": [(name, groups, True) for name, groups in stripes.items()]}
-            for number in held
-        ],
-        availability=[
-            {"bookie_id": "a", "ledger_id": number, "groups": groups, "state": state}
-            | {"path": f"/disk/current/0/{number:x}/{number:x}.idx"}
-            for number, groups in held.items()
-        ],
-        unequal=[
-            {"scope_id": 0, "ledger_id": number, "bookie_id": name, "expected": stripes[name]}
-            for number in held
-            for name in lacking
-            if name != "a"
-        ]
-        + [
-            {"scope_id": 0, "ledger_id": number, "bookie_id": "a", "expected": stripes["a"], "held": groups}
-            | {"index_state": state}
-            for number, groups in held.items()
-            if groups != stripes["a"] or state != "ok"
-        ],
+        ledgers=[row for case in CASES for row in ledgers_of(case)],
+        availability=[row for case in CASES for row in indexes_of(case)],
+        unequal=[row for case in CASES for row in unequal_of(case)],
     )
     asked = [row["bookie_id"] for row in bookies_in_doubt(rows.unequal).collect()]
     places = frame(spark, "directories", rows.roster.directories)
-
+    owners = [f"{case}/a" for case in CASES]
     alike = rows.availability.groupBy("bookie_id", "state").agg(F.count("*").alias("number"))
-    large = LargeTables(rows.ledgers, rows.availability, alike.withColumn("known", F.lit(True)), ["a"], [])
+    large = LargeTables(rows.ledgers, rows.availability, alike.withColumn("known", F.lit(True)), owners, [])
 
     def found(doubted: Sequence[str]) -> list[dict[str, Any]]:
         made = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, doubted, large)
-        return [row.asDict() for row in made.collect()]
+        return sorted((row.asDict() for row in made.collect()), key=lambda row: str(row["directory"]))
 
-    listed, others = found(asked), found(["a"])
+    listed, others = found(asked), found(owners)
     assert told_of_owners(listed) == told_of_owners(others), "what an owner explains needs no other id"
     assert {row["candidate"] for row in others if points_elsewhere(row)} == {
         row["candidate"] for row in listed if points_elsewhere(row)
     }
-    assert {row["directory"] for row in listed} <= {directory}
-    return {row["candidate"]: {**row, "elsewhere": points_elsewhere(row)} for row in listed}
+    assert {row["directory"] for row in listed} <= {
+        f"{given.above}/{case}/a" for case, given in CASES.items()
+    }
+    by_case: Ranked = {case: {} for case in CASES}
+    for row in listed:
+        case, candidate = row["candidate"].split("/")
+        assert row["owner"] == f"{case}/a"
+        by_case[case][candidate] = {**row, "elsewhere": points_elsewhere(row)}
+    return by_case
+
+
+def held_of(case: str) -> dict[int, bytes]:
+    first = 1000 * [*CASES].index(case)
+    return {first + number: groups for number, groups in CASES[case].held.items()}
+
+
+def stripes_of(case: str) -> dict[str, bytes]:
+    return {f"{case}/{name}": groups for name, groups in CASES[case].stripes.items()}
+
+
+def ledgers_of(case: str) -> list[Row]:
+    replicas = [(name, groups, True) for name, groups in stripes_of(case).items()]
+    return [{**ledger(number), "replicas": replicas} for number in held_of(case)]
+
+
+def indexes_of(case: str) -> list[Row]:
+    return [
+        {"bookie_id": f"{case}/a", "ledger_id": number, "groups": groups, "state": CASES[case].state}
+        | {"path": f"/{case}/a/current/0/{number:x}/{number:x}.idx"}
+        for number, groups in held_of(case).items()
+    ]
+
+
+def unequal_of(case: str) -> list[Row]:
+    given, own, stripes, held = CASES[case], f"{case}/a", stripes_of(case), held_of(case)
+    others: list[Row] = [
+        {"scope_id": 0, "ledger_id": number, "bookie_id": name, "expected": stripes[name]}
+        for number in held
+        for name in (f"{case}/{each}" for each in given.lacking if each != "a")
+    ]
+    mine: list[Row] = [
+        {"scope_id": 0, "ledger_id": number, "bookie_id": own, "expected": stripes[own], "held": groups}
+        | {"index_state": given.state}
+        for number, groups in held.items()
+        if groups != stripes[own] or given.state != "ok"
+    ]
+    return others + mine
 
 
 def told_of_owners(found: list[dict[str, Any]]) -> list[Any]:
@@ -85,49 +146,44 @@ def counts(row: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(row[name] for name in ("ledgers", "named", "exact", "better", "worse", "rank"))
 
 
-def test_the_owner_explains_a_directory_in_its_place(spark: SparkSession) -> None:
-    rows = ranked(spark, dict.fromkeys(range(20), STRIPES["a"]), lacking=())
+def test_the_owner_explains_a_directory_in_its_place(ranked: Ranked) -> None:
+    rows = ranked["in its place"]
     assert counts(rows["a"]) == (20, 20, 20, 0, 0, 1)
     assert list(rows) == ["a"], "nothing speaks against it, so no other id is asked for"
 
 
-def test_an_owner_that_lost_entries_still_explains_what_is_left(spark: SparkSession) -> None:
-    held = {number: STRIPES["a"] if number % 4 else entries("a", (0, 12, 2, 3))[1] for number in range(20)}
-    rows = ranked(spark, held, lacking=())
+def test_an_owner_that_lost_entries_still_explains_what_is_left(ranked: Ranked) -> None:
+    rows = ranked["entries lost"]
     assert counts(rows["a"]) == (20, 20, 15, 0, 0, 1)
     assert list(rows) == ["a"]
 
 
-def test_another_explains_a_disk_that_was_swapped(spark: SparkSession) -> None:
-    held = {number: STRIPES["b" if number else "a"] for number in range(21)}
-    rows = ranked(spark, held)
+def test_another_explains_a_disk_that_was_swapped(ranked: Ranked) -> None:
+    rows = ranked["swapped"]
     assert counts(rows["b"]) == (21, 21, 20, 20, 1, 1)
     assert [name for name, row in rows.items() if row["elsewhere"]] == ["b"]
 
 
-def test_copies_of_what_another_has_as_well_point_nowhere(spark: SparkSession) -> None:
-    rows = ranked(spark, dict.fromkeys(range(20), STRIPES["b"]), lacking=("a",))
+def test_copies_of_what_another_has_as_well_point_nowhere(ranked: Ranked) -> None:
+    rows = ranked["copies"]
     assert counts(rows["a"]) == (20, 20, 0, 0, 0, 1)
     assert list(rows) == ["a"]
 
 
-def test_ids_that_should_hold_the_same_cannot_be_told_apart(spark: SparkSession) -> None:
-    alike = dict.fromkeys("abc", entries("a", (0, 0, 30, 0))[1])
-    rows = ranked(spark, dict.fromkeys(range(20), alike["a"]), lacking=("b", "c"), stripes=alike)
+def test_ids_that_should_hold_the_same_cannot_be_told_apart(ranked: Ranked) -> None:
+    rows = ranked["alike"]
     assert {counts(row)[:5] for row in rows.values()} == {(20, 20, 20, 0, 0)}
     assert not any(row["elsewhere"] for row in rows.values())
 
 
-def test_what_an_index_does_not_show_whole_is_there_and_exact_for_nobody(spark: SparkSession) -> None:
-    rows = ranked(spark, dict.fromkeys(range(9), STRIPES["b"]), state="cut")
-    assert {counts(row)[:5] for row in rows.values()} == {(9, 9, 0, 0, 0)}
-    assert ranked(spark, dict.fromkeys(range(9), STRIPES["b"]), state="not-indexed") == {}
+def test_what_an_index_does_not_show_whole_is_there_and_exact_for_nobody(ranked: Ranked) -> None:
+    assert {counts(row)[:5] for row in ranked["cut"].values()} == {(9, 9, 0, 0, 0)}
+    assert ranked["not indexed"] == {}
 
 
-def test_a_collected_directory_is_known_by_its_path_where_it_was(spark: SparkSession) -> None:
-    held = dict.fromkeys(range(9), STRIPES["b"])
-    assert ranked(spark, held, directory="/saved/#1#/disk")["b"]["elsewhere"]
+def test_a_collected_directory_is_known_by_its_path_where_it_was(ranked: Ranked) -> None:
+    assert ranked["collected"]["b"]["elsewhere"]
 
 
-def test_another_clusters_disks_say_nothing(spark: SparkSession) -> None:
-    assert ranked(spark, dict.fromkeys(range(9), STRIPES["b"]), foreign=True) == {}
+def test_another_clusters_disks_say_nothing(ranked: Ranked) -> None:
+    assert ranked["foreign"] == {}

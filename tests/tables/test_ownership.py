@@ -13,7 +13,7 @@ from auditor.sources.owners.owner_rows import OWNERS
 from auditor.tables import ownership as owned_tables
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.moved import MOVED
-from auditor.tables.ownership import AGELESS, GAPS_LIMIT, OWNERSHIP, Moments, ownership
+from auditor.tables.ownership import AGELESS, OWNERSHIP, Moments, ownership
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -227,7 +227,7 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "limit"), [("gap", GAPS_LIMIT), ("unreadable", 20)])
+@pytest.mark.parametrize(("status", "limit"), [("gap", 1000), ("unreadable", 20)])
 @pytest.mark.parametrize("above", [0, 1])
 def test_with_too_many_places_unread_no_ledger_is_called_unowned(
     status: str, limit: int, above: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
