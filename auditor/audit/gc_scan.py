@@ -79,7 +79,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
         )
         candidates = landing.land("deletion_candidates", lambda: _candidates(entry_logs, logs))
     made = {"gc_foresight"} if logs is None else {"gc_foresight", "log_foresight", "deletion_candidates"}
-    empty = (tables.known_empty - made) | (landing.empty & made)
+    empty = tables.without_rows(made, landing.empty)
     if logs is not None:
         empty -= {"gc_foresight"}  # what logs do to ledgers that the index lacks is asked of the same check
     return replace(

@@ -42,8 +42,8 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
     if rows is None:
         raise UsageError(f"--offload-listing {listing}: no owner was found, and none named with --owners")
     objects = landing.land("offload_objects", partial(_join_listing, landing, listing, rows, options))
-    empty = (tables.known_empty - {*OF_OFFLOADS}) | (landing.empty & {*OF_OFFLOADS})
-    return replace(tables, offload_objects=objects, known_empty=frozenset(empty))
+    empty = tables.without_rows(OF_OFFLOADS, landing.empty)
+    return replace(tables, offload_objects=objects, known_empty=empty)
 
 
 def offload_notes(tables: Tables) -> list[str]:

@@ -20,14 +20,13 @@ from auditor.codecs.pulsar import bookie_racks
 from auditor.errors import DecodeError, StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.placement import (
-    Location,
     Locations,
     PlacementFacts,
     PlacementSettings,
     Policy,
 )
 from auditor.sources.metadata.store import value_beside
-from auditor.sources.racks import PULSAR_MAPPING, Said, ask_script, locate, of_pulsar, read_racks
+from auditor.sources.racks import PULSAR_MAPPING, Said, ask_script, locate_all, of_pulsar, read_racks
 from auditor.tables import OF_PLACEMENT, Tables
 from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
 from auditor.tables.placement import PlacementJudge, placement
@@ -99,15 +98,14 @@ def land_locations(
     if said is None:
         assert options.rack_script is not None
         said = ask_script(options.rack_script, [host for host in hosts.values() if host])
-    nowhere = Location(None)
-    found = {row["bookie_id"]: locate(row["bookie_id"], hosts.get(row["bookie_id"]), said) for row in bookies}
+    found = locate_all({row["bookie_id"]: hosts.get(row["bookie_id"]) for row in bookies}, said)
     rows = [
         {
             "bookie_id": bookie,
-            "location": (location or nowhere).path,
-            "given": (location or nowhere).given,
-            "groups": list((location or nowhere).groups),
-            "origin": (location or nowhere).origin,
+            "location": location.path,
+            "given": location.given,
+            "groups": list(location.groups),
+            "origin": location.origin,
         }
         for bookie, location in found.items()
     ]
@@ -129,8 +127,8 @@ def with_placement(landing: Landing, tables: Tables) -> Tables:
     rows = landing.land(
         "placement", lambda: landing.read_small(placement(landing.spark, landing.files("ledgers"), judge))
     )
-    empty = (tables.known_empty - {*OF_PLACEMENT}) | (landing.empty & {*OF_PLACEMENT})
-    return replace(tables, placement=rows, known_empty=frozenset(empty))
+    empty = tables.without_rows(OF_PLACEMENT, landing.empty)
+    return replace(tables, placement=rows, known_empty=empty)
 
 
 def placement_notes(placement: Placement, facts: PlacementFacts | None) -> list[str]:

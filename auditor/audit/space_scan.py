@@ -54,7 +54,6 @@ def with_space(
         lambda: misplaced_locations(scan.locations, availability, tables.orphans, checked, now, earlier),
     )
     read = {*OF_ENTRY_LOGS} - ({"digests"} if checked is None else set())
-    empty = (tables.known_empty - read) | (landing.empty & read)
     return replace(
         tables,
         space=of_bytes,
@@ -62,7 +61,7 @@ def with_space(
         disks=scan.disks,
         misplaced=wrong,
         digests=checked,
-        known_empty=frozenset(empty),
+        known_empty=tables.without_rows(read, landing.empty),
     )
 
 

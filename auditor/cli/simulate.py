@@ -98,8 +98,8 @@ def simulate(
 
 def _locations(run: RunReader, mapping: str) -> Locations:
     """The mapping of a file, for the bookies of a run."""
-    from auditor.model.placement import Location, Locations
-    from auditor.sources.racks import locate, read_racks
+    from auditor.model.placement import Locations
+    from auditor.sources.racks import locate_all, read_racks
 
     said = read_racks(mapping)
     hosts = {}
@@ -107,5 +107,4 @@ def _locations(run: RunReader, mapping: str) -> Locations:
         rows = run.table("registrations", ["bookie_id", "host", "used"]).to_pylist()
         hosts = {row["bookie_id"]: row["host"] for row in rows if row["used"]}
     names = run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist()
-    found = {name: locate(name, hosts.get(name), said) or Location(None) for name in names}
-    return Locations(found, f"--racks {mapping}")
+    return Locations(locate_all({name: hosts.get(name) for name in names}, said), f"--racks {mapping}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from auditor.decommission.trial import CAUSES
 from auditor.model.columns import LEDGER
 from auditor.model.decommission import Blocker, Cause, LedgerName, TopicCount
-from auditor.runs.owners import has_owners
+from auditor.runs.owners import NAMES, has_owners, owned
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
 
@@ -24,8 +24,6 @@ SAMPLES = 5
 """So many ledgers of each cause are named, those with the lowest ids."""
 TOPICS = 10
 """So many topics of each cause are named, those with the most ledgers."""
-
-_NAMES = ("tenant", "namespace", "topic")
 
 
 def blockers_of(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> tuple[Blocker, ...]:
@@ -66,10 +64,10 @@ def _owned(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Iterator[pa.T
     if not len(ids) or not has_owners(run):
         return
     kept = pa.table({**{name: ids[:, at] for at, name in enumerate(LEDGER)}, "code": codes})
-    for batch in run.batches("tables/ownership", [*LEDGER, *_NAMES, "standing", "borrowed"]):
-        own = pc.and_(pc.equal(batch["standing"], "owned"), pc.invert(pc.fill_null(batch["borrowed"], False)))
-        some = batch.filter(pc.and_(own, pc.is_in(batch["ledger_id"], kept["ledger_id"].combine_chunks())))
-        name = pc.binary_join_element_wise(*(some[each] for each in _NAMES), "/")
+    for batch in run.batches("tables/ownership", [*LEDGER, *NAMES, "standing", "borrowed"]):
+        concerned = pc.is_in(batch["ledger_id"], kept["ledger_id"].combine_chunks())
+        some = batch.filter(pc.and_(owned(batch), concerned))
+        name = pc.binary_join_element_wise(*(some[each] for each in NAMES), "/")
         table = pa.table({**{each: some[each] for each in LEDGER}, "name": name})
         yield table.filter(name.is_valid()).join(kept, [*LEDGER], join_type="inner")
 

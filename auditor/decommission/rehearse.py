@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from auditor.decommission.owners import blockers_of
 from auditor.decommission.queue import Queue, read_queue
-from auditor.decommission.segments import COLUMNS, name_any, segments_of
+from auditor.decommission.segments import name_any, segments_of
 from auditor.decommission.targets import Targets
 from auditor.decommission.trial import TrialSums
 from auditor.model import decommission as model
@@ -30,7 +30,7 @@ from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader
 from auditor.simulate.copies import CopiesToday
-from auditor.simulate.windows import BookieNumbers, windows_of
+from auditor.simulate.windows import COLUMNS, BookieNumbers, windows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,12 +116,14 @@ class _Bookies:
 
 def _run_trials(run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums]) -> int:
     """Show every ledger that names one of the bookies to all trials; how many rows cannot be judged."""
+    import pyarrow as pa
+
     wanted = np.logical_or.reduce([each.concerned for each in trials])
     today = CopiesToday(run.directory, bookies.numbers)
     undecided = 0
     for rows, left_out in _decided(run):
         undecided += left_out
-        some = rows.filter(_mask(name_any(rows, wanted, bookies.numbers)))
+        some = rows.filter(pa.array(name_any(rows, wanted, bookies.numbers)))
         if len(some):
             windows = today.of(windows_of(some, bookies.numbers))
             segments = segments_of(some, bookies.numbers)
@@ -141,12 +143,6 @@ def _decided(run: RunReader) -> Iterator[tuple[pa.RecordBatch, int]]:
         # A misplaced znode that no ledger could have stands for none.
         some = pc.or_(batch["ledger_id"].is_valid(), batch["low"].is_valid())
         yield batch.filter(usable), int(pc.sum(pc.and_(some, pc.invert(usable))).as_py() or 0)
-
-
-def _mask(flags: Any) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(flags)
 
 
 def _depends_on_places(settings: PlacementSettings) -> bool:

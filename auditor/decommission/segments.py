@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.model.columns import LEDGER
-from auditor.model.ledger_metadata import LedgerState
-from auditor.simulate.windows import NO_BOOKIE, BookieNumbers, Bools, Longs
+from auditor.simulate.windows import (
+    NO_BOOKIE,
+    BookieNumbers,
+    Bools,
+    Longs,
+    SegmentColumns,
+    column_of,
+    segment_columns,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-COLUMNS = (
-    *LEDGER, "status", "undecidable", "state", "ensemble_size", "write_quorum", "ack_quorum",
-    "last_entry_id", "length", "segments",
-)  # fmt: skip
-"""Of the table ledgers, what is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +58,23 @@ class Segments:
 
 def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers) -> Segments:
     """The segments of rows of the table ledgers whose metadata can be judged."""
-    import pyarrow.compute as pc
-
-    def column(name: str, missing: int = -1) -> Longs:
-        values: Longs = rows[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
-        return values
-
-    ids = np.stack([column(name, 0) for name in LEDGER], axis=1)
-    closed = pc.equal(rows["state"], LedgerState.CLOSED.value).to_numpy(zero_copy_only=False)
-    lists = pc.list_value_length(rows["segments"]).fill_null(0).to_numpy(zero_copy_only=False)
-    ledger = np.repeat(np.arange(len(rows)), lists)
-    flat = rows["segments"].flatten()
-    first = flat.field("first_entry_id").to_numpy(zero_copy_only=False)
-    end = np.append(ledger[1:] != ledger[:-1], True)[: len(ledger)]
-    # Several segments may begin behind the last entry of a closed ledger.
-    last, last_entry = np.append(first[1:], 0)[: len(first)] - 1, column("last_entry_id")
-    bound = last_entry[ledger]
-    last = np.where(closed[ledger], np.minimum(np.where(end, bound, last), bound), last)
-    open_end = end & ~closed[ledger]
+    found = segment_columns(rows, numbers)
+    last, open_end = found.ends()
+    last_entry, length = (column_of(rows, name, -1) for name in ("last_entry_id", "length"))
+    closed = np.zeros(rows.num_rows, bool)
+    closed[found.ledger[found.closed]] = True
     entries = np.where(closed & (last_entry >= 0), last_entry + 1, 1)
     return Segments(
-        ids,
-        np.where(closed, np.maximum(column("length"), 0) / entries, np.nan),
-        ledger,
-        first,
-        np.where(open_end, first - 1, last),
+        found.ids,
+        np.where(closed, np.maximum(length, 0) / entries, np.nan),
+        found.ledger,
+        found.first,
+        np.where(open_end, found.first - 1, last),
         open_end,
-        column("ensemble_size")[ledger],
-        column("write_quorum")[ledger],
-        column("ack_quorum")[ledger],
-        _square(flat.field("ensemble"), numbers),
+        found.ensemble,
+        found.write_quorum,
+        found.ack_quorum,
+        _square(found),
     )
 
 
@@ -109,10 +96,8 @@ def name_any(rows: pa.RecordBatch, wanted: Bools, numbers: BookieNumbers) -> Boo
     return found
 
 
-def _square(ensembles: pa.Array, numbers: BookieNumbers) -> NDArray[np.int32]:
-    import pyarrow.compute as pc
-
-    sizes = pc.list_value_length(ensembles).to_numpy(zero_copy_only=False)
+def _square(segments: SegmentColumns) -> NDArray[np.int32]:
+    sizes = np.diff(np.append(segments.at, len(segments.members)))
     filled = np.full((len(sizes), int(sizes.max(initial=0))), NO_BOOKIE, np.int32)
-    filled[np.arange(filled.shape[1]) < sizes[:, None]] = numbers.of(ensembles.flatten())
+    filled[np.arange(filled.shape[1]) < sizes[:, None]] = segments.members
     return filled

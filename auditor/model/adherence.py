@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,12 +203,19 @@ def count_distinct(members: Numbers) -> Numbers:
     >>> count_distinct(np.array([3, -1, 3, 0], np.int32)).tolist()
     2
     """
-    if not members.shape[-1]:
-        return np.zeros(members.shape[:-1], np.int32)
-    ordered = np.sort(members, axis=-1)
-    begins = np.concatenate([ordered[..., :1] >= 0, ordered[..., 1:] != ordered[..., :-1]], axis=-1)
-    count: Numbers = (begins & (ordered >= 0)).sum(axis=-1, dtype=np.int32)
+    count: Numbers = first_of_each(np.sort(members, axis=-1)).sum(axis=-1, dtype=np.int32)
     return count
+
+
+def first_of_each(ordered: NDArray[np.integer[Any]]) -> Flags:
+    """Where each different code of the last axis, which is sorted, stands first; codes below 0 are none.
+
+    >>> first_of_each(np.array([-1, 0, 3, 3])).tolist()
+    [False, True, True, False]
+    """
+    new: Flags = np.ones(ordered.shape, np.bool_)
+    new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    return new & (ordered >= 0)
 
 
 def crowded(zones: Numbers, domains: Numbers) -> Flags:

@@ -111,7 +111,6 @@ class Run(RunReader):
 
         `auditor.simulate.simulation.simulate_all` says it of any.
         """
-        from auditor.runs.directory import RunDirectory
         from auditor.runs.placement import load_placement
         from auditor.simulate.near_loss import LEDGERS_EACH_TIME, near_loss
 
@@ -119,7 +118,7 @@ class Run(RunReader):
         if not known or self.report.coverage.ledgers.total > LEDGERS_EACH_TIME:
             return ()
         _, locations = load_placement(self)
-        return near_loss(RunDirectory(self.path), locations)
+        return near_loss(self.directory, locations)
 
     def owners(self, level: Level = "namespace") -> list[OwnerTotal]:
         """What the ledgers of every tenant, namespace or topic add up to: the worst findings first.

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from auditor.model.amounts import duration, first_names, format_time, plural, size
 from auditor.model.decommission import Answer, Blocker, Cause, CopyLoad, Rehearsal, Work
-from auditor.model.json_shape import json_object, json_schema
 from auditor.reports.plain_text import fold_text, labelled, printable, text_table
 
 DECOMMISSION_SCHEMA = "bookkeeper-auditor/decommission/1"
@@ -88,21 +86,6 @@ def decommission_json(rehearsal: Rehearsal) -> str:
     """One object with all of it."""
     head = {"schema": DECOMMISSION_SCHEMA, "answer": rehearsal.answer, "exit_code": rehearsal.exit_code}
     return json.dumps(head | asdict(rehearsal), indent=2, ensure_ascii=False)
-
-
-def decommission_schema() -> dict[str, Any]:
-    """What ``bkaudit decommission --format json`` prints."""
-    head = {
-        "schema": {"const": DECOMMISSION_SCHEMA},
-        "answer": {"enum": [*Answer]},
-        "exit_code": {"enum": [0, 1, 3], "description": "0 now; 1 after, never; 3 unknown"},
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": DECOMMISSION_SCHEMA,
-        "title": "A rehearsed decommissioning",
-        **json_object(head | json_schema(Rehearsal)["properties"]),
-    }
 
 
 def _names(bookies: Sequence[str]) -> str:

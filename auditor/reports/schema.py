@@ -15,13 +15,14 @@ import sys
 from typing import Any
 
 from auditor.model.comparison import CopyState, StoreItem
+from auditor.model.decommission import Answer, Rehearsal
 from auditor.model.json_shape import Count, Time, json_object, json_schema
 from auditor.model.report import SCHEMA, Cluster, Coverage
 from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, RunFacts, SeverityWord
 from auditor.model.simulation import Simulation
 from auditor.model.states import Change, Verdict
 from auditor.reports.comparison import COMPARISON_SCHEMA
-from auditor.reports.decommission import decommission_schema
+from auditor.reports.decommission import DECOMMISSION_SCHEMA
 from auditor.reports.diff import SCHEMA as DIFF_SCHEMA
 from auditor.reports.simulation import SIMULATION_SCHEMA
 
@@ -142,6 +143,21 @@ def simulation_schema() -> dict[str, Any]:
         "$id": SIMULATION_SCHEMA,
         "title": "What failures would cost",
         **json_object({"schema": {"const": SIMULATION_SCHEMA}, **shape["properties"]}),
+    }
+
+
+def decommission_schema() -> dict[str, Any]:
+    """What ``bkaudit decommission --format json`` prints."""
+    head = {
+        "schema": {"const": DECOMMISSION_SCHEMA},
+        "answer": {"enum": [*Answer]},
+        "exit_code": {"enum": [0, 1, 3], "description": "0 now; 1 after, never; 3 unknown"},
+    }
+    return {
+        "$schema": _DIALECT,
+        "$id": DECOMMISSION_SCHEMA,
+        "title": "A rehearsed decommissioning",
+        **json_object(head | json_schema(Rehearsal)["properties"]),
     }
 
 

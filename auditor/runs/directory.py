@@ -167,8 +167,9 @@ class RunDirectory:
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
         """Write a JSON file of the run, whole or not at all on a local file system."""
-        files, path = self.place(name)
-        files.create_dir(self.place("")[1].rstrip("/"), recursive=True)
+        files, base = self._place
+        files.create_dir(base, recursive=True)
+        path = f"{base}/{name}"
         with files.open_output_stream(f"{path}.part") as stream:
             stream.write((json.dumps(value, indent=2) + "\n").encode())
         files.move(f"{path}.part", path)

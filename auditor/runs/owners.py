@@ -43,13 +43,21 @@ def names_of_claim(claim: str) -> Names | None:
 OwnerNames = tuple[str | None, ...]
 """Tenant, namespace and topic of an owner; None where there is none, or it is not known."""
 
-_NAMES = ("tenant", "namespace", "topic")
-_READ = (*_NAMES, "standing", "claim", "borrowed", "length", "last_entry_id")
+NAMES = ("tenant", "namespace", "topic")
+_READ = (*NAMES, "standing", "claim", "borrowed", "length", "last_entry_id")
 
 
 def has_owners(run: RunReader) -> bool:
     """Whether the run read who refers to the ledgers."""
     return "ownership" in run.table_names()
+
+
+def owned(ownership: pa.RecordBatch) -> pa.BooleanArray:
+    """Which rows of the table ownership are ledgers of an owner; what a shadow topic borrows is not its."""
+    import pyarrow.compute as pc
+
+    own = pc.equal(ownership["standing"], "owned")
+    return pc.fill_null(pc.and_(own, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
 
 
 class OwnerTotals:
@@ -89,7 +97,7 @@ class OwnerTotals:
                 total.leaked_bytes += row["bytes_sum"]
                 total.leaked_entries += row["entries_sum"]
         for severity, owner in _owners_of_findings(self._run):
-            names = tuple(owner.get(name) for name in _NAMES)
+            names = tuple(owner.get(name) for name in NAMES)
             counts = totals.setdefault(names, OwnerTotal(NOBODY)).findings
             counts[severity] = counts.get(severity, 0) + 1
         return totals
@@ -98,7 +106,7 @@ class OwnerTotals:
 def _names(row: dict[str, Any]) -> OwnerNames:
     """Whose the ledgers of a group are; of leaks whose they were, as their custom metadata say."""
     claimed = names_of_claim(row["claim"]) if row["claim"] else None
-    return tuple(row[name] if claimed is None else getattr(claimed, name) for name in _NAMES)
+    return tuple(row[name] if claimed is None else getattr(claimed, name) for name in NAMES)
 
 
 def _worst(total: OwnerTotal) -> tuple[int, ...]:
@@ -116,15 +124,14 @@ def _group(batch: pa.RecordBatch) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # What a shadow topic borrows is its source's; other standings are of nobody, or of nothing there.
-    standing = batch["standing"]
-    own = pc.and_(pc.equal(standing, "owned"), pc.invert(pc.fill_null(batch["borrowed"], False)))
-    some = batch.filter(pc.or_(own, pc.is_in(standing, pa.array(["dangling", "unowned"]))))
+    # Other standings are of nobody, or of nothing there.
+    nobodys = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
+    some = batch.filter(pc.or_(owned(batch), nobodys))
     values = {
         "bytes": pc.max_element_wise(some["length"], 0),
         "entries": pc.max_element_wise(pc.add(some["last_entry_id"], 1), 0),
     }
-    keys = [*_NAMES, "standing"]
+    keys = [*NAMES, "standing"]
     claim = pc.if_else(pc.equal(some["standing"], "unowned"), some["claim"], None)
     table = pa.table({**{name: some[name] for name in keys}, "claim": claim, **values})
     return table.group_by([*keys, "claim"]).aggregate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from auditor.model.placement import Locations, PlacementSettings
+from auditor.model.run_layout import REPORT
 from auditor.runs.directory import damaged
 from auditor.runs.reader import RunReader
 from auditor.tables.bookie_locations import BOOKIE_LOCATIONS, locations_of
@@ -24,5 +25,5 @@ def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
     try:
         settings = PlacementSettings.from_json(facts["policy"], facts["settings"], facts["policy_origin"])
     except (ValueError, TypeError) as error:
-        raise damaged(f"{run.path}/report.json", error) from error
+        raise damaged(f"{run.path}/{REPORT}", error) from error
     return settings, locations_of(rows, facts["mapping_origin"])

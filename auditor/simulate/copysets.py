@@ -13,6 +13,7 @@ from math import comb, factorial
 
 import numpy as np
 
+from auditor.model.adherence import first_of_each
 from auditor.model.simulation import Copysets
 from auditor.simulate.domains import grown
 from auditor.simulate.windows import (
@@ -46,9 +47,7 @@ class CopysetSums:
         for axis in (0, 1):
             self._partners = grown(self._partners, len(numbers), axis)
         ordered = np.sort(windows.bookies, axis=1)
-        new = np.ones(ordered.shape, bool)
-        new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-        new &= ordered != NO_BOOKIE
+        new = first_of_each(ordered)
         sizes = count_true(new)
         keys = np.zeros(len(ordered), np.uint64)
         for seat in range(ordered.shape[1]):

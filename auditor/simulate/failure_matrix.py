@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from auditor.model.placement import Level
 from auditor.model.simulation import FailureMatrix
-from auditor.runs.directory import RunDirectory
 from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader
 from auditor.simulate.domains import Domains, SetSums
@@ -23,7 +22,7 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
         RunError: a table of the run is missing or broken.
     """
     _, locations = load_placement(run)
-    windows = RunWindows(RunDirectory(run.path))
+    windows = RunWindows(run.directory)
     level = Level.RACK if locations.known else Level.BOOKIE
     domains = Domains(level, locations, windows.numbers.names)
     sums = SetSums(2, max(len(domains.names), 1))

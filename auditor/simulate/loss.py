@@ -13,6 +13,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.model.adherence import first_of_each
 from auditor.simulate.windows import (
     HELD,
     MISSING,
@@ -179,9 +180,7 @@ def domain_sets(windows: Windows, domain: Longs, today: bool, most: int) -> tupl
         places[windows.copies == MISSING] = -2
     known = ~any_true(places == -1) & ~windows.open_end
     ordered = np.sort(places, axis=1)
-    new = np.ones(ordered.shape, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    new &= ordered >= 0
+    new = first_of_each(ordered)
     count = count_true(new)
     rows = np.flatnonzero(known & (count > 0) & (count <= most))
     sets = np.full((len(rows), most), -1, np.int64)

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 
+from auditor.model.adherence import first_of_each
 from auditor.model.placement import Level, Locations
 from auditor.model.simulation import Amount, NearLoss
 from auditor.runs.directory import RunDirectory
@@ -15,7 +16,6 @@ from auditor.simulate.windows import (
     MISSING,
     UNKNOWN,
     BookieNumbers,
-    Bools,
     Longs,
     Windows,
     any_true,
@@ -113,7 +113,4 @@ class NearSums:
 
 def _different(places: Longs) -> Longs:
     """How many different known domains each row has."""
-    ordered = np.sort(places, axis=1)
-    new: Bools = np.ones(ordered.shape, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return count_true(new & (ordered >= 0))
+    return count_true(first_of_each(np.sort(places, axis=1)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from auditor.model.owners import NOBODY
 from auditor.model.simulation import OwnerLoss
-from auditor.runs.owners import has_owners
+from auditor.runs.owners import NAMES, has_owners, owned
 from auditor.simulate.windows import Bools, Longs
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from auditor.runs.reader import RunReader
 
-_NAMES = ("tenant", "namespace", "topic")
-_COLUMNS = ("ledger_id", "standing", *_NAMES, "borrowed", "offload")
+_COLUMNS = ("ledger_id", "standing", *NAMES, "borrowed", "offload")
 _SUMS = ("ledgers", "entries", "bytes", "unrecoverable", "offloaded")
 _Totals = defaultdict[str, Longs]
 
@@ -56,7 +55,7 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
     seen = np.zeros(len(mine), bool)
     for batch in run.batches("tables/ownership", _COLUMNS):
         for row in _by_topic(batch, mine, seen):
-            names = [row[name] for name in _NAMES]
+            names = [row[name] for name in NAMES]
             sums = [row[f"{name}_sum"] for name in _SUMS]
             topics["/".join(name for name in names if name)] += sums
             namespaces["/".join(names[:2]) if all(names[:2]) else NOBODY] += sums
@@ -72,8 +71,7 @@ def _by_topic(batch: pa.RecordBatch, rows: Longs, seen: Bools) -> list[dict[str,
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    own = pc.and_(pc.equal(batch["standing"], "owned"), pc.invert(pc.fill_null(batch["borrowed"], False)))
-    some = batch.filter(pc.and_(pc.fill_null(own, False), batch["ledger_id"].is_valid()))
+    some = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
     ids = some["ledger_id"].to_numpy(zero_copy_only=False)
     if not len(rows) or not len(ids):
         return []
@@ -83,9 +81,9 @@ def _by_topic(batch: pa.RecordBatch, rows: Longs, seen: Bools) -> list[dict[str,
     some, place = some.filter(pa.array(hit)), place[hit]
     offloaded = pc.equal(some["offload"], "complete").fill_null(False).cast("int64")
     sums = [*(pa.array(column) for column in rows[place, 2:].T), offloaded]
-    table = pa.table([*(some[name] for name in _NAMES), *sums], [*_NAMES, *_SUMS])
+    table = pa.table([*(some[name] for name in NAMES), *sums], [*NAMES, *_SUMS])
     found: list[dict[str, Any]] = (
-        table.group_by([*_NAMES]).aggregate([(name, "sum") for name in _SUMS]).to_pylist()
+        table.group_by([*NAMES]).aggregate([(name, "sum") for name in _SUMS]).to_pylist()
     )
     return found
 

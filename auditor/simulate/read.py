@@ -59,10 +59,10 @@ class RunWindows:
         self.read = LedgersRead()
         waiting: list[Windows] = []
         for windows in self._each_batch():
-            waiting.append(merged(windows) if self._merge else windows)
+            waiting.append(self._alike(windows))
             if sum(map(len, waiting)) < AT_ONCE:
                 continue
-            together = merged(Windows.concat(waiting)) if self._merge else Windows.concat(waiting)
+            together = self._alike(Windows.concat(waiting))
             # What merging left small waits for what comes.
             if self._merge and len(together) < AT_ONCE // 2:
                 waiting = [together]
@@ -70,7 +70,10 @@ class RunWindows:
                 yield together
                 waiting = []
         if waiting:
-            yield merged(Windows.concat(waiting)) if self._merge else Windows.concat(waiting)
+            yield self._alike(Windows.concat(waiting))
+
+    def _alike(self, windows: Windows) -> Windows:
+        return merged(windows) if self._merge else windows
 
     def _each_batch(self) -> Iterator[Windows]:
         import pyarrow.compute as pc

@@ -15,7 +15,6 @@ import numpy as np
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations, PlacementSettings
 from auditor.model.simulation import Concerned, Doubts, Failure, Simulation, WriteAnswer
-from auditor.runs.directory import RunDirectory
 from auditor.runs.placement import load_placement
 from auditor.simulate.balance import LoadSums
 from auditor.simulate.copysets import MTTF_DAYS, MTTR_HOURS, CopysetSums
@@ -97,7 +96,7 @@ def simulate_all(
         RunError: a table of the run is missing or broken.
     """
     placed = Placed.of(run, locations)
-    windows = RunWindows(RunDirectory(run.path))
+    windows = RunWindows(run.directory)
     names = windows.numbers.names
     levels = levels_of(placed.locations, names)
     sums = [LevelSums(level, placed.locations, names) for level in levels]
@@ -128,7 +127,7 @@ def simulate_any(run: RunReader, number: int, level: Level, locations: Locations
         RunError: a table of the run is missing or broken.
     """
     placed = Placed.of(run, locations)
-    windows = RunWindows(RunDirectory(run.path))
+    windows = RunWindows(run.directory)
     names = windows.numbers.names
     sums = LevelSums(level, placed.locations, names, number)
     if number > len(sums.domains.names):
@@ -154,7 +153,7 @@ def simulate_failure(
         RunError: a table of the run is missing or broken.
     """
     placed = Placed.of(run, locations)
-    windows = RunWindows(RunDirectory(run.path), merge=False)
+    windows = RunWindows(run.directory, merge=False)
     failing = _Failing.of(lost, placed, windows)
     sums = np.zeros((len(VIEWS), 1, len(Fate), 3), np.int64)
     concerned = ConcernedLedgers()

@@ -181,11 +181,18 @@ def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | 
 
 def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
     """The windows of rows of the table ledgers that are decidable, with all copies held and no bytes yet."""
-    import pyarrow.compute as pc
+    return _windows(segment_columns(ledgers, numbers))
 
-    def column(name: str, missing: int = 0) -> Longs:
-        found: Longs = ledgers[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
-        return found
+
+def column_of(ledgers: pa.RecordBatch, name: str, missing: int = 0) -> Longs:
+    """A column of whole numbers, one a ledger."""
+    found: Longs = ledgers[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
+    return found
+
+
+def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentColumns:
+    """The segments of such rows."""
+    import pyarrow.compute as pc
 
     closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
     segments = ledgers["segments"].flatten()
@@ -196,23 +203,29 @@ def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
         pc.list_value_length(ledgers["segments"]).fill_null(0).to_numpy(zero_copy_only=False),
     )
     sizes = pc.list_value_length(ensembles).to_numpy(zero_copy_only=False).astype(np.int64)
-    seats = _Segments(
+    return SegmentColumns(
+        np.stack([column_of(ledgers, name) for name in LEDGER], axis=1),
+        members,
         owner,
         segments.field("first_entry_id").to_numpy(zero_copy_only=False),
         np.cumsum(sizes) - sizes,
         closed.to_numpy(zero_copy_only=False)[owner],
-        column("last_entry_id", -1)[owner],
-        column("ensemble_size")[owner],
-        column("write_quorum")[owner],
-        column("ack_quorum")[owner],
+        column_of(ledgers, "last_entry_id", -1)[owner],
+        column_of(ledgers, "ensemble_size")[owner],
+        column_of(ledgers, "write_quorum")[owner],
+        column_of(ledgers, "ack_quorum")[owner],
     )
-    return _windows(seats, members, np.stack([column(name) for name in LEDGER], axis=1))
 
 
 @dataclass(frozen=True)
-class _Segments:
-    """One element a segment, those of a ledger in order; ``at``: where its ensemble begins among members."""
+class SegmentColumns:
+    """One element a segment, those of a ledger in order; ``at``: where its ensemble begins in ``members``.
 
+    ``members`` are numbers of bookies, ensemble after ensemble; ``ids`` scope and id, one row a ledger.
+    """
+
+    ids: Longs
+    members: Ints
     ledger: Longs
     first: Longs
     at: Longs
@@ -230,7 +243,8 @@ class _Segments:
         return np.where(self.closed, np.minimum(last, self.last_entry), last), final & ~self.closed
 
 
-def _windows(segments: _Segments, members: Ints, ids: Longs) -> Windows:
+def _windows(segments: SegmentColumns) -> Windows:
+    members, ids = segments.members, segments.ids
     last, open_end = segments.ends()
     widest = int(segments.write_quorum.max(initial=1))
     parts = []

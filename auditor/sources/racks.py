@@ -111,6 +111,11 @@ def locate(bookie: str, host: str | None, said: Said) -> Location | None:
     return None
 
 
+def locate_all(hosts: Mapping[str, str | None], said: Said) -> dict[str, Location]:
+    """What a mapping says of each bookie, given with the host where it is; no path where it says nothing."""
+    return {bookie: locate(bookie, host, said) or Location(None) for bookie, host in hosts.items()}
+
+
 def _of_toml(path: str, values: Mapping[str, Any]) -> Said:
     bookies = values.get("bookies")
     if set(values) != {"bookies"} or not isinstance(bookies, dict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -146,6 +146,10 @@ class Tables:
         default_factory=dict, init=False, repr=False, compare=False
     )
     """What `auditor.tables.once` keeps; nothing of it goes along when other tables are made of these."""
+
+    def without_rows(self, landed: Collection[str], empty: Collection[str]) -> frozenset[str]:
+        """`known_empty` once the tables ``landed`` are there, of which those in ``empty`` have no rows."""
+        return (self.known_empty - {*landed}) | ({*empty} & {*landed})
 
     @property
     def unregistered(self) -> DataFrame:

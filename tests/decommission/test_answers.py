@@ -15,7 +15,8 @@ from auditor.cli import main
 from auditor.decommission.rehearse import rehearse
 from auditor.model.decommission import Answer, Cause, Rehearsal
 from auditor.model.placement import PlacementSettings, Policy
-from auditor.reports.decommission import decommission_json, decommission_schema, decommission_text
+from auditor.reports.decommission import decommission_json, decommission_text
+from auditor.reports.schema import decommission_schema
 from tests.decommission.made_clusters import run_of
 from tests.simulate.small_clusters import BOOKIES, Ledger
 

@@ -12,10 +12,10 @@ import pytest
 
 from auditor.model.finding import Finding, finding_to_json, fingerprint
 from auditor.model.run_facts import RunFacts
-from auditor.reports.decommission import decommission_schema
 from auditor.reports.forms import json_line
 from auditor.reports.schema import (
     comparison_schema,
+    decommission_schema,
     diff_schema,
     finding_schema,
     report_schema,
