@@ -68,6 +68,7 @@ KINDS = {
     "pulsar-cursor": Kind("auditor.cli.decoders:decode_cursor"),
     "pulsar-cursor-position": Kind("auditor.cli.decoders:decode_cursor_position"),
     "pulsar-schema-locator": Kind("auditor.cli.decoders:decode_schema_locator"),
+    "pulsar-placement-config": Kind("auditor.codecs.pulsar.placement_config:decode"),
     "log-segment": Kind("auditor.cli.decoders:decode_log_segment"),
     "log-allocation": Kind("auditor.cli.decoders:decode_log_allocation"),
 }

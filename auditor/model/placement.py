@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from auditor.model.json_shape import Count, Facet, about
 
@@ -52,12 +52,23 @@ POLICY_LEVEL = {Policy.RACK: Level.RACK, Policy.REGION: Level.REGION, Policy.ZON
 CLASSES = {
     "RackawareEnsemblePlacementPolicy": Policy.RACK,
     "IsolatedBookieEnsemblePlacementPolicy": Policy.RACK,
+    "ZkIsolatedBookieEnsemblePlacementPolicy": Policy.RACK,
     "RegionAwareEnsemblePlacementPolicy": Policy.REGION,
     "ZoneawareEnsemblePlacementPolicy": Policy.ZONE,
     "DefaultEnsemblePlacementPolicy": Policy.NONE,
     "LocalBookieEnsemblePlacementPolicy": Policy.NONE,
 }
 """By the name of the server's class, without its package."""
+
+ISOLATING = frozenset(name for name in CLASSES if "Isolated" in name)
+"""Classes of Pulsar that keep ledgers to groups of bookies."""
+
+
+class IsolationGroups(NamedTuple):
+    """Groups of bookies that a ledger keeps to, and those that come next where the first are too few."""
+
+    primary: tuple[str, ...]
+    secondary: tuple[str, ...]
 
 
 def normalise(location: str) -> str:

@@ -126,6 +126,10 @@ GOOD: dict[str, tuple[bytes, Any]] = {
         bytes.fromhex("0a0a08001204080410001a00120a08001204080410001a00"),
         lambda value: value["versions"][0]["ledger_id"] == "4",
     ),
+    "pulsar-placement-config": (
+        b'{"policyClass": "a.B", "properties": {"isolationBookieGroups": "x"}}',
+        lambda value: value["groups"] == {"primary": ["x"], "secondary": []},
+    ),
     "log-segment": (b"5;17;1;0;0;0;0", lambda value: value["ledger_id"] == "17"),
     "log-allocation": (b"17", lambda value: value == {"ledger_id": "17"}),
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from auditor.codecs.pulsar.json_value import offset_of, read_json
 from auditor.errors import DecodeError
 
 WHAT = "Pulsar bookie racks"
@@ -33,21 +34,15 @@ def decode(data: bytes) -> list[RackEntry]:
     Raises:
         DecodeError: it is not such a value; where it is JSON, the offset is that of the name at fault.
     """
-    try:
-        text = data.decode()
-        value = json.loads(text)
-    except UnicodeDecodeError as error:
-        raise DecodeError(WHAT, error.start, "is not text in UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise DecodeError(WHAT, len(text[: error.pos].encode()), f"is not JSON: {error.msg}") from None
-    except (RecursionError, ValueError) as error:  # deeply nested; a number of thousands of digits
-        raise DecodeError(WHAT, 0, f"is not JSON: {error}") from None
+    value = read_json(data, WHAT)
     found = []
     for group, bookies in _object(value, "the value", data, None).items():
         for bookie, info in _object(bookies, f"group {group!r}", data, group).items():
             rack = _object(info, f"bookie {bookie!r}", data, bookie).get("rack")
             if isinstance(rack, dict | list):
-                raise DecodeError(WHAT, _offset(data, bookie), f"the rack of bookie {bookie!r} is not a text")
+                raise DecodeError(
+                    WHAT, offset_of(data, bookie), f"the rack of bookie {bookie!r} is not a text"
+                )
             found.append(RackEntry(group, bookie, rack if rack is None else _text(rack)))
     return found
 
@@ -67,15 +62,10 @@ def _object(value: Any, name: str, data: bytes, key: str | None) -> dict[str, An
     if value is None and key is not None:
         return {}
     if not isinstance(value, dict):
-        raise DecodeError(WHAT, _offset(data, key), f"{name} is not an object")
+        raise DecodeError(WHAT, offset_of(data, key), f"{name} is not an object")
     return value
 
 
 def _text(value: Any) -> str:
     """A number or a switch becomes the text that it is in JSON, as Pulsar's reader makes of it."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _offset(data: bytes, key: str | None) -> int:
-    """Where a name stands in the value; 0 for the value itself, or a name that is written with escapes."""
-    return 0 if key is None else max(0, data.find(json.dumps(key, ensure_ascii=False).encode()))

@@ -1,0 +1,33 @@
+"""JSON that Pulsar keeps: read whole, with the place of what is damaged."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from auditor.errors import DecodeError
+
+
+def read_json(data: bytes, what: str) -> Any:
+    """The value that the bytes are; ``what`` names it in errors.
+
+    >>> read_json(b'{"a": [1]}', "racks")
+    {'a': [1]}
+
+    Raises:
+        DecodeError: it is no JSON, or has more than one value.
+    """
+    try:
+        text = data.decode()
+        return json.loads(text)
+    except UnicodeDecodeError as error:
+        raise DecodeError(what, error.start, "is not text in UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise DecodeError(what, len(text[: error.pos].encode()), f"is not JSON: {error.msg}") from None
+    except (RecursionError, ValueError) as error:  # deeply nested; a number of thousands of digits
+        raise DecodeError(what, 0, f"is not JSON: {error}") from None
+
+
+def offset_of(data: bytes, name: str | None) -> int:
+    """Where a name stands in the value; 0 for the value itself, or a name that is written with escapes."""
+    return 0 if name is None else max(0, data.find(json.dumps(name, ensure_ascii=False).encode()))

@@ -1,0 +1,76 @@
+"""The placement policy of one ledger, by Pulsar: a value of its custom metadata (`KEY`).
+
+    {
+      "policyClass" : "org.apache.pulsar.bookie.rackawareness.IsolatedBookieEnsemblePlacementPolicy",
+      "properties" : {
+        "isolationBookieGroups" : "fast,grün",
+        "secondaryIsolationBookieGroups" : "slow"
+      }
+    }
+
+Brokers write it for topics of namespaces with a bookie affinity group. Groups are a text, cut at commas and
+kept with its spaces, or a list. What `EnsemblePlacementPolicyConfig` takes and its policy fails at is damage
+here: no ``policyClass``, ``properties`` that are null. What it cannot read its policy passes over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from auditor.codecs.pulsar.json_value import offset_of, read_json
+from auditor.errors import DecodeError
+from auditor.model.placement import IsolationGroups
+
+WHAT = "Pulsar placement config"
+KEY = "EnsemblePlacementPolicyConfig"
+"""The key of custom metadata that has it."""
+
+_PRIMARY, _SECONDARY = "isolationBookieGroups", "secondaryIsolationBookieGroups"
+
+
+class PlacementConfig(NamedTuple):
+    """A policy's class, with its properties as they are written, and the groups of bookies that they name."""
+
+    policy_class: str
+    properties: Mapping[str, Any]
+    groups: IsolationGroups
+
+
+def decode(data: bytes) -> PlacementConfig:
+    """Read the value.
+
+    >>> decode(b'{"policyClass": "a.B", "properties": {"isolationBookieGroups": "x,y"}}').groups
+    IsolationGroups(primary=('x', 'y'), secondary=())
+
+    Raises:
+        DecodeError: it is not such a value; where it is JSON, the offset is that of the name at fault.
+    """
+    value = read_json(data, WHAT)
+    if not isinstance(value, dict):
+        raise DecodeError(WHAT, 0, "the value is not an object")
+    policy, properties = value.get("policyClass"), value.get("properties", {})
+    if not isinstance(policy, str):
+        raise DecodeError(WHAT, offset_of(data, "policyClass"), "policyClass does not name a class")
+    if not isinstance(properties, dict):
+        raise DecodeError(WHAT, offset_of(data, "properties"), "properties are not an object")
+    primary, secondary = (_groups(data, name, properties.get(name)) for name in (_PRIMARY, _SECONDARY))
+    return PlacementConfig(policy, properties, IsolationGroups(primary, secondary))
+
+
+def _groups(data: bytes, name: str, value: Any) -> tuple[str, ...]:
+    """The names of groups, as Java splits them: what is empty at the end is none."""
+    match value:
+        case None:
+            text = ""
+        case str():
+            text = value
+        case list() if all(isinstance(each, str) for each in value):
+            text = ",".join(value)
+        case int():
+            text = json.dumps(value)
+        case _:
+            raise DecodeError(WHAT, offset_of(data, name), f"{name} is neither a text nor a list of texts")
+    text = text.rstrip(",")
+    return tuple(text.split(",")) if text else ()
