@@ -37,7 +37,7 @@ from auditor.model.version import program_version
 from auditor.reports.blind_spots import saw_nothing
 from auditor.reports.simulation import near_words
 from auditor.runs.directory import RunDirectory
-from auditor.simulate.near_loss import LEDGERS_EACH_TIME, near_loss
+from auditor.simulate.near_loss import near_loss
 from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F
 from auditor.spark.aggregates import aggregate_many
@@ -127,7 +127,7 @@ def summarise(audited: Audited) -> Report:
             *foresight_notes(tables),
             *changes.notes,
             *_end_unknown(metadata.first, changes.tally()),
-            *_near_loss(source.landing.run, locations, audited.numbers.coverage.ledgers.total),
+            *_near_loss(source.landing.run, locations),
             *([] if earlier.path else earlier.notes),
         ],
         resumed=source.landing.resumed,
@@ -149,9 +149,9 @@ def summarise(audited: Audited) -> Report:
     return replace(report, run=replace(run, blind=list(saw_nothing(report))))
 
 
-def _near_loss(run: RunDirectory, locations: Locations, ledgers: int) -> list[str]:
-    """A note of what is one failure from loss; of large clusters ``bkaudit simulate`` says it."""
-    words = near_words(near_loss(run, locations)) if ledgers <= LEDGERS_EACH_TIME else []
+def _near_loss(run: RunDirectory, locations: Locations) -> list[str]:
+    """A note of what is one failure from loss."""
+    words = near_words(near_loss(run, locations))
     return [f"{NEAR_LOSS}{'; '.join(words)}"] if words else []
 
 

@@ -107,15 +107,11 @@ class Run(RunReader):
         return space_gauges(self)
 
     def near_losses(self) -> tuple[NearLoss, ...]:
-        """What is one failure from loss, by bookie and rack; nothing of more than a million ledgers.
-
-        `auditor.simulate.simulation.simulate_all` says it of any.
-        """
+        """What is one failure from loss, by bookie and rack; nothing where the run has no ledgers."""
         from auditor.runs.placement import load_placement
-        from auditor.simulate.near_loss import LEDGERS_EACH_TIME, near_loss
+        from auditor.simulate.near_loss import near_loss
 
-        known = "ledgers" in self.table_names()
-        if not known or self.report.coverage.ledgers.total > LEDGERS_EACH_TIME:
+        if "ledgers" not in self.table_names():
             return ()
         _, locations = load_placement(self)
         return near_loss(self.directory, locations)
@@ -161,10 +157,8 @@ class Run(RunReader):
         """The run as one HTML page that needs no network."""
         from auditor.runs.gather_html import page_of
         from auditor.simulate.failure_matrix import failure_matrix
-        from auditor.simulate.near_loss import LEDGERS_EACH_TIME
 
-        few = self.report.coverage.ledgers.total <= LEDGERS_EACH_TIME
-        return page_of(self, failure_matrix(self) if few else None)
+        return page_of(self, failure_matrix(self))
 
     def write(self, form: str, file: str | Path) -> None:
         """Write the report to a file in a form that ``--format`` knows: text, json, html, sarif ...

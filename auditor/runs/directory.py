@@ -109,14 +109,17 @@ class RunDirectory:
     def batches(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Batch by batch, in the order of the files; no more than one is in memory."""
+        """Batch by batch, in the order of the files; no more than one file is in memory."""
         import pyarrow as pa
 
         chosen = list(columns) if columns else None
         try:
-            yield from self.dataset(below).to_batches(
-                columns=chosen, filter=filter, batch_readahead=1, fragment_readahead=1
-            )
+            dataset = self.dataset(below)
+            # File by file: a scan of all of them reads as far ahead as a gibibyte takes it.
+            for part in dataset.get_fragments(filter):
+                yield from part.to_batches(
+                    schema=dataset.schema, columns=chosen, filter=filter, batch_readahead=1
+                )
         except (OSError, pa.ArrowException, KeyError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
 

@@ -21,7 +21,16 @@ from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GroupBatch
 from auditor.model.columns import LEDGER
 from auditor.model.states import BookieRead, UnknownCopy
-from auditor.simulate.windows import MISSING, UNKNOWN, BookieNumbers, Bools, Ints, Longs, Windows
+from auditor.simulate.windows import (
+    MISSING,
+    UNKNOWN,
+    BookieNumbers,
+    Bools,
+    Ints,
+    Longs,
+    SegmentColumns,
+    Windows,
+)
 from auditor.tables.judge_replicas import Groups, groups_of
 
 if TYPE_CHECKING:
@@ -71,6 +80,15 @@ class CopiesToday:
         windows = replace(windows, copies=copies)
         part = ~whole & ~windows.open_end[row]
         return self._in_pieces(windows, row[part], pair[part], hit[part]) if part.any() else windows
+
+    def in_doubt(self, segments: SegmentColumns) -> Bools:
+        """Which ledgers have a copy, open ends left out, that is not surely there."""
+        blank = np.array([name not in self.seen for name in self._numbers.names], bool)
+        found = segments.any_of_members(blank[segments.members])
+        for scope, (ids, _) in self._of_scope.items():
+            place = np.minimum(np.searchsorted(ids, segments.ids[:, 1]), len(ids) - 1)
+            found |= (segments.ids[:, 0] == scope) & (ids[place] == segments.ids[:, 1])
+        return found
 
     def _pairs(self, windows: Windows) -> tuple[Longs, Longs]:
         """Ledgers of the windows that have exceptions, and which: both one element an exception."""

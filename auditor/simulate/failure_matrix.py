@@ -22,7 +22,7 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
         RunError: a table of the run is missing or broken.
     """
     _, locations = load_placement(run)
-    windows = RunWindows(run.directory)
+    windows = RunWindows(run.directory, merge=False)
     level = Level.RACK if locations.known else Level.BOOKIE
     domains = Domains(level, locations, windows.numbers.names)
     sums = SetSums(2, max(len(domains.names), 1))

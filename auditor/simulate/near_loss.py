@@ -16,15 +16,14 @@ from auditor.simulate.windows import (
     MISSING,
     UNKNOWN,
     BookieNumbers,
+    Bools,
     Longs,
+    SegmentColumns,
     Windows,
     any_true,
     count_true,
     distinct_values,
 )
-
-LEDGERS_EACH_TIME = 1_000_000
-"""Audits and metrics ask for this of so many ledgers at most: a million takes seconds."""
 
 NAMES_SHOWN = 20
 """Domains whose loss alone loses an entry are named up to so many."""
@@ -33,13 +32,27 @@ NAMES_SHOWN = 20
 def near_loss(run: RunDirectory, locations: Locations) -> tuple[NearLoss, ...]:
     """What is one failure from loss, bookies and, where locations are known, racks; in one pass.
 
+    Windows are made of few ledgers only: where a copy is not surely there, or two neighbours of an ensemble
+    are in one domain.
+
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    windows = RunWindows(run)
-    names = windows.numbers.names
     levels = (Level.BOOKIE, Level.RACK) if locations.known else (Level.BOOKIE,)
-    sums = [NearSums(Domains(level, locations, names)) for level in levels]
+    domains: list[Domains] = []
+
+    def may_be_near(segments: SegmentColumns) -> Bools:
+        """Ledgers with all copies of a window in one domain: then neighbours of its ensemble are too."""
+        found = segments.any_of_ledger(segments.write_quorum == 1)
+        for each in domains:
+            of = each.of(windows.numbers)
+            alike = segments.neighbours_alike(of) | (of == UNPLACED)[segments.members]
+            found |= segments.any_of_members(alike)
+        return found
+
+    windows = RunWindows(run, merge=False, among=may_be_near)
+    domains += [Domains(level, locations, windows.numbers.names) for level in levels]
+    sums = [NearSums(each) for each in domains]
     for part in windows:
         for each in sums:
             each.add(part, windows.numbers)

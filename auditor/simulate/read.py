@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,17 @@ import numpy as np
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED
 from auditor.simulate.copies import CopiesToday
-from auditor.simulate.windows import COLUMNS, BookieNumbers, Windows, merged, windows_of, with_bytes
+from auditor.simulate.windows import (
+    COLUMNS,
+    BookieNumbers,
+    Bools,
+    SegmentColumns,
+    Windows,
+    merged,
+    segment_columns,
+    windows_of,
+    with_bytes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,21 +43,26 @@ class LedgersRead:
     ledgers: int = 0
     undecided: int = 0
     not_closed: int = 0
-    empty: int = 0
     shapes: Counter[tuple[int, int, int, bool]] = field(default_factory=Counter)
 
 
 class RunWindows:
     """The windows of a run; iterating makes one pass over its tables, and ``read`` is then what it saw.
 
-    ``merge``: ledgers that are alike are one, and their ids are gone.
+    ``merge``: ledgers that are alike are one, and their ids are gone. ``among``: only of ledgers of which
+    some copy is not surely there, and of those that it takes by their segments.
     """
 
-    def __init__(self, run: RunDirectory, merge: bool = True) -> None:
+    def __init__(
+        self,
+        run: RunDirectory,
+        merge: bool = True,
+        among: Callable[[SegmentColumns], Bools] | None = None,
+    ) -> None:
         self.run = run
         self.read = LedgersRead()
         self.numbers = BookieNumbers(_members(run))
-        self._merge = merge
+        self._merge, self._among = merge, among
         self._copies = CopiesToday(run, self.numbers)
 
     @property
@@ -62,7 +77,7 @@ class RunWindows:
             waiting.append(self._alike(windows))
             if sum(map(len, waiting)) < AT_ONCE:
                 continue
-            together = self._alike(Windows.concat(waiting))
+            together = waiting[0] if len(waiting) == 1 else self._alike(Windows.concat(waiting))
             # What merging left small waits for what comes.
             if self._merge and len(together) < AT_ONCE // 2:
                 waiting = [together]
@@ -76,30 +91,33 @@ class RunWindows:
         return merged(windows) if self._merge else windows
 
     def _each_batch(self) -> Iterator[Windows]:
+        import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.dataset as ds
 
         listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
         for batch in self.run.batches("tables/ledgers", COLUMNS, listed):
-            decided = pc.invert(batch["undecidable"].fill_null(True))
-            self._count(batch, decided)
-            batch = batch.filter(decided)
+            rows, undecided = batch.num_rows, batch["undecidable"].fill_null(True)
+            if pc.any(undecided).as_py():
+                batch = batch.filter(pc.invert(undecided))
+            self._count(batch, rows)
+            if self._among is not None:
+                segments = segment_columns(batch, self.numbers)
+                batch = batch.filter(pa.array(self._copies.in_doubt(segments) | self._among(segments)))
             windows = self._copies.of(windows_of(batch, self.numbers))
             length = batch["length"].fill_null(0).to_numpy(zero_copy_only=False)
             yield with_bytes(windows, np.maximum(length, 0))
 
-    def _count(self, batch: pa.RecordBatch, decided: pa.BooleanArray) -> None:
+    def _count(self, decided: pa.RecordBatch, rows: int) -> None:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        self.read.ledgers += batch.num_rows
-        some = batch.filter(decided)
-        self.read.undecided += batch.num_rows - some.num_rows
-        closed = pc.equal(some["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
-        self.read.not_closed += some.num_rows - (pc.sum(closed).as_py() or 0)
-        self.read.empty += pc.sum(pc.and_(closed, pc.less(some["last_entry_id"], 0))).as_py() or 0
+        self.read.ledgers += rows
+        self.read.undecided += rows - decided.num_rows
+        closed = pc.equal(decided["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
+        self.read.not_closed += decided.num_rows - (pc.sum(closed).as_py() or 0)
         names = ["ensemble_size", "write_quorum", "ack_quorum"]
-        kinds = pa.table([*(some[name] for name in names), closed], [*names, "closed"])
+        kinds = pa.table([*(decided[name] for name in names), closed], [*names, "closed"])
         for row in kinds.group_by(kinds.column_names).aggregate([([], "count_all")]).to_pylist():
             shape = (row["ensemble_size"], row["write_quorum"], row["ack_quorum"], not row["closed"])
             self.read.shapes[shape] += row["count_all"]

@@ -235,6 +235,26 @@ class SegmentColumns:
     write_quorum: Longs
     ack_quorum: Longs
 
+    def any_of_ledger(self, flags: Bools) -> Bools:
+        """Which ledgers have a segment with this flag."""
+        found: Bools = np.bincount(self.ledger[flags], minlength=len(self.ids)) > 0
+        return found
+
+    def any_of_members(self, flags: Bools) -> Bools:
+        """Which ledgers have a member with this flag."""
+        rows = np.zeros(len(self.at), bool)
+        rows[np.searchsorted(self.at, np.flatnonzero(flags), "right") - 1] = True
+        return self.any_of_ledger(rows)
+
+    def neighbours_alike(self, of: Longs) -> Bools:
+        """Of each member, whether it and the next one of its ensemble have one value by bookie's number."""
+        values = of[self.members]
+        found = np.zeros(len(values), bool)
+        np.equal(values[:-1], values[1:], out=found[:-1])
+        ends = np.append(self.at[1:], len(values))[: len(self.at)] - 1
+        found[ends] = values[ends] == values[self.at]
+        return found
+
     def ends(self) -> tuple[Longs, Bools]:
         """The last entry of each, and whether it is an open end."""
         final = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
