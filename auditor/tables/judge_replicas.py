@@ -21,6 +21,7 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.striping import stripe
+from auditor.errors import CoverageLimitError
 from auditor.model.states import BookieRead, IndexState, UnknownCopy
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
@@ -111,6 +112,7 @@ class Judgement:
 
     m: int = 0
     mu: int = 0
+    class_entries: Groups | None = field(default_factory=lambda: NOTHING)  # see `entries_of_class`
     missing: list[tuple[str, Groups]] = field(default_factory=list)
     unknown: list[tuple[str, Groups, str]] = field(default_factory=list)  # why: see `why_unknown`
     lagging: list[tuple[str, Groups]] = field(default_factory=list)
@@ -150,7 +152,35 @@ def judge(
     unknown = [groups for _, groups, _ in answer.unknown]
     if missing or unknown:
         answer.m, answer.mu = coverage.worst(missing, unknown)
+        answer.class_entries = entries_of_class(ledger, answer)
     return answer
+
+
+def least_missing(ledger: LedgerFacts, m: int) -> int:
+    """How many copies at least an entry is missing that is in the class of a ledger whose worst is missing m.
+
+    >>> ledger = LedgerFacts(1, True, 3, 3, 2, 9, 0, [(0, ["a", "b", "c"])])
+    >>> [least_missing(ledger, m) for m in (1, 2, 3)], least_missing(replace(ledger, closed=False), 3)
+    ([1, 2, 3], 2)
+    """
+    if ledger.closed and m >= ledger.write_quorum:
+        return ledger.write_quorum
+    below_ack = ledger.write_quorum - ledger.ack_quorum + 1
+    return below_ack if m >= below_ack else 1
+
+
+def entries_of_class(ledger: LedgerFacts, answer: Judgement) -> Groups | None:
+    """The entries that give a judged ledger its class: no copy left, or fewer than ack or write quorum.
+
+    Only copies that are missing count, so the unknown ones are taken to be there. None: too irregular to list.
+    """
+    missing = [groups for _, groups in answer.missing]
+    if len(missing) < 2:
+        return missing[0] if missing else NOTHING
+    try:
+        return coverage.at_least(missing, least_missing(ledger, answer.m))
+    except CoverageLimitError:
+        return None
 
 
 def _as_served(pair: Pair) -> Pair:

@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GroupBatch, offsets_of
-from auditor.codecs.availability.striping import worst_of_whole
+from auditor.codecs.availability.striping import short_of_whole, worst_of_whole
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
@@ -36,8 +37,10 @@ from auditor.tables.judge_replicas import (
     LedgerFacts,
     Pair,
     doubts_of,
+    entries_of_class,
     groups_of,
     judge,
+    least_missing,
     why_unknown,
 )
 from auditor.tables.parts import only
@@ -75,11 +78,22 @@ def judge_whole(
         answers.append(answer)
     if seats:
         first_entry, last_entry, size, quorum = np.array(seats, np.int64).T
-        m, mu = worst_of_whole(first_entry, last_entry, size, quorum, _square(gone), _square(doubtful))
+        lost = _square(gone)
+        m, mu = worst_of_whole(first_entry, last_entry, size, quorum, lost, _square(doubtful))
         for number, worst, potential in zip(owner, m.tolist(), mu.tolist(), strict=True):
             # One seat per segment; a ledger is as bad as the worst of its segments.
             answers[number].m = max(answers[number].m, worst)
             answers[number].mu = max(answers[number].mu, potential)
+        least = [least_missing(ledgers[number][0], answers[number].m) for number in owner]
+        sets, exact = short_of_whole(first_entry, last_entry, size, quorum, lost, np.array(least, np.int64))
+        alone = {number for number, single in zip(owner, exact.tolist(), strict=True) if not single}
+        try:
+            folded = fold(sets.merge(np.array(owner, np.int64), len(answers))).values()
+        except CoverageLimitError:
+            alone, folded = set(owner), [b""] * len(answers)
+        for number, (answer, groups) in enumerate(zip(answers, folded, strict=True)):
+            facts = ledgers[number][0]
+            answer.class_entries = entries_of_class(facts, answer) if number in alone else groups_of(groups)
     return answers
 
 
@@ -132,6 +146,12 @@ JUDGED = schema_of(
     ("length", pa.int64(), "bytes of its entries; null: not closed"),
     ("m", pa.int32(), "the most copies that one entry is missing, confirmed"),
     ("mu", pa.int32(), "the most copies that one entry is missing or unknown"),
+    (
+        "class_entries",
+        pa.struct([("groups", pa.binary()), ("count", pa.int64())]),
+        "the entries that give it its class: with no copy left, fewer than the ack quorum, or fewer than the "
+        "write quorum; null: too irregular to list",
+    ),
     ("missing", _ENTRIES, "striped entries that a read bookie does not hold"),
     (
         "unknown",
@@ -274,6 +294,7 @@ def rows_of(
     columns |= {name: [getattr(answer, name) for answer in answers] for name in _NUMBERS}
     columns |= {name: _entries([getattr(answer, name) for answer in answers]) for name in _SETS}
     columns |= {
+        "class_entries": _class_entries(answers),
         "unknown": _unknown(answers),
         "foreign": [
             [{"bookie_id": bookie, "count": count} for bookie, count in answer.foreign] for answer in answers
@@ -295,6 +316,15 @@ def _unknown(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
             for entry, (_, _, why) in zip(row, answer.unknown, strict=True)
         ]
         for row, answer in zip(entries, answers, strict=True)
+    ]
+
+
+def _class_entries(answers: Sequence[Judgement]) -> list[dict[str, Any] | None]:
+    packed = [None if answer.class_entries is None else answer.class_entries.tobytes() for answer in answers]
+    counted = counts([value or b"" for value in packed])
+    return [
+        None if value is None else {"groups": value, "count": count}
+        for value, count in zip(packed, counted, strict=True)
     ]
 
 

@@ -24,7 +24,7 @@ from auditor.tables.judge_replicas import (
 from auditor.tables.judged import is_whole, judge_whole
 from auditor.tables.past_end import set_apart
 
-BOOKIES = [f"bk{number}" for number in range(6)]
+BOOKIES = [f"bk{number}" for number in range(8)]
 LAST = 24
 
 
@@ -55,7 +55,7 @@ def striped(ledger: LedgerFacts, bookie: str, upto: int, judged_only: bool) -> s
 
 @st.composite
 def ledgers(draw: st.DrawFn) -> LedgerFacts:
-    size = draw(st.integers(1, 5))
+    size = draw(st.integers(1, 7))
     write = draw(st.integers(1, size))
     firsts = [0, *sorted(draw(st.sets(st.integers(1, LAST), max_size=3)))]
     ensembles = [draw(st.permutations(BOOKIES))[:size] for _ in firsts]
@@ -154,6 +154,7 @@ def test_groups_say_what_entries_say(
     everywhere = range(LAST + 6)
     assert answer.m == max(sum(e in lacking[b] for b in sure) for e in everywhere)
     assert answer.mu == max(sum(e in lacking[b] for b in BOOKIES) for e in everywhere)
+    _assert_class(ledger, answer, [sum(e in lacking[b] for b in sure) for e in everywhere])
     whys = {"cut": "unreadable", "unreadable": "unreadable"}
     for bookie, _, why in answer.unknown:
         assert why == (
@@ -167,6 +168,18 @@ def test_groups_say_what_entries_say(
     assert answer.foreign == [(bookie, len(held.get(bookie, ()))) for bookie in strangers]
     _assert_excess(ledger, held, members, answer)
     _assert_lagging(ledger, served, sure, answer)
+
+
+def _assert_class(ledger: LedgerFacts, answer: Judgement, missing: list[int]) -> None:
+    """``missing`` has the copies that each entry is missing: those in the worst class there is are listed."""
+    left = [ledger.write_quorum - copies for copies in missing]
+    classes = [
+        {entry for entry, copies in enumerate(left) if ledger.closed and copies <= 0},
+        {entry for entry, copies in enumerate(left) if copies < ledger.ack_quorum},
+        {entry for entry, copies in enumerate(left) if copies < ledger.write_quorum},
+    ]
+    assert answer.class_entries is not None
+    assert entries(answer.class_entries) == next(filter(None, classes), set())
 
 
 def _assert_excess(
@@ -243,6 +256,8 @@ def test_replicas_gone_as_a_whole_are_judged_many_at_a_time(
     for (ledger, pairs), answer in zip(cases, judge_whole(cases, states, 0), strict=True):
         alone = judge(ledger, pairs, states, 0)
         assert (answer.m, answer.mu, answer.doubts) == (alone.m, alone.mu, alone.doubts)
+        assert answer.class_entries is not None and alone.class_entries is not None
+        assert answer.class_entries.tobytes() == alone.class_entries.tobytes()
         assert [(b, entries(g)) for b, g in answer.missing] == [(b, entries(g)) for b, g in alone.missing]
         assert [(b, w) for b, _, w in answer.unknown] == [(b, w) for b, _, w in alone.unknown]
 

@@ -150,12 +150,49 @@ def worst_of_whole(
     )
 
 
+def short_of_whole(
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    ensemble_size: NDArray[np.int64],
+    write_quorum: NDArray[np.int64],
+    gone: NDArray[np.bool_],
+    least: NDArray[np.int64],
+) -> tuple[GroupBatch, NDArray[np.bool_]]:
+    """The entries of each segment of which ``least`` copies or more are gone: one set a row, not yet folded.
+
+    Arguments as in `worst_of_whole`; ``least`` is 1 or more. False where a segment's entries are of several
+    runs within one round of the ensemble, which its set does not hold.
+
+    >>> one, gone = np.array([1]), np.array([[True, True, False]])
+    >>> sets, exact = short_of_whole(0 * one, 9 * one, 3 * one, 2 * one, gone, 2 * one)
+    >>> sets.groups().tolist(), exact.tolist()
+    ([(0, 9, 1, 3)], [True])
+    """
+    ensemble, quorum = (np.asarray(column, np.int64)[:, None] for column in (ensemble_size, write_quorum))
+    residue = np.arange(gone.shape[1])
+    short = (_copies(gone, ensemble, quorum) >= least[:, None]) & (residue < ensemble)
+    opens = short & ~np.take_along_axis(short, (residue - 1) % ensemble, axis=1)
+    length = short.sum(axis=1)
+    # One run of residues is what a member of a write quorum of its length would hold.
+    newest = (opens.argmax(axis=1) + length - 1) % ensemble_size
+    end = np.where(length > 0, last, first - 1)
+    sets = stripe(first, end, newest, ensemble_size, np.maximum(length, 1))
+    return sets, opens.sum(axis=1) <= 1
+
+
 def _worst(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, present: NDArray[np.bool_]) -> Longs:
-    """Sums over each write set as differences of running sums, along the ensemble written out twice."""
+    worst: Longs = np.where(present, _copies(lost, ensemble, quorum), 0).max(axis=1, initial=0)
+    return worst
+
+
+def _copies(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
+    """How many of the write set of each residue are lost, by ensemble index; the columns of `worst_of_whole`.
+
+    Sums over each write set as differences of running sums, along the ensemble written out twice.
+    """
     rows, width = lost.shape
     around = np.take_along_axis(lost, np.arange(2 * width) % ensemble, axis=1)
     sums = np.zeros((rows, 2 * width + 1), np.int64)
     np.cumsum(around, axis=1, out=sums[:, 1:])
-    copies = np.take_along_axis(sums, np.arange(width) + quorum, axis=1) - sums[:, :width]
-    worst: Longs = np.where(present, copies, 0).max(axis=1, initial=0)
-    return worst
+    copies: Longs = np.take_along_axis(sums, np.arange(width) + quorum, axis=1) - sums[:, :width]
+    return copies

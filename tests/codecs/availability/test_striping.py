@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.fold import fold
-from auditor.codecs.availability.striping import stripe, worst_of_whole
+from auditor.codecs.availability.striping import short_of_whole, stripe, worst_of_whole
 from tests.codecs.bp34_vectors import vectors
 from tests.codecs.scalar import entries_of, greedy, packed, runs_of_entries, write_set
 
@@ -92,3 +92,20 @@ def test_the_worst_entry_is_that_of_all_looked_at_one_at_a_time(
         sets = [write_set(entry, members, copies) for entry in range(low, high + 1)]
         assert found[0][row] == max((len(one & lost) for one in sets), default=0)
         assert found[1][row] == max((len(one & (lost | unread)) for one in sets), default=0)
+
+
+@given(st.lists(segments(), min_size=1, max_size=8), st.integers(1, 4))
+def test_short_entries_are_those_of_all_looked_at_one_at_a_time(
+    rows: list[tuple[int, int, int, int, set[int], set[int]]], least: int
+) -> None:
+    first, last, ensemble, quorum = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4).T
+    gone = flags([row[4] for row in rows], ensemble)
+    sets, exact = short_of_whole(first, last, ensemble, quorum, gone, np.full(len(rows), least))
+    for row, (low, high, members, copies, lost, _) in enumerate(rows):
+        short = [residue for residue in range(members) if len(write_set(residue, members, copies) & lost) >= least]
+        # One run: only one of them does not follow another, on the round of the ensemble.
+        assert exact[row] == (sum((residue - 1) % members not in short for residue in short) <= 1)
+        if exact[row]:
+            one = slice(sets.offsets[row], sets.offsets[row + 1])
+            found = entries_of(list(map(tuple, sets.groups()[one].tolist())))
+            assert found == [entry for entry in range(low, high + 1) if entry % members in short]
