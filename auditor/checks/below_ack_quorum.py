@@ -22,8 +22,9 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers whose worst entry is left on fewer bookies than the ledger's ack quorum, counting only copies
-        that are confirmed absent. Of a ledger that is not closed, only finished segments are judged, without
-        their last write quorum of entries, and the finding is suspect.
+        that are confirmed absent. The finding lists the entries that are left on so few. Of a ledger that is
+        not closed, only finished segments are judged, without their last write quorum of entries, and the
+        finding is suspect.
 
     Why it matters:
         A writer was told that so many bookies had the entry. The next failure of a bookie or disk may take
@@ -50,6 +51,7 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         Replication makes them once the ledger is marked.
 
     Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell autorecovery -e`.

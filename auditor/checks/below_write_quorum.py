@@ -27,7 +27,7 @@ def below_write_quorum(tables: Tables) -> DataFrame:
     What it finds:
         Ledgers whose worst entry lacks a copy and still has at least as many as the ack quorum. Entries are
         compared one by one with the striping of every segment, so that one missing entry in the middle of a
-        ledger is found too.
+        ledger is found too. The finding lists them.
 
     Why it matters:
         Nothing is lost, but the ledger survives fewer failures than it was made for. A writer needs no more
@@ -55,6 +55,7 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         bookies by itself; single missing entries it does not see.
 
     Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell recover -dr -l ID BOOKIE`.

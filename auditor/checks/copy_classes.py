@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, quantity, suspect_if, words
+from auditor.checks.finding_rows import (
+    comma_list,
+    finding_rows,
+    group_list,
+    ledger_name,
+    quantity,
+    suspect_if,
+    words,
+)
 from auditor.checks.marks import in_queue, with_queue
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import LedgerClass
 from auditor.spark import functions as F
 from auditor.tables.once import once
 
@@ -28,7 +37,7 @@ def judged_with_class(tables: Tables) -> DataFrame:
 
 
 def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
-    """One finding for each ledger of one class: what is absent where, what is left, what it could become."""
+    """One finding for each ledger of one class: which entries are in it, and what the ledger could become."""
     return finding_rows(
         _judged_with_queue(tables).where(F.col("class") == wanted),
         ledger_id="ledger_id",
@@ -38,18 +47,20 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
         message=words(
             "ledger ",
             ledger_name(),
-            " has an entry with ",
-            _copies_left(),
-            " of ",
-            F.col("write_quorum"),
-            " left (ack quorum ",
-            F.col("ack_quorum"),
-            "); absent: ",
-            comma_list(_absent()),
+            F.when(F.col("state") == LedgerState.CLOSED, "").otherwise(words(" (", F.col("state"), ")")),
+            ": ",
+            _entries_of_class(wanted),
             _could_become(),
             in_queue(tables),
         ),
         evidence={
+            "class_entries": F.when(
+                F.col("class_entries").isNotNull(),
+                F.struct(
+                    group_list(F.col("class_entries.groups"), most=None).alias("groups"),
+                    F.col("class_entries.count").alias("count"),
+                ),
+            ),
             "state": "state",
             "write_quorum": "write_quorum",
             "ack_quorum": "ack_quorum",
@@ -76,18 +87,28 @@ def unknown_bookies() -> Column:
     return F.array_sort(F.array_distinct(F.col("unknown.bookie_id")))
 
 
-def _copies_left() -> Column:
-    left = F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
-    return F.when(left == 0, F.lit("no copy")).otherwise(quantity(left, "copy", "copies"))
-
-
-def _absent() -> Column:
-    return F.transform(
-        F.array_sort("missing"),
-        lambda entry: words(quantity(entry["count"], "entry", "entries"), " on ", entry["bookie_id"]),
+def _entries_of_class(wanted: str) -> Column:
+    """ "2 of 10 entries have no copy left (write quorum 3)"; not "of 10" where the ledger is not closed."""
+    count = F.col("class_entries.count")
+    of_all = words(count, " of ", F.col("last_entry_id") + 1, " entries")
+    listed = F.when(F.col("state") == LedgerState.CLOSED, of_all).otherwise(
+        quantity(count, "entry", "entries")
     )
+    some = words(listed, F.when(count == 1, " has").otherwise(" have"))
+    copies = F.col("write_quorum")
+    if wanted == LedgerClass.ENTRY_LOST:
+        worst = words(" no copy left (write quorum ", copies, ")")
+    else:
+        quorum = "ack" if wanted == LedgerClass.BELOW_ACK_QUORUM else "write"
+        least = words(F.greatest(copies - F.col("m"), F.lit(0)), " of ", copies)
+        worst = words(
+            f" fewer copies than the {quorum} quorum of ", F.col(f"{quorum}_quorum"), ", at worst ", least
+        )
+    return words(F.coalesce(some, F.lit("entries too irregular to list have")), worst)
 
 
 def _could_become() -> Column:
-    sentence = words("; could be ", F.col("potential_class"), ", not known: ", comma_list(unknown_bookies()))
+    sentence = words(
+        "; could be ", F.col("potential_class"), ": copies on ", comma_list(unknown_bookies()), " are unknown"
+    )
     return F.when(F.col("class") != F.col("potential_class"), sentence).otherwise("")

@@ -20,8 +20,8 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     What it finds:
         Closed ledgers in which some entry is absent from the index of every bookie that should hold it, all
-        of those bookies having been read. The finding lists everything that is absent in the whole ledger,
-        bookie by bookie.
+        of those bookies having been read. The finding lists these entries, and what is absent in the whole
+        ledger, bookie by bookie.
 
     Why it matters:
         The entry was promised to be kept, and a reader of the ledger fails at it. Replication cannot bring it
@@ -49,6 +49,7 @@ def entry_lost(tables: Tables) -> DataFrame:
         backup.
 
     Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.
         - `bookkeeper shell rebuild-db-ledger-locations-index`.

@@ -104,14 +104,16 @@ def utc(ms: Column) -> Column:
     return F.concat(F.date_format(at, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
 
 
-def group_list(groups: Column) -> Column:
-    """Packed groups, 24 bytes each, as arrays [first_start, last_start, size, period]; the first 1,000."""
+def group_list(groups: Column, most: int | None = GROUPS_SHOWN) -> Column:
+    """Packed groups, 24 bytes each, as arrays [first_start, last_start, size, period]; the first ``most``."""
 
     def number(at: Column, start: int, size: int) -> Column:
         # No value is negative, so that reading the bytes as an unsigned number is right.
         return F.conv(F.hex(F.substring(groups, at + start, F.lit(size))), 16, 10).cast("bigint")
 
-    size = F.least(F.length(groups), F.lit(GROUPS_SHOWN * _GROUP_BYTES))
+    size = F.length(groups)
+    if most is not None:
+        size = F.least(size, F.lit(most * _GROUP_BYTES))
     starts = F.filter(F.sequence(F.lit(0), size, F.lit(_GROUP_BYTES)), lambda at: at < size)
     return F.transform(
         starts,

@@ -69,6 +69,13 @@ SHARED = _by_text(
             "load; it reads from the bookie. Never add -r to find something out: that recovers, and so "
             "closes, the ledger.",
         ),
+        (
+            "readledger -l ID -fe FIRST -le LAST",
+            "reads these entries as a client does, from any bookie that has them; it stops at one that "
+            "none has",
+            "load; it reads from the bookies, and recovers nothing. Never add -r to find something out: that "
+            "closes the ledger.",
+        ),
         ("cookie_get BOOKIE", "prints the bookie's cookie as the store has it", READS_METADATA),
         (
             "cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE",
@@ -195,10 +202,10 @@ SHARED = _by_text(
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
 BLANKS = (
-    "ID", "BOOKIE", "FIRST", "NEXT", "OLD", "NEW", "FILE", "INSTANCE", "JOURNALS", "LEDGERS", "PASSWORD",
-    "ANY", "PATH", "DIR",
+    "ID", "BOOKIE", "FIRST", "LAST", "NEXT", "OLD", "NEW", "FILE", "INSTANCE", "JOURNALS", "LEDGERS",
+    "PASSWORD", "ANY", "PATH", "DIR",
 )  # fmt: skip
-"""Words of a command that stand for something else; NEXT is one past the last entry."""
+"""Words of a command that stand for something else; LAST is the last entry, NEXT one past it."""
 
 _SECTION = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
 _BULLET = re.compile(r"^- ", re.MULTILINE)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
 from auditor.checks import BY_ID, Check
 from auditor.model.amounts import format_time
 from auditor.model.finding import Confidence, Finding, FindingWithHistory, Standing
 from auditor.model.states import Change
 from auditor.reports.check_pages import command_lines
+from auditor.reports.finding_text import class_groups, class_text, positions_text
 from auditor.reports.plain_text import fold_text, labelled
 
 Blanks = Mapping[str, str]
@@ -28,11 +29,14 @@ _DOUBTS = {
     "attribution-suspect": "a directory's cookie and its place name two bookies",
 }
 _LABEL = 7
+RUNS_SHOWN = 3
+"""Runs of entries that a command is shown for."""
 _SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNSURE = ("Suspect", "Always")
 _PORT = re.compile(r"[^:]+:\d+(:.*)?")
 _COOKIE = re.compile(r"bookkeeper shell cookie_")
 _NAMES_LEDGER = re.compile(r"\bID\b")
+_NAMES_LAST = re.compile(r"\bLAST\b")
 
 
 def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
@@ -74,15 +78,54 @@ def fill_command(command: str, blanks: Blanks) -> str:
     return " ".join(words)
 
 
-def advice(check: Check, blanks: Blanks, width: int, indent: str = "", scope_id: int | None = 0) -> list[str]:
-    """What to do: the check's words, then its commands, each with what it does and risks."""
+def class_runs(finding: Finding, most: int) -> tuple[list[tuple[int, int]], int]:
+    """First and last entry of at most so many runs in the class of a ledger's finding; how many there are.
+
+    >>> from auditor.model.finding import Severity
+    >>> seen = {"class_entries": {"groups": [[0, 9, 2, 3], [20, 20, 1, 0]], "count": 9}}
+    >>> class_runs(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen), 2)
+    ([(0, 1), (3, 4)], 5)
+    """
+    groups = class_groups(finding)
+    total = sum((last - first) // (period or 1) + 1 for first, last, _, period in groups)
+    runs = (
+        (start, start + size - 1)
+        for first, last, size, period in groups
+        for start in range(first, last + 1, period or 1)
+    )
+    return list(islice(runs, most)), total
+
+
+def advice(
+    check: Check,
+    blanks: Blanks,
+    width: int,
+    indent: str = "",
+    scope_id: int | None = 0,
+    finding: Finding | None = None,
+) -> list[str]:
+    """What to do: the check's words, then its commands, each with what it does and risks.
+
+    A command for a run of entries is shown for each run in the class of ``finding``, up to `RUNS_SHOWN`.
+    """
     lines = _label("do", check.sections["What to do"].replace("\n- ", " "), width, indent)
     below_0 = blanks.get("ID", "").startswith("-")
     for command in check.commands:
         if (scope_id or below_0) and _NAMES_LEDGER.search(command.text):
             continue
         shown, *below = command_lines(command, width, indent + " " * _LABEL)
-        lines += [indent + " " * _LABEL + fill_command(shown.strip(), blanks), *below]
+        of_runs = finding is not None and _NAMES_LAST.search(command.text)
+        runs, total = class_runs(finding, RUNS_SHOWN) if finding and of_runs else ([], 0)
+        for first, last in runs:
+            filled = fill_command(shown.strip(), {**blanks, "FIRST": str(first), "LAST": str(last)})
+            lines.append(indent + " " * _LABEL + filled)
+        if not runs:
+            lines.append(indent + " " * _LABEL + fill_command(shown.strip(), blanks))
+        if total > len(runs):
+            rest = f"and the same for {total - len(runs):,} more runs of entries"
+            inner = indent + " " * (_LABEL + 4)
+            lines += fold_text(rest, width, inner, inner)
+        lines += below
         if _COOKIE.match(command.text) and not _PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
             inner = indent + " " * (_LABEL + 4)
             lines += fold_text("The shell refuses an id that is not a host:port.", width, inner, inner)
@@ -109,7 +152,7 @@ def advice_lines(
         if check is not None:
             first = each[0].finding
             lines += _label("why", check.sections["Why it matters"], width, "  ")
-            lines += advice(check, blanks_of(first, instance_id), width, "  ", first.scope_id)
+            lines += advice(check, blanks_of(first, instance_id), width, "  ", first.scope_id, first)
     return lines
 
 
@@ -125,6 +168,8 @@ def page_advice(check: Check, blanks: Blanks, width: int, indent: str) -> list[s
 def _finding(one: FindingWithHistory, check: Check | None, width: int) -> list[str]:
     finding = one.finding
     lines = fold_text(f"{finding.severity}: {finding.message}", width, "  ", "    ")
+    for part in filter(None, (class_text(finding), positions_text(finding))):
+        lines += fold_text(part, width, "    ", "      ")
     if check is not None:
         lines += _label("sure", how_sure(check, finding), width, "    ")
     if (since := since_when(one.standing)) is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from auditor.model.finding import Finding, Standings, no_standing
-from auditor.reports.finding_text import missing_text
+from auditor.reports.finding_text import class_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
 
 COLUMNS = {
@@ -25,6 +25,8 @@ COLUMNS = {
     "ledger_qualified_name": "scope and ledger in 32 hexadecimal digits; empty where no ledger is meant",
     "bookie_id": "the bookie; empty where none is meant",
     "message": "what is wrong, in a sentence",
+    "entries": "which entries have no copy left or are below a quorum, as ranges; long lists are cut",
+    "positions": "the same as positions of the topic, where the ledger's owner is known",
     "missing_entries": "copies of entries missing, of all bookies together",
     "missing": "which entries are missing on which bookies, as ranges; long lists are cut",
     "unknown": "bookies whose copies are unknown; long lists are cut",
@@ -72,6 +74,8 @@ def _row(finding: Finding, standings: Standings) -> list[str | int]:
         finding.ledger_qualified_name or "",
         escape_formula(finding.bookie_id or ""),
         escape_formula(finding.message),
+        escape_formula(class_text(finding)),
+        escape_formula(positions_text(finding)),
         sum(part.count for part in finding.missing),
         escape_formula(missing_text(finding, BOOKIES_SHOWN)),
         escape_formula(", ".join(unknown[:BOOKIES_SHOWN]) + more),

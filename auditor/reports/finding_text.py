@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from auditor.model.amounts import format_time
-from auditor.model.finding import Confidence, Finding, Group, Standing
+from auditor.model.amounts import first_names, format_time, plural
+from auditor.model.finding import Confidence, Finding, Group, Missing, Standing
 from auditor.model.ledger_id import LedgerId
-from auditor.model.states import Change
+from auditor.model.states import Change, LedgerClass
 from auditor.reports.plain_text import printable
 
 BOOKIES_SHOWN = 5
@@ -22,7 +23,7 @@ ITEMS_SHOWN = 8
 
 
 def finding_line(finding: Finding, standing: Standing | None = None) -> str:
-    """A finding for a pipe, in a line that grep finds whole: SEVERITY check object: what [confidence, ...].
+    """A finding for a pipe, in a line that grep finds whole: SEVERITY check OBJECT what [confidence, ...].
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> found = Finding("stray-file", Severity.NOTE, Confidence.SUSPECT, bookie_id="bk1:3181", message="x")
@@ -31,9 +32,11 @@ def finding_line(finding: Finding, standing: Standing | None = None) -> str:
     """
     scope, ledger, bookie = _subject(finding)
     about = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
-    what = "; ".join(filter(None, (finding.message, missing_text(finding, BOOKIES_SHOWN))))
+    named = names_subject(finding) and finding.message.startswith(ledger or bookie or "cluster ")
+    said = finding.message if named else f"{about}: {finding.message}"
+    what = "; ".join([said, *entry_parts(finding, BOOKIES_SHOWN)])
     tags = ", ".join([str(finding.confidence), *_standing_words(standing)])
-    return printable(" ".join(f"{finding.severity} {finding.id} {about}: {what} [{tags}]".split()))
+    return printable(" ".join(f"{finding.severity} {finding.id} {what} [{tags}]".split()))
 
 
 def subject(finding: Finding) -> list[str]:
@@ -48,8 +51,10 @@ def subject(finding: Finding) -> list[str]:
 
 def names_subject(finding: Finding) -> bool:
     """Whether the message is a whole sentence that names all that it is about, as most are."""
-    words = f"{finding.message} "
-    return finding.message[:1].isalpha() and all(f"{part} " in words for part in subject(finding))
+    about = (re.escape(part.removeprefix("bookie ")) for part in subject(finding))
+    return finding.message[:1].isalpha() and all(
+        re.search(rf"(?<![\w.-]){part}(?![\w.-]|:\w)", finding.message) for part in about
+    )
 
 
 def tags(finding: Finding, standing: Standing | None) -> list[str]:
@@ -84,15 +89,82 @@ def missing_text(finding: Finding, bookies: int) -> str:
     >>> missing_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, missing=(part,)), 5)
     'bk1:3181 lacks 4 (1 entry)'
     """
-    return "; ".join(missing_parts(finding, bookies))
+    return "; ".join(_missing_parts(finding.missing, bookies))
 
 
-def missing_parts(finding: Finding, bookies: int) -> list[str]:
+def _missing_parts(missing: Sequence[Missing], bookies: int) -> list[str]:
     """A part for each of at most so many bookies that lack entries, and how many more there are."""
-    shown = finding.missing[:bookies]
-    parts = [f"{each.bookie_id} lacks {entries(each.groups, each.count)}" for each in shown]
-    more = [f"{len(finding.missing) - bookies:,} more bookies"] if len(finding.missing) > bookies else []
+    parts = [f"{each.bookie_id} lacks {entries(each.groups, each.count)}" for each in missing[:bookies]]
+    more = [f"and {len(missing) - bookies:,} more bookies"] if len(missing) > bookies else []
     return [*parts, *more]
+
+
+_IN_CLASS: dict[str, str] = {
+    LedgerClass.ENTRY_LOST: "no copy left",
+    LedgerClass.BELOW_ACK_QUORUM: "below ack quorum",
+    LedgerClass.BELOW_WRITE_QUORUM: "below write quorum",
+}
+
+
+def class_groups(finding: Finding) -> tuple[Group, ...]:
+    """The entries that give a ledger the class of its finding; none where the finding is of no class."""
+    listed = finding.evidence.get("class_entries") if finding.id in _IN_CLASS else None
+    return tuple(
+        (first, last, size, period) for first, last, size, period in (listed or {}).get("groups", ())
+    )
+
+
+def class_text(finding: Finding) -> str:
+    """Which entries are in the class of a ledger's finding, as ranges; empty where it is of no class.
+
+    >>> from auditor.model.finding import Severity
+    >>> seen = {"class_entries": {"groups": [[4, 4, 5, 0]], "count": 5}}
+    >>> class_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen))
+    'no copy left: 4-8 (5 entries)'
+    """
+    groups = class_groups(finding)
+    if not groups:
+        return ""
+    return f"{_IN_CLASS[finding.id]}: {entries(groups, finding.evidence['class_entries']['count'])}"
+
+
+def positions_text(finding: Finding) -> str:
+    """The same as positions of the topic whose ledger it is, as Pulsar names them; empty where none is known.
+
+    >>> from auditor.model.finding import Severity
+    >>> owner = dict(application="pulsar", kind="data", tenant="shop", namespace="orders", topic="returns")
+    >>> seen = {"class_entries": {"groups": [[4, 4, 5, 0]], "count": 5}, "owner": owner}
+    >>> positions_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen))
+    'topic shop/orders/returns: positions 42:4 to 42:8'
+    """
+    owner, groups = finding.evidence.get("owner"), class_groups(finding)
+    if not owner or not groups or (owner["application"], owner["kind"]) != ("pulsar", "data"):
+        return ""
+    topic = "/".join(owner[name] for name in ("tenant", "namespace", "topic") if owner[name])
+    shown = _ranges(groups, lambda entry: f"{finding.ledger_id}:{entry}", " to ")
+    return f"topic {topic}: positions {shown}"
+
+
+def entry_parts(finding: Finding, bookies: int) -> list[str]:
+    """Which entries are in the ledger's class, their positions, and what at most so many bookies lack of all.
+
+    >>> from auditor.model.finding import Missing, Severity
+    >>> lost = Missing("bk1", ((4, 4, 1, 0),), 1)
+    >>> seen = {"class_entries": {"groups": [[4, 4, 1, 0]], "count": 1}}
+    >>> entry_parts(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, None, (lost,),
+    ...                     evidence=seen), 5)
+    ['no copy left: 4 (1 entry)', 'absent on bk1']
+    """
+    parts = [part for part in (class_text(finding), positions_text(finding)) if part]
+    # Bookies that lack just the entries that the reader has been shown need no list each.
+    groups = class_groups(finding)
+    same = [each.bookie_id for each in finding.missing if each.groups == groups]
+    others = [each for each in finding.missing if each.groups != groups]
+    return [
+        *parts,
+        *([f"absent on {first_names(same, bookies)}"] if same else []),
+        *_missing_parts(others, bookies),
+    ]
 
 
 def command_for(finding: Finding, run: str) -> str | None:
@@ -141,17 +213,21 @@ def entries(groups: Sequence[Group], count: int) -> str:
     >>> entries([(5, 5, 1, 0)], 1)
     '5 (1 entry)'
     """
-    items = [(_periodic(group), False) if _is_long(group) else (_runs(group), True) for group in groups]
+    return f"{_ranges(groups)} ({plural(count, 'entry', 'entries')})"
+
+
+def _ranges(groups: Sequence[Group], name: Callable[[int], str] = str, to: str = "-") -> str:
     text = ""
     plain = True
-    for shown, is_plain in items[:ITEMS_SHOWN]:
+    for group in groups[:ITEMS_SHOWN]:
+        is_plain = not _is_long(group)
+        shown = _runs(group, name, to) if is_plain else _periodic(group, name, to)
         # A periodic group has a comma of its own.
         separator = "," if plain and is_plain else "; "
         text += (separator if text else "") + shown
         plain = is_plain
-    if len(items) > ITEMS_SHOWN:
-        text += f" and {len(items) - ITEMS_SHOWN:,} more ranges"
-    return f"{text} ({count:,} {'entry' if count == 1 else 'entries'})"
+    more = f" and {len(groups) - ITEMS_SHOWN:,} more ranges" if len(groups) > ITEMS_SHOWN else ""
+    return text + more
 
 
 def _is_long(group: Group) -> bool:
@@ -159,18 +235,18 @@ def _is_long(group: Group) -> bool:
     return period > 0 and (last - first) // period >= SPELLED_RUNS
 
 
-def _periodic(group: Group) -> str:
+def _periodic(group: Group, name: Callable[[int], str], to: str) -> str:
     first, last, size, period = group
     length = f", {size} long" if size > 1 else ""
-    return f"{first}-{last + size - 1} every {period}{length}"
+    return f"{name(first)}{to}{name(last + size - 1)} every {period}{length}"
 
 
-def _runs(group: Group) -> str:
+def _runs(group: Group, name: Callable[[int], str], to: str) -> str:
     first, last, size, _ = group
-    return ",".join(_run(start, size) for start in ([first] if first == last else [first, last]))
+    return ",".join(_run(start, size, name, to) for start in ([first] if first == last else [first, last]))
 
 
-def _run(start: int, size: int) -> str:
+def _run(start: int, size: int, name: Callable[[int], str], to: str) -> str:
     if size <= 2:
-        return ",".join(str(entry) for entry in range(start, start + size))
-    return f"{start}-{start + size - 1}"
+        return ",".join(name(entry) for entry in range(start, start + size))
+    return f"{name(start)}{to}{name(start + size - 1)}"

@@ -20,7 +20,7 @@ from auditor.model.report import Report
 from auditor.model.run_facts import Tally
 from auditor.reports.blind_spots import BlindSpot, blind_checks
 from auditor.reports.coverage import extents
-from auditor.reports.finding_text import BOOKIES_SHOWN, missing_text, sentence
+from auditor.reports.finding_text import BOOKIES_SHOWN, entry_parts, sentence
 from auditor.reports.plain_text import printable
 
 SHOWN = 20
@@ -97,5 +97,5 @@ def _text(report: Report, check: Check, found: list[Tally], standings: Standings
 
 def _line(finding: Finding, standing: Standing | None) -> str:
     about, message, known = sentence(finding, standing)
-    missing = missing_text(finding, BOOKIES_SHOWN)
-    return f"{f'{about}: ' if about else ''}{message}{known}{f'; {missing}' if missing else ''}"
+    parts = [f"{f'{about}: ' if about else ''}{message}{known}", *entry_parts(finding, BOOKIES_SHOWN)]
+    return "; ".join(parts)

@@ -22,7 +22,7 @@ from auditor.reports.coverage import (
     sample_words,
     severity_words,
 )
-from auditor.reports.finding_text import missing_text, sentence
+from auditor.reports.finding_text import entry_parts, sentence
 from auditor.reports.plain_text import printable
 
 LIMIT = 60_000
@@ -146,6 +146,6 @@ def _section(report: Report, severity: Severity, id: str, found: list[Finding], 
 def _item(finding: Finding, standing: Standing | None) -> str:
     about, message, known = map(escape_markdown, sentence(finding, standing))
     lines = [f"- {f'**{about}**: ' if about else ''}{message}{known}"]
-    if finding.missing:
-        lines.append(f"  - {escape_markdown(missing_text(finding, _BOOKIES_SHOWN))}")
+    if parts := entry_parts(finding, _BOOKIES_SHOWN):
+        lines.append(f"  - {escape_markdown('; '.join(parts))}")
     return "\n".join(lines)

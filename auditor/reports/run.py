@@ -19,7 +19,7 @@ from auditor.model.views import RunView
 from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when
 from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.coverage import accepted_gaps, doubtful_ids_line, extents, reuse_sentence, verdict
-from auditor.reports.finding_text import command_for
+from auditor.reports.finding_text import class_text, command_for, positions_text
 from auditor.reports.plain_text import fold_text, labelled, printable
 
 TOLD_IN_FULL = 8
@@ -225,7 +225,7 @@ def _step(number: int, step: Step, run: RunView, width: int) -> list[str]:
         return lines + advice(check, {}, width, "     ")
     lines += _first(first, run, width)
     blanks = blanks_of(first, run.report.cluster.instance_id)
-    return lines + advice(check, blanks, width, "     ", first.scope_id)
+    return lines + advice(check, blanks, width, "     ", first.scope_id, first)
 
 
 def _first(finding: Finding, run: RunView, width: int) -> list[str]:
@@ -233,5 +233,11 @@ def _first(finding: Finding, run: RunView, width: int) -> list[str]:
     since = since_when(run.standings.get(finding.fingerprint))
     said = f"as: {finding.message}{f' (since: {since})' if since else ''}"
     command = command_for(finding, run.path)
+    entries = [
+        line
+        for part in (class_text(finding), positions_text(finding))
+        if part
+        for line in fold_text(part, width, "         ", "           ")
+    ]
     more = command or f"bkaudit explain check {shlex.quote(printable(finding.id))}"
-    return [*fold_text(said, width, "     ", "         "), f"     more: {more}"]
+    return [*fold_text(said, width, "     ", "         "), *entries, f"     more: {more}"]

@@ -17,7 +17,7 @@ from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.blind_spots import BlindSpot, blind_checks
 from auditor.reports.coverage import extents
-from auditor.reports.finding_text import missing_text
+from auditor.reports.finding_text import class_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
 
 VERSION = "2.1.0"
@@ -122,6 +122,8 @@ def _result(finding: Finding, standing: Standing | None) -> dict[str, Any]:
         "properties": {
             "severity": str(finding.severity),
             "confidence": str(finding.confidence),
+            "entries": printable(class_text(finding)),
+            "positions": printable(positions_text(finding)),
             "missing": printable(missing_text(finding, _BOOKIES_SHOWN)),
             "missingEntries": sum(part.count for part in finding.missing),
             "evidence": finding.evidence,

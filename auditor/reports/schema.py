@@ -209,6 +209,7 @@ def _finding() -> dict[str, Any]:
         "maxItems": len(_GROUP),
     }
     missing = json_object({"bookie_id": _TEXT, "groups": _list(group), "count": _COUNT})
+    in_class = json_object({"groups": _list(group), "count": _COUNT})
     return json_object(
         {
             "id": _CHECK,
@@ -225,7 +226,18 @@ def _finding() -> dict[str, Any]:
             "missing": {**_list(missing), "description": "every striped entry confirmed absent, by bookie"},
             "unknown": {**_list(_TEXT), "description": "bookies whose copies are unknown"},
             "message": _TEXT,
-            "evidence": {"type": "object"},
+            "evidence": {
+                "type": "object",
+                "properties": {
+                    "class_entries": {
+                        **in_class,
+                        "type": ["object", "null"],
+                        "description": "of entry-lost, below-ack-quorum and below-write-quorum: all entries "
+                        "with no copy left, fewer than the ack quorum, or fewer than the write quorum; null: "
+                        "too irregular to list",
+                    }
+                },
+            },
             "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
         }
     )

@@ -7,7 +7,6 @@ is the caller's. For a pipe a finding is one line that grep finds whole, and no 
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
@@ -21,8 +20,9 @@ from auditor.reports.coverage import count_of, sample_words
 from auditor.reports.finding_text import (
     BOOKIES_SHOWN,
     command_for,
+    entry_parts,
     finding_line,
-    missing_parts,
+    names_subject,
     subject,
     tags,
 )
@@ -102,16 +102,16 @@ def _section(
 
 def _finding(finding: Finding, width: int, standing: Standing | None) -> list[str]:
     about = [part.removeprefix("bookie ") for part in subject(finding)]
-    # Most messages are whole sentences, which name what they are about.
-    named = all(re.search(rf"{re.escape(part)}(?![\w.-])", finding.message) for part in about)
     known = ", ".join(tags(finding, standing))
     known = f" [{printable(known)}]" if known else ""
-    head = f"{finding.message}{known}" if named else f"{', '.join(about)}{known}: {finding.message}"
+    head = (
+        f"{finding.message}{known}"
+        if names_subject(finding)
+        else f"{', '.join(about)}{known}: {finding.message}"
+    )
     lines = fold_text(head, width, "  ", "      ")
-    lacking = missing_parts(finding, BOOKIES_SHOWN)
-    for part in lacking[:BOOKIES_SHOWN]:
+    for part in entry_parts(finding, BOOKIES_SHOWN):
         lines += fold_text(part, width, "      ", "        ")
-    lines += [f"      and {more}" for more in lacking[BOOKIES_SHOWN:]]
     if finding.unknown:
         unknown = f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}"
         lines += fold_text(unknown, width, "      ", "        ")

@@ -157,7 +157,7 @@ def judge(
 
 
 def least_missing(ledger: LedgerFacts, m: int) -> int:
-    """How many copies at least an entry is missing that is in the class of a ledger whose worst is missing m.
+    """How many copies an entry is missing at least that is in the class of a ledger whose worst lacks m.
 
     >>> ledger = LedgerFacts(1, True, 3, 3, 2, 9, 0, [(0, ["a", "b", "c"])])
     >>> [least_missing(ledger, m) for m in (1, 2, 3)], least_missing(replace(ledger, closed=False), 3)
@@ -172,7 +172,7 @@ def least_missing(ledger: LedgerFacts, m: int) -> int:
 def entries_of_class(ledger: LedgerFacts, answer: Judgement) -> Groups | None:
     """The entries that give a judged ledger its class: no copy left, or fewer than ack or write quorum.
 
-    Only copies that are missing count, so the unknown ones are taken to be there. None: too irregular to list.
+    Only copies that are missing count: unknown ones are taken to be there. None: too irregular to list.
     """
     missing = [groups for _, groups in answer.missing]
     if len(missing) < 2:

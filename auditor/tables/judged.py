@@ -78,14 +78,14 @@ def judge_whole(
         answers.append(answer)
     if seats:
         first_entry, last_entry, size, quorum = np.array(seats, np.int64).T
-        lost = _square(gone)
-        m, mu = worst_of_whole(first_entry, last_entry, size, quorum, lost, _square(doubtful))
+        absent = _square(gone)
+        m, mu = worst_of_whole(first_entry, last_entry, size, quorum, absent, _square(doubtful))
         for number, worst, potential in zip(owner, m.tolist(), mu.tolist(), strict=True):
             # One seat per segment; a ledger is as bad as the worst of its segments.
             answers[number].m = max(answers[number].m, worst)
             answers[number].mu = max(answers[number].mu, potential)
         least = [least_missing(ledgers[number][0], answers[number].m) for number in owner]
-        sets, exact = short_of_whole(first_entry, last_entry, size, quorum, lost, np.array(least, np.int64))
+        sets, exact = short_of_whole(first_entry, last_entry, size, quorum, absent, np.array(least, np.int64))
         alone = {number for number, single in zip(owner, exact.tolist(), strict=True) if not single}
         try:
             folded = fold(sets.merge(np.array(owner, np.int64), len(answers))).values()

@@ -83,6 +83,7 @@ _USUAL: dict[str, Row] = {
     "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {
         "scope_id": 0, "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0,
+        "class_entries": {"groups": b"", "count": 0},
         "missing": [], "unknown": [], "lagging": [], "stale": [], "surplus": [], "past_end": [],
         "foreign": [], "doubts": [], "lasting_doubts": [], "unindexed": [], "listed": [], "witness": [],
     },
@@ -176,6 +177,12 @@ def entries(bookie_id: str, *groups: tuple[int, int, int, int]) -> tuple[str, by
         size * ((last - first) // period + 1 if period else 1) for first, last, size, period in groups
     )
     return bookie_id, b"".join(struct.pack(">qqii", *group) for group in groups), count
+
+
+def packed(*groups: tuple[int, int, int, int]) -> Row:
+    """Entries of a ledger, as the tables keep them."""
+    _, value, count = entries("", *groups)
+    return {"groups": value, "count": count}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.tables import ClusterFacts, Tables
-from tests.checks.tables_builder import entries, facts, find, places, tables
+from tests.checks.tables_builder import entries, facts, find, packed, places, tables
 
 LOST, BELOW_ACK, BELOW_WRITE = "entry-lost", "below-ack-quorum", "below-write-quorum"
 
@@ -30,43 +30,76 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
             for ledger, worst in classes.items()
         ],
         judged=[
-            {"ledger_id": 1, "m": 3, "mu": 3, "missing": [entries(bookie, (4, 4, 1, 0)) for bookie in "cab"]},
+            {
+                "ledger_id": 1,
+                "last_entry_id": 6,
+                "m": 3,
+                "mu": 3,
+                "missing": [entries(bookie, (4, 4, 1, 0)) for bookie in "cab"],
+                "class_entries": packed((4, 4, 1, 0)),
+            },
             {
                 "ledger_id": 2,
+                "last_entry_id": 20,
                 "m": 2,
                 "mu": 2,
+                "class_entries": packed((0, 8, 2, 4)),
                 "missing": [entries("a", (0, 8, 2, 4))],
                 "doubts": ["too fresh"],
             },
             {
                 "ledger_id": 3,
+                "last_entry_id": 6,
                 "m": 1,
                 "mu": 3,
+                "class_entries": None,
                 "missing": [entries("a", (4, 4, 1, 0))],
                 "unknown": [("c", 10, "unread"), ("b", 10, "unreadable")],
             },
             {"ledger_id": 5, "m": 0, "mu": 0},
             {"ledger_id": 6, "state": "OPEN", "m": 0, "mu": 0, "lagging": [entries("a", (4, 4, 1, 0))]},
-            {"ledger_id": 7, "state": "OPEN", "m": 3, "mu": 3, "missing": [entries("a", (4, 4, 1, 0))]},
+            {
+                "ledger_id": 7,
+                "state": "OPEN",
+                "m": 3,
+                "mu": 3,
+                "missing": [entries("a", (4, 4, 1, 0))],
+                "class_entries": packed((4, 4, 1, 0)),
+            },
         ],
     )
 
     [lost] = find(LOST, asked)
     assert (lost.where, lost.severity, lost.confidence) == ((1, None), "critical", "confirmed")
     assert lost.missing == [entries(bookie, (4, 4, 1, 0)) for bookie in "abc"]
-    assert "no copy of 3 left" in lost.message
+    assert (
+        lost.message
+        == "ledger 1: 1 of 7 entries has no copy left (write quorum 3); not marked for replication"
+    )
+    assert lost.evidence["class_entries"] == {"groups": [[4, 4, 1, 0]], "count": 1}
     assert lost.evidence["copies_missing"] == 3
 
     doubted, still_open = find(BELOW_ACK, asked)
     assert (doubted.where, doubted.severity, doubted.confidence) == ((2, None), "error", "suspect")
-    assert "1 copy of 3 left (ack quorum 2); absent: 6 entries on a" in doubted.message
+    assert doubted.message.startswith(
+        "ledger 2: 6 of 21 entries have fewer copies than the ack quorum of 2, at worst 1 of 3; not marked"
+    )
+    assert doubted.evidence["class_entries"] == {"groups": [[0, 8, 2, 4]], "count": 6}
     assert doubted.evidence["doubts"] == ["too fresh"]
     assert (still_open.where, still_open.confidence) == ((7, None), "suspect")
+    assert still_open.message.startswith(
+        "ledger 7 (OPEN): 1 entry has fewer copies than the ack quorum of 2, at worst 0 of 3; "
+    )
 
     [partly] = find(BELOW_WRITE, asked)
     assert (partly.where, partly.severity, partly.confidence) == ((3, None), "warning", "confirmed")
     assert partly.unknown == ["b", "c"]
-    assert "; could be entry-lost, not known: b, c; not marked" in partly.message
+    assert partly.message.startswith(
+        "ledger 3: entries too irregular to list have fewer copies than the write quorum of 3, at worst 2 "
+        "of 3; "
+        "could be entry-lost: copies on b, c are unknown; not marked"
+    )
+    assert partly.evidence["class_entries"] is None
 
 
 def test_what_could_become_worse_for_an_unreadable_index_is_undecided(spark: SparkSession) -> None:

@@ -112,6 +112,14 @@ def missing(finding: Row) -> dict[str, frozenset[int]]:
     return found
 
 
+def in_class(finding: Row) -> frozenset[int]:
+    """The entries that give a finding's ledger its class; their count is held to the groups."""
+    listed = json.loads(finding["evidence"])["class_entries"]
+    found = frozenset(groups_entries([tuple(group) for group in listed["groups"]]))
+    assert len(found) == listed["count"]
+    return found
+
+
 def extra_of(audited: Audited, column: str) -> dict[tuple[int, str], set[int]]:
     """What a column of the table judged says of held entries, by ledger and bookie."""
     return {

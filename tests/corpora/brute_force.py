@@ -43,6 +43,8 @@ class Verdict:
     missing: Mapping[str, frozenset[int]]
     unknown: Mapping[str, frozenset[int]]
     lagging: Mapping[str, frozenset[int]]
+    in_class: frozenset[int]
+    """The entries that are themselves in the ledger's class."""
 
     @property
     def unhealthy(self) -> bool:
@@ -117,6 +119,7 @@ def judge(world: World, ledger_id: int) -> Verdict:
     unknown: Entries = defaultdict(set)
     lagging: Entries = defaultdict(set)
     m = mu = 0
+    lacking: dict[int, int] = {}
     for entries, ensemble, last in segment_ranges(ledger):
         if entries is None:
             highest = max((max(world.held(ledger_id, b), default=-1) for b in ensemble), default=-1)
@@ -143,9 +146,14 @@ def judge(world: World, ledger_id: int) -> Verdict:
                 else:
                     unknown[bookie].add(entry)
                     dark += 1
+            lacking[entry] = gone
             m, mu = max(m, gone), max(mu, gone + dark)
     classes = class_of(ledger, m), class_of(ledger, mu)
-    return Verdict(ledger.state, *classes, m, mu, _frozen(missing), _frozen(unknown), _frozen(lagging))
+    in_class = frozenset(
+        entry for entry, gone in lacking.items() if gone and class_of(ledger, gone) == classes[0]
+    )
+    sets = _frozen(missing), _frozen(unknown), _frozen(lagging)
+    return Verdict(ledger.state, *classes, m, mu, *sets, in_class)
 
 
 def _frozen(entries: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:

@@ -8,8 +8,11 @@ from click.testing import CliRunner, Result
 
 from auditor.checks import BY_ID
 from auditor.cli import main
+from auditor.findings.rows import finding_of
 from auditor.notebook.run import open_run
+from auditor.reports.advice import RUNS_SHOWN, class_runs
 from auditor.reports.bookie import WIDTH
+from auditor.reports.finding_text import class_text
 from auditor.reports.ledger import render
 from auditor.runs.load_bookie import bookie_view
 from tests.corpora.audited import Audited
@@ -115,7 +118,14 @@ def test_a_ledger_is_told_with_every_finding_about_it_and_what_to_do(audited: Au
         assert told.exit_code == 0, told.output
         said = " ".join(told.stdout.split())
         for finding in about[ledger]:
-            assert f"{finding['severity']}: {finding['message']} sure " in said
+            assert f"{finding['severity']}: {finding['message']} " in said
+            found = finding_of(finding)
+            if listed := class_text(found):
+                runs, total = class_runs(found, RUNS_SHOWN)
+                command = f"bookkeeper shell readledger -l {ledger} -fe "
+                assert f" {listed} sure " in said
+                assert all(f" {command}{first} -le {last} " in said for first, last in runs)
+                assert (f"the same for {total - len(runs):,} more" in said) == (total > RUNS_SHOWN)
             assert f"{finding['id']}: {BY_ID[finding['id']].title}" in said
         assert said.count(" Risk: ") == sum(
             len(BY_ID[id].commands) for id in {f["id"] for f in about[ledger]}

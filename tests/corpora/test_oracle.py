@@ -7,7 +7,7 @@ again without the marks.
 
 from __future__ import annotations
 
-from tests.corpora.audited import Audited, entries
+from tests.corpora.audited import Audited, entries, in_class
 from tests.corpora.brute_force import class_of, foreign, hold_classes, judge, orphans
 from tests.corpora.corpora import Corpus
 from tests.corpora.plain_readers import read_availability
@@ -144,6 +144,17 @@ def test_availability_is_what_the_bookies_served(corpus: Corpus, audited: Audite
 
 def test_every_ledger_has_the_class_that_brute_force_gives(corpus: Corpus, audited: Audited) -> None:
     hold_classes(corpus.world(), audited.verdicts())
+
+
+def test_a_finding_lists_the_entries_that_brute_force_has_in_its_class(
+    corpus: Corpus, audited: Audited
+) -> None:
+    world = corpus.world()
+    for id in ("entry-lost", "below-ack-quorum", "below-write-quorum"):
+        for row in audited.of(id):
+            listed = in_class(row)
+            assert listed == judge(world, row["ledger_id"]).in_class, row["ledger_id"]
+            assert listed
 
 
 def test_every_closed_ledger_has_the_class_that_the_server_gives(corpus: Corpus, audited: Audited) -> None:

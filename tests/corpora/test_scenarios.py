@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.corpora import scenarios
-from tests.corpora.audited import Audited, audit, extra_of, hold_extra, missing
+from tests.corpora.audited import Audited, audit, extra_of, hold_extra, in_class, missing
 from tests.corpora.brute_force import (
     World,
     deleted_by_overflow,
@@ -168,6 +168,7 @@ def test_what_is_missing_is_what_brute_force_misses(layout: Layout) -> None:
         if row["id"] in ("entry-lost", "below-ack-quorum", "below-write-quorum"):
             verdict = judge(layout.world, row["ledger_id"])
             assert missing(row) == verdict.missing
+            assert in_class(row) == verdict.in_class
             assert row["unknown"] == list(verdict.unknown)
             closed = verdict.state == "CLOSED"
             assert row["confidence"] == ("confirmed" if closed else "suspect")

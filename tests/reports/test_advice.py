@@ -41,6 +41,24 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
     assert "\n             Risk: load; it reads from the bookie." in text
 
 
+IN_CLASS = {"class_entries": {"groups": [[4, 13, 2, 3], [20, 20, 1, 0]], "count": 9}}
+
+
+def test_each_run_of_entries_in_the_class_has_its_command_as_far_as_they_are_shown() -> None:
+    found = replace(SHORT, evidence=IN_CLASS)
+    lines = advice_lines([FindingWithHistory(found)], 80)
+    assert lines[2] == "    no copy left: 4-14 every 3, 2 long; 20 (9 entries)"
+    told = [line.strip() for line in lines]
+    at = told.index("bookkeeper shell readledger -l 43 -fe 4 -le 5")
+    assert told[at + 1 : at + 4] == [
+        "bookkeeper shell readledger -l 43 -fe 7 -le 8",
+        "bookkeeper shell readledger -l 43 -fe 10 -le 11",
+        "and the same for 2 more runs of entries",
+    ]
+    few = replace(found, evidence={"class_entries": {"groups": [[4, 4, 2, 0]], "count": 2}})
+    assert not any("more runs" in line for line in advice_lines([FindingWithHistory(few)], 80))
+
+
 def test_findings_of_one_check_share_its_words() -> None:
     others = [
         FindingWithHistory(replace(ORPHAN, bookie_id=f"bk-{name}:3181", message=f"on {name}"))

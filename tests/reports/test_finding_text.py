@@ -10,7 +10,16 @@ from dataclasses import replace
 import pytest
 
 from auditor.model.finding import Group, Missing
-from auditor.reports.finding_text import entries, missing_text, names_subject, subject
+from auditor.reports.finding_text import (
+    class_text,
+    entries,
+    entry_parts,
+    finding_line,
+    missing_text,
+    names_subject,
+    positions_text,
+    subject,
+)
 from auditor.reports.plain_text import printable
 from tests.reports.hostile import BOOKIE
 from tests.reports.samples import BELOW, LOST, ORPHAN
@@ -23,7 +32,7 @@ def test_nothing_is_left_that_a_terminal_would_obey() -> None:
 
 def test_of_very_many_bookies_some_are_named_and_the_others_counted() -> None:
     many = replace(LOST, missing=tuple(Missing(f"bk{n}:1", ((0, 0, 1, 0),), 1) for n in range(1000)))
-    assert missing_text(many, 2) == "bk0:1 lacks 0 (1 entry); bk1:1 lacks 0 (1 entry); 998 more bookies"
+    assert missing_text(many, 2) == "bk0:1 lacks 0 (1 entry); bk1:1 lacks 0 (1 entry); and 998 more bookies"
 
 
 def test_a_finding_is_about_what_it_names() -> None:
@@ -36,6 +45,41 @@ def test_a_message_names_its_subject_whole_or_not_at_all() -> None:
     assert not names_subject(replace(BELOW, message="too few copies of ledger 70"))
     assert not names_subject(replace(BELOW, message="1. too few copies of ledger 7"))
     assert not names_subject(replace(BELOW, message=""))
+
+
+OWNER = {
+    "application": "pulsar", "kind": "data", "tenant": "shop", "namespace": "orders",
+    "topic": "a-partition-0", "cursor": None, "detail": None, "path": "managed-ledgers/shop/orders/persistent/a-partition-0",
+}  # fmt: skip
+SHORT = replace(
+    BELOW,
+    missing=(
+        *(Missing(f"bk{n}:1", ((4, 19, 1, 5), (30, 30, 3, 0)), 7) for n in range(7)),
+        Missing("bk8:1", ((4, 4, 1, 0),), 1),
+    ),
+    evidence={"class_entries": {"groups": [[4, 19, 1, 5], [30, 30, 3, 0]], "count": 7}, "owner": OWNER},
+    message="ledger 7: 7 of 33 entries have fewer copies than the ack quorum of 2, at worst 1 of 3",
+)
+
+
+def test_a_finding_says_which_entries_and_positions_are_in_its_class() -> None:
+    assert entry_parts(SHORT, 5) == [
+        "below ack quorum: 4-19 every 5; 30-32 (7 entries)",
+        "topic shop/orders/a-partition-0: positions 7:4 to 7:19 every 5; 7:30 to 7:32",
+        "absent on bk0:1, bk1:1, bk2:1, bk3:1, bk4:1 and 2 more",
+        "bk8:1 lacks 4 (1 entry)",
+    ]
+    assert finding_line(SHORT).startswith("error below-ack-quorum ledger 7: 7 of 33 entries have ")
+    holes = [[number, number, 1, 0] for number in range(0, 40, 2)]
+    many = replace(SHORT, evidence={"class_entries": {"groups": holes, "count": 20}})
+    assert class_text(many).endswith("12,14 and 12 more ranges (20 entries)")
+
+
+def test_only_entries_of_a_topics_own_ledger_are_positions() -> None:
+    for other in ({"kind": "cursor"}, {"application": "distributedlog"}):
+        assert positions_text(replace(SHORT, evidence=SHORT.evidence | {"owner": OWNER | other})) == ""
+    assert positions_text(replace(SHORT, evidence=SHORT.evidence | {"class_entries": None})) == ""
+    assert class_text(replace(SHORT, id="surplus-entries")) == ""
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,8 @@ def test_replicas_gone_as_a_whole_are_judged_many_at_a_time(
     for (ledger, pairs), answer in zip(cases, judge_whole(cases, states, 0), strict=True):
         alone = judge(ledger, pairs, states, 0)
         assert (answer.m, answer.mu, answer.doubts) == (alone.m, alone.mu, alone.doubts)
-        assert answer.class_entries is not None and alone.class_entries is not None
+        assert answer.class_entries is not None
+        assert alone.class_entries is not None
         assert answer.class_entries.tobytes() == alone.class_entries.tobytes()
         assert [(b, entries(g)) for b, g in answer.missing] == [(b, entries(g)) for b, g in alone.missing]
         assert [(b, w) for b, _, w in answer.unknown] == [(b, w) for b, _, w in alone.unknown]

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from auditor.checks import BY_ID
 from auditor.model.finding import Finding, Standing
-from auditor.reports.finding_text import command_for, entries
+from auditor.reports.finding_text import class_text, command_for, entries, positions_text
 from auditor.reports.plain_text import shorten
 
 BOOKIES_SHOWN = 3  # with missing entries, and unknown ones, in one finding
@@ -35,6 +35,8 @@ def finding_shown(finding: Finding, standing: Standing | None, run: str) -> dict
         "ledger_id": finding.ledger_id,
         "bookie_id": None if finding.bookie_id is None else shorten(finding.bookie_id, _ID),
         "message": shorten(finding.message, _MESSAGE),
+        "entries": shorten(class_text(finding), _ENTRIES),
+        "positions": shorten(positions_text(finding), _MESSAGE),
         "lacking": lacking,
         "lacking_left": len(finding.missing) - len(lacking),
         "unknown": [shorten(name, _ID) for name in finding.unknown[:BOOKIES_SHOWN]],

@@ -102,7 +102,9 @@ def test_short_entries_are_those_of_all_looked_at_one_at_a_time(
     gone = flags([row[4] for row in rows], ensemble)
     sets, exact = short_of_whole(first, last, ensemble, quorum, gone, np.full(len(rows), least))
     for row, (low, high, members, copies, lost, _) in enumerate(rows):
-        short = [residue for residue in range(members) if len(write_set(residue, members, copies) & lost) >= least]
+        short = [
+            residue for residue in range(members) if len(write_set(residue, members, copies) & lost) >= least
+        ]
         # One run: only one of them does not follow another, on the round of the ensemble.
         assert exact[row] == (sum((residue - 1) % members not in short for residue in short) <= 1)
         if exact[row]:
