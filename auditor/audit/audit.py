@@ -159,7 +159,7 @@ class Audit:
         watch_ledgers(source)
         first = scan_first(source, earlier)  # M0
         owners = read_owners(source, options)
-        placement = read_placement(source, options)
+        placement = read_placement(source.uri, source.store, options)
         bookies = find_bookies(landing, first, self.bookies)
         indexes = read_indexes(landing, first, bookies, earlier, options)  # I
         owners = resolve_cursors(owners, first, indexes)

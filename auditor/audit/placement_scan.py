@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from auditor.audit.landing import Landing
-from auditor.audit.metadata_scan import MetadataSource
 from auditor.audit.placement_settings import check_placement, settings_differences
 from auditor.checks.placement_rows import rule_of
 from auditor.codecs.pulsar import bookie_racks
@@ -25,11 +24,18 @@ from auditor.model.placement import (
     PlacementSettings,
     Policy,
 )
-from auditor.sources.metadata.store import value_beside
+from auditor.sources.metadata.store import MetadataStore, value_beside
+from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.racks import PULSAR_MAPPING, Said, ask_script, locate_all, of_pulsar, read_racks
 from auditor.tables import OF_PLACEMENT, Tables
 from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
 from auditor.tables.placement import PlacementJudge, placement
+
+HIDDEN_MAPPING = (
+    "no racks are at {}; brokers that have another root keep theirs there: save that value and give it with "
+    "--racks FILE.json"
+)
+"""A remark of a store below a chroot, by where Pulsar's mapping was looked for."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +60,23 @@ class Placement:
         return self.settings if self.chosen or self.origin is not None else None
 
 
-def read_placement(source: MetadataSource, options: AuditOptions) -> Placement:
+def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
     """Find a mapping, after M0."""
-    found = _find_mapping(source, options)
+    found = _find_mapping(uri, store, options)
     reads_pulsar = found.origin is not None and options.racks is None and options.rack_script is None
     return replace(found, differences=settings_differences(options, pulsar=reads_pulsar))
 
 
-def _find_mapping(source: MetadataSource, options: AuditOptions) -> Placement:
+def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
     settings, chosen = check_placement(options), options.placement is not None
     if options.racks is not None:
         return Placement(settings, read_racks(options.racks), f"--racks {options.racks}", chosen)
     if options.rack_script is not None:
         return Placement(settings, None, f"--rack-script {options.rack_script}", chosen)
-    path = f"{source.store.root.rpartition('/')[0]}/{PULSAR_MAPPING}"
-    where = f"{path} of {source.uri.text}"
+    path = f"{store.root.rpartition('/')[0]}/{PULSAR_MAPPING}"
+    where = f"{path} of {uri.text}"
     try:
-        data = value_beside(source.store, PULSAR_MAPPING)
+        data = value_beside(store, PULSAR_MAPPING)
         entries = bookie_racks.decode(data) if data is not None else []
     except (StoreError, DecodeError) as error:
         return Placement(
@@ -78,7 +84,9 @@ def _find_mapping(source: MetadataSource, options: AuditOptions) -> Placement:
         )
     if entries:
         return Placement(settings, of_pulsar(entries, where), where, chosen)
-    return Placement(settings, {}, None, chosen)
+    # At the top nothing is hidden; below a chroot the brokers' own root may be another one.
+    hidden = path != f"/{PULSAR_MAPPING}"
+    return Placement(settings, {}, None, chosen, (HIDDEN_MAPPING.format(where),) if hidden else ())
 
 
 def land_locations(

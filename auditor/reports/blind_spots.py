@@ -223,9 +223,7 @@ def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     if sight.placement is None:
         yield Need.LOCATIONS, _unsaid("it looked at placement")
     elif not sight.placement:
-        why = (
-            "placement was not looked at: nothing says where bookies stand, and --placement chooses no policy"
-        )
+        why = "placement was not looked at: no racks lie beside BookKeeper's root, and --racks gives none"
         yield Need.LOCATIONS, Lack(why)
     if not sight.owners:
         why = "nobody's owners were read: none lie beside BookKeeper's root, and --owners names none"

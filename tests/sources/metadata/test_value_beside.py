@@ -6,10 +6,13 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
+from auditor.audit.placement_scan import Placement, read_placement
 from auditor.codecs.pulsar.bookie_racks import decode
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.model.options import AuditOptions
 from auditor.sources.metadata.store import value_beside
 from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.sources.racks import PULSAR_MAPPING
 from tests.cli.test_doors import bkaudit
 from tests.servers import etcd as etcd_server
@@ -26,6 +29,12 @@ def beside(uri: str) -> bytes | None:
         return value_beside(store, PULSAR_MAPPING)
 
 
+def placement(uri: str) -> Placement:
+    with closing(open_store(uri)) as store:
+        store.cluster()
+        return read_placement(parse_metadata_uri(uri), store, AuditOptions())
+
+
 def test_of_zookeeper_of_its_files_and_of_a_dump(tmp_path: Path) -> None:
     with EmbeddedZooKeeper(tmp_path / "server") as server:
         live = f"zk://{server.hosts}/ledgers"
@@ -36,7 +45,17 @@ def test_of_zookeeper_of_its_files_and_of_a_dump(tmp_path: Path) -> None:
             assert beside(live) is None
             client.create("/bookies", b"{}")
             client.set("/bookies", WRITTEN)  # in the logs the last word counts
+            client.create("/chroot/ledgers/LAYOUT", client.get("/ledgers/LAYOUT")[0], makepath=True)
+        # Bookies below a chroot that brokers do not have: what is not beside their root is not seen, and said.
+        hidden = f"zk://{server.hosts}/chroot/ledgers"
+        assert beside(hidden) is None
         assert beside(live) == WRITTEN
+        assert placement(live).origin == f"/bookies of {live}"
+        assert placement(hidden).notes == (
+            f"no racks are at /chroot/bookies of {hidden}; brokers that have another root keep theirs there: "
+            "save that value and give it with --racks FILE.json",
+        )
+        assert placement(hidden).origin is None
         for name, options in (("a", []), ("b", ["--without-owners"])):
             assert bkaudit("dump", live, str(tmp_path / name), *options).exit_code == 0
             assert beside(f"dump://{tmp_path}/{name}") == WRITTEN
