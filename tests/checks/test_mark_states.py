@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from auditor.tables import Tables
@@ -153,6 +154,21 @@ def test_a_mark_is_stuck_after_a_day_without_a_worker(spark: SparkSession) -> No
     assert found[1].evidence["hours"] == 25
     assert "for 25 hours" in found[1].message
     assert found[6].evidence["unrecoverable"] is True
+
+
+@pytest.mark.parametrize(("grace_s", "elapsed"), [(1, [1, 2]), (1_000, [])])
+def test_marks_that_outlive_a_grace_are_those_of_the_auditors_gauge(
+    spark: SparkSession, grace_s: int, elapsed: list[int]
+) -> None:
+    """`AuditorPlacementPolicyCheckTest`: NUM_UNDERREPLICATED_LEDGERS_ELAPSED_RECOVERY_GRACE_PERIOD."""
+    asked = tables(
+        spark,
+        bookies=BOOKIES,
+        ledgers=[ledger(1, "up", "down"), ledger(2, "up", "down", state="OPEN"), ledger(3, "up", "down")],
+        marks=[mark(number, "down", ctime=NOW - 5_000) for number in (1, 2)],
+    )
+    cluster = replace(asked.cluster, stuck_after_ms=1_000 * grace_s)
+    assert [each.ledger_id for each in find("mark-stuck", replace(asked, cluster=cluster))] == elapsed
 
 
 def test_an_old_mark_of_a_ledger_without_entries_is_not_stuck(spark: SparkSession) -> None:

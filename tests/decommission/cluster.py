@@ -39,6 +39,21 @@ class RackedBookies(Bookies):
         self.racks = dict(zip(self.ids, racks, strict=True))
         self._config["racks"] = dict(zip(hosts, racks, strict=True))
 
+    def stop_all(self, bookies: Sequence[str]) -> None:
+        """Stop bookies at once: each may wait ten seconds for an election that it stands in."""
+        self._do("stop_all", bookies=bookies)
+
+    def read_all(self, ledger: int) -> dict[str, Any]:
+        """What a client gets of a ledger: ``last``, ``entries``; or ``failed``, the error of opening it."""
+        found: dict[str, Any] = self._do("read_all", ledger=ledger)
+        return found
+
+    def creates(self, ledger: int, ensemble_size: int, write_quorum: int, ack_quorum: int) -> bool:
+        """Whether a client can make a ledger of this shape and write to it; it is deleted again."""
+        shape = {"ensemble_size": ensemble_size, "write_quorum": write_quorum, "ack_quorum": ack_quorum}
+        made: bool = self._do("creates", ledger=ledger, **shape)
+        return made
+
     def decommission(self, bookie: str, limit_s: float) -> str:
         """How ``decommissionbookie`` ends: done, not done, waiting (still, after so long), or its error."""
         end: str = self._do("decommission", bookie=bookie, limit_s=round(limit_s))

@@ -5,25 +5,16 @@ A letter stands for a bookie: x goes, y is down already, z goes with x; others s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from auditor.decommission.rehearse import rehearse
-from auditor.model.decommission import Answer, Cause, Rehearsal
-from auditor.runs.reader import RunReader
-from tests.corpora.plain_readers import PlainLedger
-from tests.decommission.cluster import RackedBookies, racked_cluster
-from tests.living.store import Store
+from auditor.model.decommission import Answer, Cause
 
-Audit = Callable[[Store, RackedBookies, Path, str], Path]
-"""Audits a cluster into a new directory, by a placement policy."""
-
-DISABLED = "/ledgers/underreplication/disable"
 MOVED, RENAMED, STAYED = "moved", "renamed", "stayed"
 DONE, NOT_DONE, WAITING = "done", "not done", "waiting"
+FIRST_BURNT = 101
+"""The number of the first ledger of those that a fire is for."""
+
 ENFORCED = "enforceMinNumRacksPerWriteQuorum"
 
 
@@ -61,39 +52,23 @@ class Scenario:
     one_by_one: bool = False
     disabled: bool = False
     """AutoRecovery is switched off for the whole cluster."""
-
-
-@dataclass(frozen=True)
-class Lived:
-    """What was forecast, and what then was: by case the metadata and how many new entries each bookie has.
-
-    ``cookies`` are the letters of bookies with a cookie; ``ends`` how the command ended for each that went.
-    """
-
-    scenario: Scenario
-    run: Path
-    bookies: Mapping[str, str]
-    forecast: Rehearsal
-    ends: tuple[str, ...]
-    ledgers: Mapping[str, PlainLedger]
-    new: Mapping[str, Mapping[str, int]]
-    cookies: frozenset[str]
-
-    def names(self, case: Case) -> set[str]:
-        """The letters of the bookies that its ensembles name afterwards."""
-        letter = {id: letter for letter, id in self.bookies.items()}
-        return {letter[id] for _, ensemble in self.ledgers[case.name].segments for id in ensemble}
-
-    def forecast_of(self, case: Case) -> str:
-        """What was said of it: the cause that keeps it, or that nothing does."""
-        number = self.scenario.cases.index(case) + 1
-        for blocker in self.forecast.together.blockers:
-            if any(each.ledger_id == str(number) for each in blocker.samples):
-                return str(blocker.cause)
-        return MOVED
+    burns: bool = False
+    """Before anybody goes, the rack of p and q burns (`tests.decommission.fire`)."""
 
 
 SCENARIOS = {
+    "one by one": Scenario(
+        {"a": "/r1", "b": "/r2", "c": "/r3", "x": "/r1", "z": "/r3"},
+        (
+            Case("both, two copies", "xz", 2, 2, 12, Cause.ONLY_COPY),
+            Case("striped over both", "zxb", 2, 2, 25, Cause.ONLY_COPY),
+            Case("one of them", "xbc", 2, 2, 25, MOVED),
+        ),
+        going="xz",
+        ends=(DONE, DONE),
+        answer=Answer.AFTER,
+        one_by_one=True,
+    ),
     "mixed": Scenario(
         {"a": "/r1", "b": "/r2", "c": "/r3", "d": "/r2", "x": "/r1", "y": "/r3"},
         (
@@ -144,18 +119,6 @@ SCENARIOS = {
         ends=(WAITING, WAITING),
         answer=Answer.NEVER,
     ),
-    "one by one": Scenario(
-        {"a": "/r1", "b": "/r2", "c": "/r3", "x": "/r1", "z": "/r3"},
-        (
-            Case("both, two copies", "xz", 2, 2, 12, Cause.ONLY_COPY),
-            Case("striped over both", "zxb", 2, 2, 25, Cause.ONLY_COPY),
-            Case("one of them", "xbc", 2, 2, 25, MOVED),
-        ),
-        going="xz",
-        ends=(DONE, DONE),
-        answer=Answer.AFTER,
-        one_by_one=True,
-    ),
     "racks enforced": Scenario(
         {"b": "/r2", "c": "/r3", "d": "/r2", "x": "/r1"},
         (
@@ -169,95 +132,12 @@ SCENARIOS = {
         placement=f"rack,{ENFORCED}=true",
     ),
     "switched off": Scenario(
-        {"a": "/r1", "b": "/r2", "x": "/r1"},
+        {"a": "/r1", "b": "/r2", "x": "/r1", "p": "/r9", "q": "/r9"},
         (Case("plain", "xb", 2, 2, 10, STAYED), Case("Qw 1", "xb", 1, 1, 10, Cause.ONLY_COPY)),
         ends=(NOT_DONE,),
         answer=Answer.NEVER,
         disabled=True,
+        burns=True,
     ),
 }
-
-WAIT_S, DONE_S = 75, 150
-"""So long is waited for a command that should never end, and for one that should."""
-
-
-def live(root: Path, audit: Audit, chosen: Mapping[str, Scenario]) -> dict[str, Lived]:
-    """Let every scenario happen, side by side: the command sleeps longer than all else takes."""
-    with ExitStack() as stack, ThreadPoolExecutor(len(chosen)) as pool:
-        clusters = {}
-        for name, scenario in chosen.items():
-            racks = list(scenario.racks.values())
-            clusters[name] = stack.enter_context(racked_cluster(root / name, racks, scenario.settings))
-        waiting: dict[str, Future[Lived]] = {}
-        for name, scenario in chosen.items():
-            run = _prepare(scenario, *clusters[name], root / name / "runs" / "run", audit)
-            waiting[name] = pool.submit(_take_out, scenario, *clusters[name], run)
-        return {name: each.result() for name, each in waiting.items()}
-
-
-def _prepare(scenario: Scenario, bookies: RackedBookies, store: Store, out: Path, audit: Audit) -> Path:
-    ids = dict(zip(scenario.racks, bookies.ids, strict=True))
-    for number, case in enumerate(scenario.cases, 1):
-        ensemble = [ids[letter] for letter in case.ensemble]
-        if case.lacks:
-            bookies.record(number, ensemble, case.write_quorum, case.ack_quorum, case.entries - 1)
-            for place, bookie in enumerate(ensemble):
-                size, quorum = len(ensemble), case.write_quorum
-                its = [e for e in range(case.entries) if (place - e) % size < quorum]
-                bookies.add(number, bookie, [e for e in its if place != 1 or e not in case.lacks])
-        else:
-            bookies.create(number, ensemble, case.write_quorum, case.ack_quorum)
-            bookies.append(number, case.entries)
-            if not case.open:
-                bookies.close(number)
-    bookies.flush()
-    for letter in scenario.down:
-        bookies.stop(ids[letter])
-    if scenario.disabled:
-        store.client.create(DISABLED)
-    return audit(store, bookies, out, scenario.placement)
-
-
-def _take_out(scenario: Scenario, bookies: RackedBookies, store: Store, run: Path) -> Lived:
-    ids = dict(zip(scenario.racks, bookies.ids, strict=True))
-    number = {case.name: at for at, case in enumerate(scenario.cases, 1)}
-    forecast = rehearse(RunReader(run), [ids[letter] for letter in scenario.going])
-    before = bookies.held()
-    ends = []
-    if scenario.one_by_one:
-        for bookie in forecast.order:
-            bookies.stop(bookie)
-            ends.append(bookies.decommission(bookie, DONE_S))
-    else:
-        for letter in scenario.going:
-            bookies.stop(ids[letter])
-        for name in scenario.deleted:
-            bookies.delete(number[name])
-        # The audit that the first one asks for marks the ledgers of all that are not registered.
-        limits = [WAIT_S if WAITING in scenario.ends else DONE_S, *[5] * len(scenario.going)]
-        ends = [
-            bookies.decommission(ids[each], limit)
-            for each, limit in zip(scenario.going, limits, strict=False)
-        ]
-    if scenario.disabled:
-        _copy_off(bookies, ids["x"], number["Qw 1"])
-    after, found = bookies.held(), store.snapshot().ledgers
-    letters = {id: letter for letter, id in ids.items()}
-    new = {
-        name: {
-            letters[bookie]: len(more)
-            for bookie, held in after.items()
-            if (more := held.get(at, frozenset()) - before.get(bookie, {}).get(at, frozenset()))
-        }
-        for name, at in number.items()
-    }
-    cookies = frozenset(letters[each] for each in store.client.get_children("/ledgers/cookies"))
-    ledgers = {name: found[at] for name, at in number.items() if at in found}
-    return Lived(scenario, run, ids, forecast, tuple(ends), ledgers, new, cookies)
-
-
-def _copy_off(bookies: RackedBookies, bookie: str, ledger: int) -> None:
-    """What a forecast says is the way out of a ledger with one copy: copy it while the bookie runs."""
-    bookies.start(bookie)
-    bookies.recover(bookie, ledger)
-    bookies.stop(bookie)
+"""By name, the one that takes longest first."""

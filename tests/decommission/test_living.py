@@ -8,6 +8,8 @@
 | one by one | the same, in the order of the forecast |
 | racks enforced | a spare in the wrong rack |
 | switched off | AutoRecovery is disabled; a ledger with one copy is copied off while the bookie runs |
+
+In the last a rack burns before, as ``bkaudit simulate`` forecast it: every entry is read by a client then.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ import pytest
 
 from auditor.model.decommission import Answer, Cause
 from tests.decommission.cluster import RackedBookies
-from tests.decommission.scenarios import MOVED, RENAMED, SCENARIOS, STAYED, WAITING, Case, Lived, live
+from tests.decommission.fire import BELOW_ACK, BELOW_WRITE, FIRE, LOST, RACK, UNRECOVERABLE, Burnt
+from tests.decommission.living import Lived, live
+from tests.decommission.scenarios import FIRST_BURNT, MOVED, RENAMED, SCENARIOS, STAYED, WAITING, Case
 from tests.living.idle import audit
 from tests.living.store import Store
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAMES = list(SCENARIOS)
+BURNING = [*enumerate(FIRE, FIRST_BURNT)]
 CASES = [(name, case) for name, scenario in SCENARIOS.items() for case in scenario.cases]
 
 
@@ -126,3 +131,44 @@ def test_what_is_in_the_way_of_both_is_in_the_way_of_neither_alone(lived: dict[s
     assert {*forecast.order} == {*forecast.bookies}
     # Two spares too few stay too few, in whatever order.
     assert lived["together"].forecast.order == ()
+
+
+@pytest.fixture
+def burnt(lived: dict[str, Lived]) -> Burnt:
+    found = lived["switched off"].burnt
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("number", "case"), BURNING, ids=[case.name for case in FIRE])
+def test_a_ledger_is_lost_in_a_fire_as_was_said(number: int, case: Case, burnt: Burnt) -> None:
+    assert burnt.outcome(number, case) == case.outcome
+    assert burnt.forecast_of(number) == (case.outcome if case.outcome in (LOST, UNRECOVERABLE) else None)
+    if case.open and case.outcome != UNRECOVERABLE:
+        assert burnt.read[number]["entries"] == [*range(case.entries)]
+
+
+def test_as_many_entries_are_lost_and_short_of_copies_as_was_said(burnt: Burnt) -> None:
+    failure = burnt.forecast["failure"]
+    assert (failure["names"], failure["bookies"]) == ([RACK], 2)
+    today, closed = failure["today"]["sure"], [each for each in BURNING if not each[1].open]
+    assert failure["today"]["possible"] == today
+    for word, fate in (("lost", LOST), ("below_ack", BELOW_ACK), ("below_write", BELOW_WRITE)):
+        entries = sum(burnt.fates(*each).count(fate) for each in closed)
+        ledgers = sum(burnt.outcome(*each) == fate for each in closed)
+        assert (today[word]["ledgers"], today[word]["entries"]) == (ledgers, entries)
+        assert entries > 0
+    assert today["unrecoverable"] == sum(burnt.outcome(*each) == UNRECOVERABLE for each in BURNING)
+    # By the metadata alone every entry has its copies: the missing one makes no difference there.
+    promised = failure["promise"]["sure"]
+    assert today["lost"]["entries"] - promised["lost"]["entries"] == 1
+    assert burnt.forecast["ledgers_concerned"] == sum(c.outcome in (LOST, UNRECOVERABLE) for c in FIRE)
+
+
+def test_ledgers_are_made_after_a_fire_where_was_said(burnt: Burnt) -> None:
+    shapes = {
+        (each["ensemble"], each["write_quorum"], each["ack_quorum"]): each["answer"]
+        for each in burnt.forecast["writes"]
+    }
+    assert shapes == {shape: "yes" if made else "no" for shape, made in burnt.creates.items()}
+    assert {*shapes.values()} == {"yes", "no"}

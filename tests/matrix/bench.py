@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import signal
@@ -42,6 +43,10 @@ id = "bookie-unread"
 reason = "expired"
 until = 2020-01-01
 """
+SCRIPT = """#!/bin/sh
+for address; do echo /r${#address}; done
+"""
+ENFORCED = "rack,enforceMinNumRacksPerWriteQuorum=true"
 CONFIGURATION = "minorCompactionThreshold=0.3\nmajorCompactionThreshold=0.7\n"
 LISTING = "name,size\nno/such/object,12\n"
 
@@ -105,7 +110,9 @@ class Bench:
             "suppressions": self._file("suppressions.toml", SUPPRESSIONS),
             "bookie_conf": self._file("bk_server.conf", CONFIGURATION),
             "offload_listing": self._file("listing.csv", LISTING),
+            "rack_script": self._file("racks.sh", SCRIPT),
         }
+        self._files["rack_script"].chmod(0o755)
 
     def close(self) -> None:
         self._open.close()
@@ -152,6 +159,8 @@ class Bench:
             flag = f"--{name.replace('_', '-')}"
             if name == "offload_listing" and (cell.corpus not in OWNED or cell.option("owners") == NONE):
                 continue  # wrong usage: there are no owners
+            if name == "rack_script" and cell.option("racks") != OPTIONS["racks"][0]:
+                continue  # wrong usage: there is one mapping
             if name in self._files:
                 flags += [flag, str(self._files[name])]
             elif name == "entry_logs":
@@ -163,6 +172,10 @@ class Bench:
             elif name == "since":
                 plain = self.audit(cell.plain())
                 flags += [flag, str(plain.path)] if plain.run is not None else []
+            elif name == "racks":
+                flags += [flag, str(racks(place, value))]
+            elif value == "enforced":
+                flags += [flag, ENFORCED]
             elif name == "fail_on_suspect":
                 flags.append(flag)
             elif value == "later":
@@ -236,6 +249,21 @@ def inventory(place: Place) -> Path:
     file = place.root / "inventory.toml"
     file.write_text("\n".join([*lines, ""]))
     return file
+
+
+def racks(place: Place, form: str) -> Path:
+    """A mapping of the bookies of a place to two racks; in JSON as Pulsar has it, with traps."""
+    ids = [*place.ids()]
+    if form == "columns":
+        file, text = "racks", "".join(f"{id} /r{number % 2}\n" for number, id in enumerate(ids))
+    elif form == "toml":
+        lines = [f'"{id}" = "/z{number % 2}/u{number % 3}"' for number, id in enumerate(ids)]
+        file, text = "racks.toml", "\n".join(["[bookies]", *lines, ""])
+    else:
+        some = {id: {"rack": "east/r1" if number else "r2"} for number, id in enumerate(ids[:-1])}
+        file, text = "racks.json", json.dumps({"default": some})
+    (place.root / file).write_text(text)
+    return place.root / file
 
 
 @contextmanager

@@ -67,10 +67,16 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "entry_logs": ("no", "yes", "deep", "all"),
     "digest_budget": ("1000", "1"),
     "bookie_conf": ("no", "file"),
+    "racks": ("no", "columns", "toml", "json"),
+    "rack_script": ("no", "script"),
+    "placement": ("no", "rack", "region", "zone", "none", "enforced"),
     "threads": ("1", "4"),
     "parts_per_core": ("4", "1"),
 }
-"""Options of an audit: the first value is the default. ``entry_logs``: deep, too, and of every entry."""
+"""Options of an audit: the first value is the default. ``entry_logs``: deep, too, and of every entry.
+
+``racks`` in JSON lack a bookie, and their depths differ.
+"""
 
 SILENT = frozenset(
     (
@@ -86,6 +92,8 @@ READING: Mapping[str, str] = {
     "witness": "no",
     "entry_logs": "no",
     "since": "no",
+    "racks": "no",
+    "rack_script": "no",
 }
 """Options that let an audit read more, and the value with which it reads least."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from xml.etree import ElementTree as ET
@@ -66,10 +66,21 @@ def on_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
     yield bench.command("status", str(audit.path.parent))
     yield bench.command("history", str(audit.path.parent))
     yield bench.command("prune", str(audit.path.parent), "--keep-last", "1")
+    yield from failures(bench, run, sorted(audit.place.ids()))
     plain = bench.audits.get(cell.plain(), audit)
     other = str(plain.path) if plain.run is not None else run
     for form in ("text", "json", "jsonl", "markdown"):
         yield bench.command("diff", other, run, "--format", form)
+
+
+def failures(bench: Bench, run: str, bookies: Sequence[str]) -> Iterator[Outcome]:
+    """What failures would cost, and whether bookies may go."""
+    for asked in ([], ["--lose", "bookie", bookies[0]], ["--lose", "rack", "r1"], ["--any", "2", "bookie"]):
+        for form in ("text", "json"):
+            yield bench.command("simulate", run, *asked, "--format", form)
+    for going in (bookies[:1], bookies[-2:]):
+        for form in ("text", "json"):
+            yield bench.command("decommission", run, *going, "--rate", "20M", "--format", form)
 
 
 def topics(audit: Audit) -> list[str]:
@@ -121,6 +132,7 @@ def on_damaged_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
     yield bench.command("explain", "ledger", "--ledger-id", ledger, "--run", str(copy))
     yield bench.command("explain", "bookie", bookie, "--run", str(copy))
     yield bench.command("space", str(copy))
+    yield from failures(bench, str(copy), sorted(audit.place.ids()))
     yield bench.command("status", str(copy.parent))
     yield bench.command("history", str(copy.parent))
     yield bench.command("diff", str(audit.path), str(copy))
@@ -133,6 +145,8 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
         "text": text.render(run.report, "RUN", WIDTH, run.standings()),
     }
     for outcome in outcomes:
+        if outcome.arguments[0] in ("simulate", "decommission") and outcome.writes("text"):
+            found[" ".join(outcome.arguments[:1] + outcome.arguments[2:])] = outcome.stdout
         # A ledger's picture and paths, and tables of bytes, are as wide as they are.
         if outcome.arguments[0] == "explain" and outcome.arguments[1] != "ledger":
             found[" ".join(outcome.arguments[:3])] = outcome.stdout

@@ -68,6 +68,7 @@ def broken(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
         shown = {} if json_facts.full is None else rules.summed(json_facts.full, lambda key: key[:2])
         verdict = formed[0].stdout.rstrip("\n").splitlines()[-1]
         yield from _named("fits", rules.fits(80, printed(audit.run, on), shown, verdict))
+        yield from _named("never good", rules.never_good_unseen(on, bool(audit.run.report.run.gaps)))
         yield from _named("no sure doubt", rules.no_sure_doubt(audit.findings))
         if cell.target == "run":
             outcomes += on_damaged_run(bench, audit)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import accumulate
 from typing import Any
 
 from auditor.checks.finding_rows import WORDLESS
@@ -35,7 +36,9 @@ COMMAND = re.compile(r"\b(?:bkaudit|bookkeeper|zkCli|etcdctl|pulsar|pulsar-admin
 
 IN_DOUBT = re.compile(r"\bin doubt\b", re.IGNORECASE)
 COPY_CLASSES = frozenset(("entry-lost", "below-ack-quorum", "below-write-quorum"))
-OF_COVERAGE = frozenset(("bookie-unread", "replication-undecided", "on-unregistered-bookie"))
+OF_COVERAGE = frozenset(
+    ("bookie-unread", "replication-undecided", "on-unregistered-bookie", "bookie-without-location")
+)
 """What a run that sees more need not say."""
 
 COMPACTED = "compacted"
@@ -105,6 +108,30 @@ def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[
             yield f"{what} loses {row['id']}: {_short(row['message'])}"
         elif found["confidence"] == "unknown":
             yield f"{what} knows less of {row['id']}: {_short(row['message'])}"
+
+
+def never_good_unseen(outcomes: Iterable[Outcome], gaps: bool) -> Iterator[str]:
+    """No bookie may go while a part of the metadata is unread; what is sure of a failure is possible too."""
+    for outcome in outcomes:
+        if outcome.arguments[0] == "decommission" and outcome.exit_code == 0 and gaps:
+            yield f"metadata has gaps, and the answer is that they may go: {outcome.command}"
+        if outcome.arguments[0] == "simulate" and outcome.exit_code == 0 and outcome.writes("json"):
+            for sure, possible in _bounds(json.loads(outcome.stdout)):
+                if any(one > other for one, other in zip(sure, possible, strict=True)):
+                    yield f"surely {sure}, at worst {possible}: {outcome.command}"
+
+
+def _bounds(value: Any) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """All pairs of outcomes in JSON: entries lost, below ack quorum or worse, below write quorum or worse."""
+    if isinstance(value, dict) and "possible" in value:
+        found = []
+        for outcome in (value["sure"], value["possible"]):
+            entries = (outcome[name]["entries"] for name in ("lost", "below_ack", "below_write"))
+            found.append((*accumulate(entries), outcome["unrecoverable"]))
+        yield found[0], found[1]
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _bounds(each)
 
 
 def forms_agree(forms: Mapping[str, Facts], findings: Sequence[Row]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -34,8 +35,10 @@ def row(id: str = "orphan-ledger", fingerprint: str = "f", **given: Any) -> Row:
     }
 
 
-def outcome(exit_code: int = 0, stdout: str = "", stderr: str = "") -> Outcome:
-    return Outcome(("report", "RUN"), exit_code, stdout, stderr)
+def outcome(
+    exit_code: int = 0, stdout: str = "", stderr: str = "", arguments: tuple[str, ...] = ("report", "RUN")
+) -> Outcome:
+    return Outcome(arguments, exit_code, stdout, stderr)
 
 
 def held(sentences: Iterable[str]) -> list[str]:
@@ -90,6 +93,19 @@ def test_who_reads_more_never_knows_less() -> None:
     assert held(rules.never_less(less, [], "reading more"))
     assert held(rules.never_less(less, [row(confidence="unknown")], "reading more"))
     assert not held(rules.never_less(less, [row(confidence="suspect")], "reading more"))
+
+
+def test_nobody_may_go_while_metadata_is_unread_and_what_is_sure_is_possible() -> None:
+    asked = ("decommission", "RUN", "bk1")
+    assert held(rules.never_good_unseen([outcome(0, arguments=asked)], gaps=True))
+    assert not held(rules.never_good_unseen([outcome(0, arguments=asked)], gaps=False))
+    assert not held(rules.never_good_unseen([outcome(3, arguments=asked)], gaps=True))
+    amounts = {name: {"entries": 2} for name in ("lost", "below_ack", "below_write")}
+    less, more = {**amounts, "unrecoverable": 1}, {**amounts, "lost": {"entries": 3}, "unrecoverable": 1}
+    for sure, possible in ((less, more), (more, less)):
+        said = json.dumps({"levels": [{"sure": sure, "possible": possible}]})
+        seen = outcome(0, said, arguments=("simulate", "RUN", "--format", "json"))
+        assert bool(held(rules.never_good_unseen([seen], gaps=False))) == (sure is more)
 
 
 def test_a_class_may_change_and_what_was_not_read_may_be_read() -> None:

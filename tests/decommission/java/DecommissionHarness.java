@@ -1,10 +1,17 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.apache.bookkeeper.client.BKException;
+import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeperAdmin;
+import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 import org.apache.bookkeeper.conf.ServerConfiguration;
 import org.apache.bookkeeper.net.BookieId;
@@ -32,8 +39,71 @@ public final class DecommissionHarness extends Harness {
         switch (command.get("do").asText()) {
             case "decommission": return decommission(command);
             case "recover": return recover(command);
+            case "stop_all": return stopAll(command);
+            case "read_all": return readAll(command);
+            case "creates": return creates(command);
             default: return super.obey(command);
         }
+    }
+
+    /** An election that a bookie's AutoRecovery stands in holds its stop up for ten seconds: nobody waits here. */
+    @Override
+    protected void quit() {
+    }
+
+    /** Several bookies at once. */
+    private Object stopAll(JsonNode command) {
+        List<String> names = new ArrayList<>();
+        command.get("bookies").forEach(each -> names.add(each.asText()));
+        names.parallelStream().forEach(each -> bookies.get(each).stop());
+        return null;
+    }
+
+    /** What a reader gets of a ledger: how opening it with recovery ends, its last entry, and all it can read. */
+    private Object readAll(JsonNode command) throws Exception {
+        Map<String, Object> found = new HashMap<>();
+        List<Long> entries = new ArrayList<>();
+        try (BookKeeper reader = newClient()) {
+            LedgerHandle handle = reader.openLedger(command.get("ledger").asLong(), BookKeeper.DigestType.CRC32C,
+                    PASSWORD);
+            found.put("last", handle.getLastAddConfirmed());
+            for (long entry = 0; entry <= handle.getLastAddConfirmed(); entry++) {
+                try {
+                    handle.readEntries(entry, entry);
+                    entries.add(entry);
+                } catch (BKException lost) {
+                    found.put("unread", lost.getMessage());
+                }
+            }
+        } catch (BKException failed) {
+            found.put("failed", failed.getMessage());
+        }
+        found.put("entries", entries);
+        return found;
+    }
+
+    /** Whether a writer that starts now can make a ledger and write to it; the ledger is deleted again. */
+    private Object creates(JsonNode command) throws Exception {
+        long ledger = command.get("ledger").asLong();
+        try (BookKeeper writer = newClient()) {
+            LedgerHandle handle = writer.createLedgerAdv(ledger, command.get("ensemble_size").asInt(),
+                    command.get("write_quorum").asInt(), command.get("ack_quorum").asInt(),
+                    BookKeeper.DigestType.CRC32C, PASSWORD, Map.of());
+            handle.addEntry(0, PASSWORD);
+            handle.close();
+            writer.deleteLedger(ledger);
+            return true;
+        } catch (BKException.BKNotEnoughBookiesException none) {
+            return false;
+        }
+    }
+
+    /** A client as an application has it, which learns of racks by the same mapping. */
+    private BookKeeper newClient() throws Exception {
+        ClientConfiguration conf = new ClientConfiguration();
+        conf.setMetadataServiceUri(uri);
+        conf.setProperty("reppDnsResolverClass", "Racks");
+        return new BookKeeper(conf);
     }
 
     /** How the command ends: done, not done, waiting still, or what it fails with. */

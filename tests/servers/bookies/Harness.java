@@ -44,7 +44,7 @@ import org.apache.bookkeeper.versioning.Version;
 public class Harness {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final TypeReference<Map<String, Object>> SETTINGS = new TypeReference<>() { };
-    private static final byte[] PASSWORD = new byte[0];
+    protected static final byte[] PASSWORD = new byte[0];
     private static final long LIMIT_S = 30;
 
     /** The client, and the bookies by id, for a harness that knows more commands. */
@@ -283,7 +283,7 @@ public class Harness {
         return null;
     }
 
-    private void quit() throws Exception {
+    protected void quit() throws Exception {
         for (RunningBookie bookie : bookies.values()) {
             bookie.stop();
         }

@@ -46,7 +46,7 @@ def test_of_zookeeper_of_its_files_and_of_a_dump(tmp_path: Path) -> None:
             client.create("/bookies", b"{}")
             client.set("/bookies", WRITTEN)  # in the logs the last word counts
             client.create("/chroot/ledgers/LAYOUT", client.get("/ledgers/LAYOUT")[0], makepath=True)
-        # Bookies below a chroot that brokers do not have: what is not beside their root is not seen, and said.
+        # Below a chroot that brokers do not have their racks are not seen, and that is said.
         hidden = f"zk://{server.hosts}/chroot/ledgers"
         assert beside(hidden) is None
         assert beside(live) == WRITTEN

@@ -1,0 +1,162 @@
+"""Scenarios on real bookies, side by side: what was forecast of each, and what then was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from auditor.decommission.rehearse import rehearse
+from auditor.model.decommission import Rehearsal
+from auditor.runs.reader import RunReader
+from tests.corpora.plain_readers import PlainLedger
+from tests.decommission.cluster import RackedBookies, racked_cluster
+from tests.decommission.fire import FIRE, Burnt, burn
+from tests.decommission.scenarios import FIRST_BURNT, MOVED, RENAMED, WAITING, Case, Scenario
+from tests.living.store import Store
+
+Audit = Callable[[Store, RackedBookies, Path, str], Path]
+"""Audits a cluster into a new directory, by a placement policy."""
+
+DISABLED = "/ledgers/underreplication/disable"
+WAIT_S, DONE_S = 45, 150
+"""So long is waited for a command that should never end (it sleeps 30 s first), and for one that should."""
+
+MOVE_S = 60
+"""So long after a command that waits still is waited for what should have moved."""
+
+
+@dataclass(frozen=True)
+class Lived:
+    """What was forecast, and what then was: by case the metadata and how many new entries each bookie has.
+
+    ``cookies`` are the letters of bookies with a cookie; ``ends`` how the command ended for each that went.
+    """
+
+    scenario: Scenario
+    bookies: Mapping[str, str]
+    forecast: Rehearsal
+    ends: tuple[str, ...]
+    ledgers: Mapping[str, PlainLedger]
+    new: Mapping[str, Mapping[str, int]]
+    cookies: frozenset[str]
+    burnt: Burnt | None
+
+    def names(self, case: Case) -> set[str]:
+        """The letters of the bookies that its ensembles name afterwards."""
+        letter = {id: letter for letter, id in self.bookies.items()}
+        return {letter[id] for _, ensemble in self.ledgers[case.name].segments for id in ensemble}
+
+    def forecast_of(self, case: Case) -> str:
+        """What was said of it: the cause that keeps it, or that nothing does."""
+        number = self.scenario.cases.index(case) + 1
+        for blocker in self.forecast.together.blockers:
+            if any(each.ledger_id == str(number) for each in blocker.samples):
+                return str(blocker.cause)
+        return MOVED
+
+
+def live(root: Path, audit: Audit, chosen: Mapping[str, Scenario]) -> dict[str, Lived]:
+    """Let every scenario happen; the clusters start one after the other, and so do the audits."""
+    starting, auditing = Lock(), Lock()
+
+    def one(name: str, scenario: Scenario) -> Lived:
+        cluster = racked_cluster(root / name, list(scenario.racks.values()), scenario.settings)
+        with starting:
+            bookies, store = cluster.__enter__()
+        try:
+            ids = dict(zip(scenario.racks, bookies.ids, strict=True))
+            _prepare(scenario, bookies, store, ids)
+            with auditing:
+                run = audit(store, bookies, root / name / "runs" / "run", scenario.placement)
+            return _take_out(scenario, bookies, store, ids, run)
+        finally:
+            cluster.__exit__(None, None, None)
+
+    with ThreadPoolExecutor(len(chosen)) as pool:
+        return dict(zip(chosen, pool.map(one, chosen, chosen.values()), strict=True))
+
+
+def _prepare(scenario: Scenario, bookies: RackedBookies, store: Store, ids: Mapping[str, str]) -> None:
+    for number, case in [*enumerate(scenario.cases, 1), *enumerate(_burning(scenario), FIRST_BURNT)]:
+        ensemble = [ids[letter] for letter in case.ensemble]
+        if case.lacks:
+            bookies.record(number, ensemble, case.write_quorum, case.ack_quorum, case.entries - 1)
+            for place, bookie in enumerate(ensemble):
+                size, quorum = len(ensemble), case.write_quorum
+                its = [e for e in range(case.entries) if (place - e) % size < quorum]
+                bookies.add(number, bookie, [e for e in its if place != 1 or e not in case.lacks])
+        else:
+            bookies.create(number, ensemble, case.write_quorum, case.ack_quorum)
+            bookies.append(number, case.entries)
+            if not case.open:
+                bookies.close(number)
+    bookies.flush()
+    bookies.stop_all([ids[letter] for letter in scenario.down])
+    if scenario.disabled:
+        store.client.create(DISABLED)
+
+
+def _burning(scenario: Scenario) -> tuple[Case, ...]:
+    return FIRE if scenario.burns else ()
+
+
+def _take_out(
+    scenario: Scenario, bookies: RackedBookies, store: Store, ids: Mapping[str, str], run: Path
+) -> Lived:
+    number = {case.name: at for at, case in enumerate(scenario.cases, 1)}
+    forecast = rehearse(RunReader(run), [ids[letter] for letter in scenario.going])
+    burnt = burn(bookies, ids, run) if scenario.burns else None
+    before = bookies.held()
+    ends = []
+    if scenario.one_by_one:
+        for bookie in forecast.order:
+            bookies.stop(bookie)
+            ends.append(bookies.decommission(bookie, DONE_S))
+    else:
+        bookies.stop_all([ids[letter] for letter in scenario.going])
+        for name in scenario.deleted:
+            bookies.delete(number[name])
+        # The audit that the first one asks for marks the ledgers of all that are not registered.
+        limits = [WAIT_S if WAITING in scenario.ends else DONE_S, *[5] * len(scenario.going)]
+        ends = [
+            bookies.decommission(ids[each], limit)
+            for each, limit in zip(scenario.going, limits, strict=False)
+        ]
+        if WAITING in scenario.ends:
+            _await_moves(scenario, store, {ids[each] for each in (*scenario.going, *scenario.down)})
+    if scenario.disabled:
+        _copy_off(bookies, ids["x"], number["Qw 1"])
+    after, found = bookies.held(), store.snapshot().ledgers
+    letters = {id: letter for letter, id in ids.items()}
+    new = {
+        name: {
+            letters[bookie]: len(more)
+            for bookie, held in after.items()
+            if (more := held.get(at, frozenset()) - before.get(bookie, {}).get(at, frozenset()))
+        }
+        for name, at in number.items()
+    }
+    cookies = frozenset(letters[each] for each in store.client.get_children("/ledgers/cookies"))
+    ledgers = {name: found[at] for name, at in number.items() if at in found}
+    return Lived(scenario, ids, forecast, tuple(ends), ledgers, new, cookies, burnt)
+
+
+def _await_moves(scenario: Scenario, store: Store, gone: set[str]) -> None:
+    """Until no ledger that moves names a bookie that is gone, or it has taken too long."""
+    moving = [at for at, case in enumerate(scenario.cases, 1) if case.outcome in (MOVED, RENAMED)]
+    end = time.monotonic() + MOVE_S
+    while time.monotonic() < end:
+        ledgers = store.snapshot().ledgers
+        if not any({*ensemble} & gone for at in moving for _, ensemble in ledgers[at].segments):
+            return
+        time.sleep(1)
+
+
+def _copy_off(bookies: RackedBookies, bookie: str, ledger: int) -> None:
+    """What a forecast says is the way out of a ledger with one copy: copy it while the bookie runs."""
+    bookies.start(bookie)
+    bookies.recover(bookie, ledger)
