@@ -2,7 +2,8 @@
 
     AuditorError
     ├── UsageError            2  an option, URI or configuration that is invalid
-    │   └── RunUsageError     2  a run, or a part of one, that is invalid; a RunError too
+    │   ├── RunUsageError     2  a run, or a part of one, that is invalid; a RunError too
+    │   └── LockedError       2  another audit or scan of this cluster runs beside this one
     ├── RunError              5  a run directory that is damaged
     ├── StoreError            4  a metadata store could not be read, or would not let us in
     │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
@@ -38,6 +39,10 @@ class UsageError(AuditorError):
     """An option, URI or configuration that is invalid; the message names it and the way out."""
 
     exit_code = 2
+
+
+class LockedError(UsageError):
+    """Another audit or scan of this cluster runs, into the same directory of runs."""
 
 
 class RunError(AuditorError):

@@ -5,6 +5,7 @@
     python -m benchmarks scan       metadata and indexes of every form, against the plainest reader of each
     python -m benchmarks live       two scans of a living store, the second of what moved or of everything
     python -m benchmarks audit      whole audits: from a cold start, and against a run before
+    python -m benchmarks watch      rounds of one process beside audits in processes of their own
     python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
     python -m benchmarks scale      the audit of one and of ten million ledgers, what it asks of all rows,
                                     parts of one of thirty million, skewed ones, owners, failures
@@ -30,6 +31,7 @@ PARTS = {
     "scan": ("index", "rocksdb", "journal", "entry_log", "metadata", "zookeeper", "etcd", "rpc"),
     "live": ("live_stores", "live_scans"),
     "audit": ("audit", "start", "incremental", "incremental_audit", "incremental_join", "incremental_etcd"),
+    "watch": ("watch",),
     "jvm": ("jvm",),
     "scale": ("scale", "large_tables", "sampled", "skew", "owners", "loss"),
 }

@@ -27,11 +27,12 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._stop.wait(_PERIOD_S):
-            for name, high in _descendants(os.getpid()):
+            for name, high in descendants(os.getpid(), "VmHWM"):
                 self.peaks[name] = max(self.peaks.get(name, 0.0), high)
 
 
-def _descendants(root: int) -> list[tuple[str, float]]:
+def descendants(root: int, field: str) -> list[tuple[str, float]]:
+    """The processes below one, each by its program's name with MiB of ``field`` of /proc/PID/status."""
     parents: dict[int, int] = {}
     facts: dict[int, tuple[str, float]] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
@@ -41,7 +42,7 @@ def _descendants(root: int) -> list[tuple[str, float]]:
             continue  # it ended while we looked
         pid = int(status.parent.name)
         parents[pid] = int(lines["PPid"])
-        facts[pid] = (lines["Name"].strip(), int(lines.get("VmHWM", "0 kB").split()[0]) / 1024)
+        facts[pid] = (lines["Name"].strip(), int(lines.get(field, "0 kB").split()[0]) / 1024)
     found, wave = set[int](), {root}
     while wave:
         found |= wave

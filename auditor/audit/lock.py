@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from auditor.errors import RunUsageError, UsageError
+from auditor.errors import LockedError, RunUsageError
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.regular_file import NotRegularError, open_descriptor
@@ -77,7 +77,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
     """Hold the lock of a run while the block runs.
 
     Raises:
-        UsageError: another run holds it; the message names it and the way out.
+        LockedError: another run holds it; the message names it and the way out.
         RunError: the directory of the runs cannot be written.
     """
     path = lock_file(metadata, out)
@@ -93,7 +93,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
             descriptor = _open_lock(path, out)
             locked = _lock(descriptor, fcntl.LOCK_EX)
         if not locked:
-            raise UsageError(
+            raise LockedError(
                 f"--out {out}: another run of this cluster is already running "
                 f"({_read_holder(descriptor) or path}); wait for it, or end it: its lock ends with it, and "
                 "its own command given again goes on from the tables that it wrote"

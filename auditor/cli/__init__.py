@@ -36,6 +36,7 @@ COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
     "doctor": "Say whether everything is there that an audit needs.",
     "audit": "Compare metadata and bookies' indexes, and say what is wrong.",
+    "watch": "Audit again and again, with a line and metrics for each round.",
     "scan": "Read metadata into tables, and nothing else.",
     "collect": "Write bookies' directories as tables, to be audited elsewhere.",
     "dump": "Save a running store's metadata in a file, to be audited elsewhere.",

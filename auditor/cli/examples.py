@@ -20,6 +20,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit audit --metadata zk://zk1:2181/ledgers --bookies rpc: --out runs/today --since last",
         "bkaudit audit --metadata dump:///saved/metadata.jsonl --bookies '/collected/*' --format html",
     ),
+    "watch": (
+        "bkaudit watch runs --metadata zk://zk1:2181/ledgers --bookies rpc: --interval 15m --keep 100",
+        "bkaudit watch --metadata zk://zk1:2181/ledgers --bookies /mnt/bookies --listen :9418",
+        "bkaudit watch --cluster prod-eu --interval 1h --format openmetrics=/var/lib/node/bkaudit.prom",
+    ),
     "scan": ("bkaudit scan --metadata etcd://etcd1:2379/ledgers --out runs/metadata",),
     "collect": ("bkaudit collect --bookies /mnt/bookies --out /collected/bk-a",),
     "dump": (

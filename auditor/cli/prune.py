@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from auditor.cli.options import options_from_flags, runs_options
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.amounts import format_time, plural, size
-from auditor.model.options import LAST, AuditOptions
-from auditor.model.run_layout import REPORT
 
 _LOCKS = ".bkaudit-*.lock"
 _COUNT = click.IntRange(0)
@@ -56,7 +53,7 @@ def prune(
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory
-    from auditor.runs.prune import Keep, decisions
+    from auditor.runs.prune import Keep, decisions, remove_run, runs_in_use
 
     runs = runs or str(runs_directory(cluster, conf))
     if "://" in runs:
@@ -70,7 +67,7 @@ def prune(
     there.require_runs()
     for reason in there.unreadable:
         click.echo(f"bkaudit: left alone: {reason}", err=True)
-    found = decisions(there.runs, keep, _runs_in_use(options_from_flags(conf, {}), suppressions, directory))
+    found = decisions(there.runs, keep, runs_in_use(options_from_flags(conf, {}), suppressions, directory))
     freed = 0
     for decision in found:
         path = Path(decision.run.path)
@@ -81,34 +78,11 @@ def prune(
         if not why:
             freed += sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             if yes:
-                _remove(path)
+                remove_run(path)
     locks = _idle_locks(directory, yes)
     gone = sum(not decision.reasons for decision in found)
     done = "taken away" if yes else "would go; nothing was done without --yes"
     click.echo(f"{plural(gone, 'run')} of {len(found):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
-
-
-def _runs_in_use(options: AuditOptions, files: tuple[str, ...], directory: Path) -> dict[str, str]:
-    """The runs that something rests on, and what, as the history of the directory spells their paths.
-
-    These are the baselines of the suppressions of ``files`` and of the options, expired ones too, and the run
-    that audits take tables from.
-    """
-    from auditor.findings.suppress import read_suppressions
-
-    of_options = () if options.suppressions is None else (options.suppressions,)
-    named = {} if options.since == LAST else {options.since: "since names it"}
-    for file in (*files, *of_options):
-        for entry in read_suppressions(Path(file).absolute()):
-            named[entry.baseline] = "a suppression's baseline"
-    local = {Path(run).resolve(): why for run, why in named.items() if run and "://" not in run}
-    return {f"{directory}/{run.name}": why for run, why in local.items() if run.parent == directory.resolve()}
-
-
-def _remove(run: Path) -> None:
-    """The report goes first: half a run is not a finished one."""
-    (run / REPORT).unlink()
-    shutil.rmtree(run)
 
 
 def _idle_locks(directory: Path, remove: bool) -> int:

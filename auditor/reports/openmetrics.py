@@ -110,6 +110,10 @@ LABELS = {
 """The labels of a metric's samples, besides that of the cluster; a metric that is not here has none."""
 
 
+END = "# EOF\n"
+"""The last line of a text."""
+
+
 class Sample(NamedTuple):
     """One value of a metric."""
 
@@ -132,19 +136,30 @@ def render(
     ``namespaces`` are all of them, those with the worst findings first, None where no owners were read.
     ``near_losses`` are what is one failure from loss, a level each.
     """
-    cluster = {"cluster": report.cluster.instance_id or report.cluster.metadata_uri}
-    by_metric: dict[str, list[Sample]] = {name: [] for name in METRICS}
+    cluster = {"cluster": report.cluster.name}
     samples = _samples(report, last_complete, space or SpaceGauges(), namespaces)
-    for sample in (*samples, *near_loss_samples(near_losses)):
+    return gauges(METRICS, cluster, (*samples, *near_loss_samples(near_losses))) + END
+
+
+def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iterable[Sample]) -> str:
+    """The text of gauges in the order of ``metrics``, which have their help; each sample names the cluster.
+
+    >>> print(gauges({"up": "Whether."}, {"cluster": "a"}, [Sample("up", {}, 1)]), end="")
+    # HELP up Whether.
+    # TYPE up gauge
+    up{cluster="a"} 1
+    """
+    by_metric: dict[str, list[Sample]] = {name: [] for name in metrics}
+    for sample in samples:
         by_metric[sample.metric].append(sample)
     lines = []
-    for name, help in METRICS.items():
+    for name, help in metrics.items():
         lines += [f"# HELP {name} {help}", f"# TYPE {name} gauge"]
         lines += [
             f"{name}{{{_labels({**cluster, **sample.labels})}}} {sample.value:.15g}"
             for sample in by_metric[name]
         ]
-    return "\n".join([*lines, "# EOF"]) + "\n"
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _samples(

@@ -9,11 +9,16 @@ one, and runs that are named: baselines, and what --since takes from. A day and 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
+from auditor.findings.suppress import read_suppressions
 from auditor.model.history import RunSummary, cluster_key
+from auditor.model.options import LAST, AuditOptions
+from auditor.model.run_layout import REPORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +76,24 @@ def _keep(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, lis
 
 def _in(form: str) -> Callable[[int], str]:
     return lambda ms: datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
+
+
+def runs_in_use(options: AuditOptions, files: Iterable[str], directory: Path) -> dict[str, str]:
+    """The runs that something rests on, and what, as the history of the directory spells their paths.
+
+    These are the baselines of the suppressions of ``files`` and of the options, expired ones too, and the run
+    that audits take tables from.
+    """
+    of_options = () if options.suppressions is None else (options.suppressions,)
+    named = {} if options.since == LAST else {options.since: "since names it"}
+    for file in (*files, *of_options):
+        for entry in read_suppressions(Path(file).absolute()):
+            named[entry.baseline] = "a suppression's baseline"
+    local = {Path(run).resolve(): why for run, why in named.items() if run and "://" not in run}
+    return {f"{directory}/{run.name}": why for run, why in local.items() if run.parent == directory.resolve()}
+
+
+def remove_run(run: Path) -> None:
+    """Take a finished run away; its report goes first: half a run is not a finished one."""
+    (run / REPORT).unlink()
+    shutil.rmtree(run)

@@ -1,0 +1,231 @@
+"""``bkaudit watch``: audits again and again, in one process."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from auditor.cli import completion
+from auditor.cli.defaults import Sources, runs_directory, sources
+from auditor.cli.options import (
+    BOOKIES_HELP,
+    options_from_flags,
+    run_to_make,
+    source_options,
+    tuning_options,
+)
+from auditor.cli.output import outputs, outputs_option, show
+from auditor.cli.progress import shown_progress
+from auditor.cli.verbosity import say, verbosity_options
+from auditor.errors import AuditorError, UsageError
+from auditor.model.amounts import duration, format_time
+from auditor.model.exit_code import exit_code
+from auditor.model.options import LAST, AuditOptions
+
+if TYPE_CHECKING:
+    from auditor.watch.rounds import Round
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class _Interval(click.ParamType[float]):
+    """A time of a second or more: a number of seconds, or with m, h or d of minutes, hours or days."""
+
+    name = "interval"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds that ``value`` says."""
+        text = str(value).strip()
+        digits, unit = (text[:-1], text[-1:]) if text[-1:] in _UNITS else (text, "s")
+        if not digits.isdecimal() or not int(digits):
+            self.fail(f"{text!r} is not a time of a second or more, such as 90s, 15m or 1h", param, ctx)
+        return float(int(digits) * _UNITS[unit])
+
+
+@click.command()
+@click.argument("runs", metavar="[RUNS]", required=False, shell_complete=completion.paths)
+@source_options
+@click.option("--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=BOOKIES_HELP)
+@click.option(
+    "--interval",
+    type=_Interval(),
+    default="1h",
+    show_default=True,
+    metavar="TIME",
+    help="From the begin of a round to the next one's, such as 15m. One that takes longer leaves beats out.",
+)
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="End after N rounds.")
+@click.option(
+    "--keep",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Take all but the newest N runs away after each round, as bkaudit prune --keep-last N does.",
+)
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Serve the metrics of the newest round at http://HOST:PORT/metrics."
+)
+@outputs_option
+@verbosity_options
+@tuning_options
+def watch(
+    runs: str | None,
+    metadata: str | None,
+    cluster: str | None,
+    bookies: tuple[str, ...],
+    interval: float,
+    rounds: int | None,
+    keep: int | None,
+    listen: str | None,
+    forms: tuple[str, ...],
+    conf: Path | None,
+    **flags: Any,
+) -> None:
+    """Audit a cluster again and again into RUNS (./runs), in one process and one Spark session.
+
+    Each round is a run beside the others, with a line on standard output. It takes over what has not changed
+    since the last complete one (--since last); --format writes reports after each, none without. A round in
+    which a store is away has failed; the next comes in 30 seconds, then later and later, up to the interval.
+    SIGTERM and SIGINT end it before the next table of a round.
+
+    Exit codes: 0 it was told to end; with --rounds that of the last round, as bkaudit audit has it; 2 wrong
+    usage; 4 Spark does not start, or has ended.
+    """
+    options = options_from_flags(conf, flags)
+    if options.since is None:
+        options = options.overridden({"since": LAST})
+    given = sources(metadata, bookies, cluster, conf)
+    of = Sources(given.metadata, given.bookies, Path(runs) if runs else runs_directory(cluster, conf))
+    if ":/" in str(of.runs):  # a path keeps one slash of a URI
+        raise UsageError(f"RUNS: {of.runs}: rounds are kept in a local directory")
+    outputs(forms, str(of.runs / "run"))
+    stop, last = Event(), 0
+    with _signals(stop) as listening, _metrics(listen, of.metadata) as take:
+        for done in islice(_rounds(of, options, interval, stop, listening), rounds):
+            last = _code(done, options)
+            _print(done, last)
+            for step in (take, partial(_write, forms), partial(_prune, of.runs, keep, options)):
+                try:
+                    step(done)
+                except (AuditorError, OSError) as error:  # the audit was done: the next one is not in doubt
+                    click.echo(f"bkaudit: {error}", err=True)
+    raise click.exceptions.Exit(0 if stop.is_set() else last)
+
+
+def _rounds(
+    of: Sources, options: AuditOptions, interval: float, stop: Event, listening: Callable[[], None]
+) -> Iterator[Round]:
+    from auditor.audit.audit import Audit
+    from auditor.spark.session import build_session
+    from auditor.watch.rounds import Stop
+    from auditor.watch.rounds import rounds as audit_rounds
+
+    spark = build_session(
+        options.master,
+        _KEPT_BY_SPARK,
+        options.driver_memory,
+        log=of.runs / "spark.log",
+        keep_classes=True,
+    )
+    listening()  # Spark has a handler of its own
+    place = partial(run_to_make, "audit", of, options)
+
+    def audit(out: str) -> Audit:
+        return Audit(of.metadata, of.bookies, out, options)
+
+    try:
+        yield from audit_rounds(audit, place, interval, stop, spark, shown_progress)
+    except Stop:
+        say("stopped; the same command goes on with this round, if it comes soon (--resume-within)")
+
+
+_KEPT_BY_SPARK = {
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.sql.ui.retainedExecutions": "20",
+}
+"""What Spark remembers of queries that are done, for pages that nobody sees: else it grows for days."""
+
+
+@contextmanager
+def _signals(stop: Event) -> Iterator[Callable[[], None]]:
+    """SIGTERM and SIGINT set ``stop``, the second of them ends at once; gives what makes them do so again."""
+
+    def told(number: int, _: Any) -> None:
+        stop.set()
+        signal.signal(number, signal.default_int_handler)
+
+    def listen() -> None:
+        for number in before:
+            signal.signal(number, told)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    listen()
+    try:
+        yield listen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], None]]:
+    """Serve metrics while the block runs, if they are to be; gives what takes a round into them."""
+    from auditor.notebook.run import open_run
+    from auditor.watch.metrics_server import MetricsPage, metrics_server
+
+    page = MetricsPage(cluster)
+    with metrics_server(listen, page) if listen is not None else nullcontext() as port:
+        if port is not None:
+            say(f"metrics are served at port {port}")
+            yield lambda done: page.update(done, open_run(done.run) if done.report is not None else None)
+        else:
+            yield lambda _: None
+
+
+def _print(done: Round, code: int) -> None:
+    """A line for a round."""
+    from auditor.reports.history import status_line
+    from auditor.reports.plain_text import printable
+    from auditor.sources.clock import now_ms
+
+    if done.report is not None:
+        what = status_line(done.report, done.run, now_ms())
+    else:
+        again = f"; again in {duration(done.wait)}"
+        what = f"failed, exit code {code}: {printable(str(done.error))}{again}"
+    click.echo(f"{format_time(now_ms())} round {done.number}, {duration(done.seconds)}: {what}")
+
+
+def _code(done: Round, options: AuditOptions) -> int:
+    if done.report is not None:
+        return exit_code(done.report, options.fail_on, options.fail_on_suspect)
+    return done.error.exit_code if isinstance(done.error, AuditorError) else UsageError.exit_code
+
+
+def _write(forms: tuple[str, ...], done: Round) -> None:
+    """Write the reports of a round that are asked for."""
+    from auditor.notebook.run import open_run
+
+    if forms and done.report is not None:
+        show(open_run(done.run), outputs(forms, done.run))
+
+
+def _prune(runs: Path, keep: int | None, options: AuditOptions, _: Round) -> None:
+    """Take old runs away, where that is asked for."""
+    from auditor.runs.history import history
+    from auditor.runs.prune import Keep, decisions, remove_run, runs_in_use
+
+    if keep is None or not runs.is_dir():
+        return
+    for decision in decisions(history(runs).runs, Keep(last=keep), runs_in_use(options, (), runs)):
+        if not decision.reasons:
+            remove_run(Path(decision.run.path))

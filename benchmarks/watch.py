@@ -1,0 +1,173 @@
+"""``bkaudit watch``, round after round, beside audits in processes of their own: time and memory stay flat.
+
+The demonstration's cluster in its embedded ZooKeeper, audited ``--since last`` 50 times in one process, then
+five times by ``bkaudit audit``, into a directory of its own. Every run must have the same findings. Seconds
+are processor time of the process tree. Memory is what Linux has of Python's and Java's process after each
+round; the slope is that of a straight line through all rounds but the first ten, in which Java compiles and
+its heap fills. ``BKAUDIT_WATCH_ROUNDS`` and ``BKAUDIT_WATCH_APART`` set how many there are of each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from auditor import open_run
+from auditor.demo.sample import ROOT, unpack
+from auditor.demo.show import plant, sample_znodes
+from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
+from auditor.model.exit_code import FOUND
+from auditor.sources.clock import now_ms
+from benchmarks.measure import Line
+from benchmarks.memory import descendants
+
+ROUNDS = int(os.environ.get("BKAUDIT_WATCH_ROUNDS", "50"))
+APART = int(os.environ.get("BKAUDIT_WATCH_APART", "5"))
+WARM = 10
+_KEPT = 5
+_SET_CHILD_SUBREAPER = 36
+"""Of prctl(2): what a child leaves behind is this process's own child then, and its time is told."""
+_HOUR_MS = 3_600_000
+_TICKS = os.sysconf("SC_CLK_TCK")
+_COMMAND = [sys.executable, "-c", "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A round as it has ended: processor time of the tree so far, wall time of the audit, MiB, findings."""
+
+    processor_s: float
+    seconds: float
+    python_mib: float
+    java_mib: float
+    found: int
+
+
+def lines() -> Iterator[Line]:
+    """A line: a round of the second half beside an audit apart; and what grows, in its note."""
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
+        work, now = Path(directory), now_ms()
+        cluster = unpack(work, now)
+        plant(cluster)
+        with EmbeddedZooKeeper(work / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
+            server.load(sample_znodes(cluster))
+            asked = ["--metadata", f"zk://{server.hosts}{ROOT}", "--bookies", str(cluster.bookies)]
+            asked += ["--scan-time", str(now + 25 * _HOUR_MS), "--index-time", str(now + _HOUR_MS)]
+            asked += ["--witness", "no", "--since", "last", "-q"]
+            ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            seen = list(_rounds(work / "watched", asked))
+            apart = [_apart(work / "apart" / f"{number}", asked) for number in range(APART)]
+    if len({each.found for each in seen} | {found for _, found in apart}) != 1:
+        sys.exit(f"findings differ: {[each.found for each in seen]}, {apart}")
+    costs = np.diff([0.0, *(each.processor_s for each in seen)])
+    half = ROUNDS // 2
+    marks = sorted({1, min(WARM, ROUNDS), half, ROUNDS})
+    said = [
+        f"round {n}: {costs[n - 1]:.1f} s of processor time, {seen[n - 1].seconds:.1f} s by the clock, "
+        f"Python {seen[n - 1].python_mib:.0f}, Java {seen[n - 1].java_mib:.0f} MiB"
+        for n in marks
+    ]
+    slopes = [
+        f"{name} {_slope(values):+.2f} {unit} a round"
+        for name, values, unit in (
+            ("Python", [each.python_mib for each in seen], "MiB"),
+            ("Java", [each.java_mib for each in seen], "MiB"),
+            ("processor time", list(costs), "s"),
+        )
+    ]
+    yield Line(
+        f"a round of bkaudit watch, of {ROUNDS}, the second half",
+        1,
+        "rounds",
+        float(median(costs[half:])),
+        "bkaudit audit --since last, a process each",
+        1,
+        float(median(cost for cost, _ in apart[1:])),
+        most=True,
+        java_mib=max(each.java_mib for each in seen),
+        python_mib=max(each.python_mib for each in seen),
+        note=f"{'; '.join(said)}; slope from round {WARM} on: {', '.join(slopes)}",
+    )
+
+
+def _slope(values: list[float]) -> float:
+    late = values[min(WARM, len(values) - 2) :]
+    return float(np.polyfit(range(len(late)), late, 1)[0])
+
+
+def _rounds(runs: Path, asked: list[str]) -> Iterator[Seen]:
+    command = [*_COMMAND, "watch", str(runs), *asked, "--rounds", str(ROUNDS), "--interval", "1s"]
+    command += ["--keep", str(_KEPT), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", file=sys.stderr)
+            memory = dict(sorted(descendants(process.pid, "VmRSS")))
+            run = open_run(line.rstrip().rpartition("; ")[2])
+            facts = run.report.run
+            yield Seen(
+                _processor_s(process.pid),
+                (facts.finished - facts.started) / 1000,
+                _own_mib(process.pid),
+                memory["java"],
+                len(run.findings),
+            )
+    if process.returncode != FOUND:
+        sys.exit(f"bkaudit watch ended with {process.returncode}")
+
+
+def _apart(run: Path, asked: list[str]) -> tuple[float, int]:
+    """Processor time of an audit in a process of its own, and how much it found."""
+    before, used = _children(), _used_by_children()
+    done = subprocess.run([*_COMMAND, "audit", *asked, "--out", str(run)], stdout=subprocess.DEVNULL)
+    if done.returncode != FOUND:
+        sys.exit(f"bkaudit audit ended with {done.returncode}")
+    for pid in _children() - before:
+        os.waitpid(pid, 0)  # Java outlives the command that started it
+    return _used_by_children() - used, len(open_run(run).findings)
+
+
+def _children() -> set[int]:
+    return {pid for pid, fields in _stats().items() if int(fields[1]) == os.getpid()}
+
+
+def _own_mib(pid: int) -> float:
+    [line] = [each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each[:6] == "VmRSS:"]
+    return int(line.split()[1]) / 1024
+
+
+def _processor_s(root: int) -> float:
+    """Seconds of processor time that a process and all below it have taken, ended ones among them."""
+    stats = _stats()
+    tree, wave = set[int](), {root}
+    while wave:
+        tree |= wave
+        wave = {pid for pid, fields in stats.items() if int(fields[1]) in wave} - tree
+    # After its state and parent: user and system time are the 12th and 13th, of ended children the next two.
+    return sum(int(each) for pid in tree & stats.keys() for each in stats[pid][11:15]) / _TICKS
+
+
+def _stats() -> dict[int, list[str]]:
+    """Of every process the fields of /proc/PID/stat, from its state on."""
+    stats: dict[int, list[str]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            stats[int(stat.parent.name)] = stat.read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue  # it ended while we looked
+    return stats
+
+
+def _used_by_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

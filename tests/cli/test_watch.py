@@ -1,0 +1,141 @@
+"""``bkaudit watch`` with real audits in the tests' own session: rounds, reports, pruning, a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.audit.resumption import unfinished_run
+from auditor.cli import main
+from auditor.errors import StoreError
+from auditor.model.exit_code import FOUND, UNREACHABLE, USAGE
+from auditor.notebook.run import open_run
+from auditor.runs.directory import RunDirectory
+from tests.corpora.corpora import unpack
+from tests.made_runs import made_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROUND_S = 300
+"""No round takes so long, on the busiest of machines."""
+
+
+def watch(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["watch", *map(str, arguments)], prog_name="bkaudit")
+
+
+def told_to_end(runs: Path) -> threading.Thread:
+    """Tells this process to end once a third run has a table."""
+
+    def tell() -> None:
+        deadline = time.monotonic() + ROUND_S
+        while len(seen) < 3 and time.monotonic() < deadline:
+            seen.update(path.parts[-4] for path in runs.glob("*/tables/ledgers/_SUCCESS"))
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    seen: set[str] = set()
+    thread = threading.Thread(target=tell)
+    thread.start()
+    return thread
+
+
+def test_rounds_end_between_tables_when_told_and_leave_a_run_to_go_on_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    assert spark is not None  # which the command takes, for it is there
+    corpus, runs, metrics = unpack("flat-v1", tmp_path), tmp_path / "runs", tmp_path / "bkaudit.prom"
+    before = signal.getsignal(signal.SIGTERM)
+    thread = told_to_end(runs)
+    sources = ("--metadata", f"dump://{corpus.dump}", "--bookies", corpus.bookies)
+    ended = watch(
+        runs, *sources, "--interval", "1s", "--keep", "1", "--listen", "127.0.0.1:0",
+        "--format", f"openmetrics={metrics}",
+    )  # fmt: skip
+    thread.join()
+    assert ended.exit_code == 0, ended.output
+    first, second = ended.stdout.splitlines()
+    assert " round 1, " in first
+    assert " round 2, " in second
+    assert "no run before it" in first
+    assert "0 new, 0 worse, 0 fixed" in second
+    assert ended.stderr.endswith(
+        "the same command goes on with this round, if it comes soon (--resume-within)\n"
+    )
+    assert signal.getsignal(signal.SIGTERM) is before
+    # Of the two that were finished one is kept; the third is there to be gone on with.
+    [finished] = runs.glob("*/report.json")
+    [left] = {path.parent for path in runs.glob("*/manifest.json")} - {finished.parent}
+    assert second.endswith(f"; {finished.parent}")
+    assert open_run(finished.parent).report.run.reused is not None
+    identity = (RunDirectory(str(left)).read_json("manifest.json") or {})["identity"]
+    assert unfinished_run(runs, identity, 900) == str(left)
+    text = metrics.read_text("utf-8")
+    assert text.startswith("# HELP bkaudit_run_info")
+    assert text.endswith("# EOF\n")
+
+
+@pytest.fixture
+def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auditor.spark.session.build_session", lambda *_, **__: None)
+
+
+@pytest.mark.usefixtures("_no_session")
+def test_a_store_that_is_away_is_a_line_and_the_code_of_the_last_round(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def away(*_: Any) -> None:
+        raise StoreError("zk://h1/ledgers: nobody\nanswers")
+
+    monkeypatch.setattr("auditor.audit.audit.Audit.run", away)
+    arguments = ("--metadata", "zk://h1/ledgers", "--interval", "1s", "--rounds", "2", "--keep", "3")
+    ended = watch(tmp_path / "runs", *arguments)
+    assert ended.exit_code == UNREACHABLE
+    lines = [line.partition(" UTC ")[2] for line in ended.stdout.splitlines()]
+    failed = "a second: failed, exit code 4: zk://h1/ledgers: nobody?answers; again in 1 s"
+    assert lines == [f"round 1, {failed}", f"round 2, {failed}"]
+
+
+@pytest.mark.usefixtures("_no_session")
+def test_a_report_that_cannot_be_written_is_said_and_the_rounds_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def done(audit: Any, *_: Any) -> Any:
+        if target.is_dir():
+            target.rmdir()
+        return made_run(Path(audit.out)).report
+
+    monkeypatch.setattr("auditor.audit.audit.Audit.run", done)
+    target = tmp_path / "gone"
+    target.mkdir()
+    out = f"csv={target / 'a.csv'}"
+    arguments = ("--metadata", "zk://h1/ledgers", "--interval", "1s", "--rounds", "2", "--format", out)
+    ended = watch(tmp_path / "runs", *arguments)
+    assert ended.exit_code == FOUND
+    assert ended.stderr.count(f"bkaudit: --format {out}: there is no directory {target}\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--interval", "0"), "'0' is not a time of a second or more"),
+        (("--interval", "5 min"), "'5 min' is not a time"),
+        (("--listen", "9418"), "--listen 9418: it is not HOST:PORT"),
+        (("--format", "pdf"), "--format pdf: there are text"),
+        (("--keep", "0"), "0 is not in the range"),
+        (("s3a://bucket/runs",), "rounds are kept in a local directory"),
+    ],
+)
+@pytest.mark.usefixtures("_no_session")
+def test_what_is_invalid_is_said_before_anything_starts(arguments: tuple[str, ...], said: str) -> None:
+    ended = watch("--metadata", "zk://h1/ledgers", *arguments)
+    assert ended.exit_code == USAGE
+    assert said in ended.stderr
