@@ -220,8 +220,8 @@ def test_a_shell_completes_runs_checks_forms_and_bookies(
 
 @pytest.mark.parametrize("words", THAT_DO)
 def test_a_shell_completes_whatever_is_a_file_a_run_or_a_name(words: str) -> None:
-    """But URIs, moments, amounts, ids of ledgers and names of topics, which nothing lists."""
-    free = {"URI", "URI URI", "TIME", "MASTER", "SIZE", "SOURCE", "COPY", "HEX"}
+    """But URIs, addresses, moments, amounts, ids of ledgers and names of topics, which nothing lists."""
+    free = {"URI", "URI URI", "TIME", "MASTER", "SIZE", "SOURCE", "COPY", "HEX", "HOST:PORT"}
     for parameter in THAT_DO[words].params:
         plain = isinstance(parameter.type, click.types.StringParamType) and not getattr(
             parameter, "is_flag", False
