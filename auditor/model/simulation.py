@@ -109,8 +109,8 @@ class LevelLoss:
 
     ``distance`` counts ledgers by the smallest number of domains whose loss loses an entry, today: at 0 are
     those that have lost one. ``unplaced`` are bookies whose domain is unknown.
-    ``sets`` are the worst sets of ``together`` domains; ``losing`` how many of all ``of`` sets lose an
-    entry, None where that was not counted.
+    ``sets`` are the worst sets of ``together`` domains, the worst that were found where it is not ``proved``
+    that there is no worse one; ``losing`` how many of all ``of`` sets lose an entry, None: not counted.
     """
 
     level: str
@@ -121,6 +121,7 @@ class LevelLoss:
     near: NearLoss
     together: int
     sets: tuple[DomainSet, ...]
+    proved: bool
     losing: int | None
     of: int
 

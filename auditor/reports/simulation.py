@@ -163,7 +163,7 @@ def _sets(level: LevelLoss) -> Iterator[str]:
         return
     many = "pairs" if level.together == 2 else f"sets of {level.together}"
     counted = "" if level.losing is None else f"; {level.losing:,} of {level.of:,} lose an entry"
-    exact = "worst" if level.together == 2 else "worst found"
+    exact = "worst" if level.proved else "worst found, not proved:"
     yield ""
     if not level.sets:
         yield f"no {level.level} {many} is known to lose an entry"

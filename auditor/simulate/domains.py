@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.errors import UsageError
 from auditor.model.amounts import first_names
@@ -111,13 +111,18 @@ class SetSums:
             places.append(place - 1)
         return np.stack(places[::-1], axis=1)
 
-    def weight(self, members: Iterable[int]) -> NDArray[np.int64]:
-        """Entries and bytes that lie in these domains, in each of them and in no other."""
-        row = [*sorted(members)]
-        key = self._key(np.array([row + [-1] * (self.most - len(row))]))
-        place = int(np.searchsorted(self._keys, key[0]))
-        there = place < len(self._keys) and self._keys[place] == key[0]
-        return self.sums[place] if there else np.zeros(2, np.int64)
+    def losses(self, sets: Longs) -> Longs:
+        """Entries and bytes lost with each row of ascending domains: what lies in each of its subsets."""
+        found = np.zeros((len(sets), 2), np.int64)
+        for size in range(1, min(self.most, sets.shape[1]) + 1):
+            for part in combinations(range(sets.shape[1]), size):
+                rows = np.full((len(sets), self.most), -1, np.int64)
+                rows[:, :size] = sets[:, part]
+                keys = self._key(rows)
+                place = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
+                there = self._keys[place] == keys if len(self._keys) else np.zeros(len(keys), bool)
+                found[there] += self.sums[place[there]]
+        return found
 
     def _key(self, sets: Longs) -> Longs:
         keys = np.zeros(len(sets), np.int64)

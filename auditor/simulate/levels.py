@@ -29,7 +29,7 @@ from auditor.simulate.windows import (
     Windows,
     any_true,
 )
-from auditor.simulate.worst_sets import losing_sets, loss, worst_sets
+from auditor.simulate.worst_sets import WeighedSet, loss, worst_sets
 
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
@@ -82,7 +82,9 @@ class LevelSums:
             ),
             key=lambda each: (*_badness(each.today), *_badness(each.promise), each.names),
         )
-        sets = self._sets.get(True, SetSums(self.together, max(len(names), 1)))
+        none = SetSums(self.together, max(len(names), 1))
+        promised, sets = (self._sets.get(today, none) for today in (False, True))
+        worst = worst_sets(sets, self.together)
         return LevelLoss(
             str(self.domains.level),
             len(names),
@@ -91,19 +93,16 @@ class LevelSums:
             self._near.distance,
             self._near.result(),
             self.together,
-            tuple(self._worst(sets)),
-            losing_sets(sets, self.together),
+            tuple(self._both(each, promised) for each in worst.sets),
+            worst.proved,
+            worst.losing,
             comb(len(names), self.together),
         )
 
-    def _worst(self, sets: SetSums) -> list[DomainSet]:
-        promised = self._sets.get(False, sets)
-        found = []
-        for each in worst_sets(sets, self.together):
-            before = loss(promised, frozenset(each.members))
-            names = tuple(self.domains.names[member] for member in each.members)
-            found.append(DomainSet(names, before.entries, before.bytes, each.entries, each.bytes))
-        return found
+    def _both(self, found: WeighedSet, promised: SetSums) -> DomainSet:
+        before = loss(promised, found.members)
+        names = tuple(self.domains.names[member] for member in found.members)
+        return DomainSet(names, before.entries, before.bytes, found.entries, found.bytes)
 
 
 def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:

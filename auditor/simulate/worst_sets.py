@@ -7,6 +7,7 @@ whatever adds most, so that what is named is what was found, not proved to be th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -19,6 +20,8 @@ from auditor.simulate.windows import Longs
 SHOWN = 10
 _SEEDS = 200
 """Sets that grow, at most."""
+_WEIGHED = 1 << 18
+"""Sets of three domains and more that are weighed one and all, at most: seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +38,41 @@ class WeighedSet:
         return -self.bytes, -self.entries, self.members
 
 
-def loss(sums: SetSums, members: frozenset[int]) -> WeighedSet:
+@dataclass(frozen=True, slots=True)
+class WorstSets:
+    """The worst sets that were found, ``proved`` if there is no worse one; none of them loses nothing.
+
+    ``losing`` is how many sets lose an entry, None where that was not counted.
+    """
+
+    sets: tuple[WeighedSet, ...]
+    proved: bool
+    losing: int | None
+
+
+def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
     """What is lost with a set: what lies in each of its subsets."""
-    most = min(sums.most, len(members))
-    parts = [part for size in range(1, most + 1) for part in combinations(sorted(members), size)]
-    entries, bytes = (int(each) for each in sum(map(sums.weight, parts), np.zeros(2, np.int64)))
-    return WeighedSet(tuple(sorted(members)), entries, bytes)
+    row = sorted(members)
+    entries, bytes = map(int, sums.losses(np.array([row]))[0])
+    return WeighedSet(tuple(row), entries, bytes)
 
 
-def worst_sets(sums: SetSums, size: int, shown: int = SHOWN) -> list[WeighedSet]:
-    """The worst sets of so many domains that were found; none that loses nothing.
+def worst_sets(sums: SetSums, size: int, shown: int = SHOWN, most: int = _WEIGHED) -> WorstSets:
+    """The worst sets of so many domains; all are weighed if they are ``most`` at most.
 
     >>> sums = SetSums(2, domains=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
-    >>> [(each.members, each.bytes) for each in worst_sets(sums, 2, shown=2)]
+    >>> [(each.members, each.bytes) for each in worst_sets(sums, 2, shown=2).sets]
     [((0, 1), 50), ((0, 2), 20)]
     """
+    if sums.domains < size:
+        return WorstSets((), True, 0)
+    if size > 2 and comb(sums.domains, size) <= most:
+        every = np.array([*combinations(range(sums.domains), size)], np.int64).reshape(-1, size)
+        losses = sums.losses(every)
+        worst = np.lexsort((-losses[:, 0], -losses[:, 1]))[:shown]
+        found = [loss(sums, row) for row in every[worst].tolist()]
+        return WorstSets(_losing(found, shown), True, int((losses[:, 0] > 0).sum()))
     rows = sums.sets()
     totals = _with_singles(sums, rows)
     heaviest = np.lexsort((np.arange(len(rows)), -totals[:, 0], -totals[:, 1]))[: max(_SEEDS, shown)]
@@ -58,8 +80,11 @@ def worst_sets(sums: SetSums, size: int, shown: int = SHOWN) -> list[WeighedSet]
     candidates = {frozenset(each) for each in combinations(alone, min(size, len(alone)))}
     candidates |= {frozenset(each for each in row if each >= 0) for row in rows[heaviest].tolist()}
     grown = {_grown(sums, rows, each, size, alone) for each in candidates}
-    found = [loss(sums, each) for each in grown]
-    return sorted((each for each in found if each.entries or each.bytes), key=lambda each: each.rank)[:shown]
+    return WorstSets(_losing([loss(sums, each) for each in grown], shown), size <= 2, losing_sets(sums, size))
+
+
+def _losing(found: list[WeighedSet], shown: int) -> tuple[WeighedSet, ...]:
+    return tuple(sorted((each for each in found if each.entries), key=lambda each: each.rank)[:shown])
 
 
 def losing_sets(sums: SetSums, size: int) -> int | None:
@@ -102,6 +127,7 @@ def _grown(
     while len(members) < min(size, sums.domains):
         touching = rows[np.isin(rows, list(members)).any(axis=1)]
         near = {each for each in np.unique(touching).tolist() if each >= 0} | {*alone}
-        others = near - members or set(range(sums.domains)) - members
-        members |= {min(others, key=lambda other: (*loss(sums, members | {other}).rank, other))}
+        others = sorted(near - members or set(range(sums.domains)) - members)
+        losses = sums.losses(np.array([sorted(members | {other}) for other in others]))
+        members |= {others[np.lexsort((-losses[:, 0], -losses[:, 1]))[0]]}
     return members

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from auditor.codecs.availability.fold import fold_entries
+from auditor.runs.directory import RunDirectory
 from auditor.simulate.loss import Fate
+from auditor.simulate.read import RunWindows
+from auditor.simulate.windows import Windows
+from tests.made_runs import made_run
 
 BOOKIES = tuple("abcdefgh")
 LAST = 40
@@ -101,6 +108,37 @@ def ledgers(draw: st.DrawFn, id: int = 0) -> Ledger:
         id, state, size, write, plain.ack, last, plain.segments, missing,
         frozenset(name for name in unknown if plain.striped(name)), draw(st.booleans()),
     )  # fmt: skip
+
+
+SEVERAL = st.lists(ledgers(), min_size=1, max_size=8)
+
+
+def numbered(found: list[Ledger]) -> list[Ledger]:
+    """Ids of their own, in no order."""
+    places = {id: number * 37 % 11 for number, id in enumerate(range(len(found)))}
+    return [
+        Ledger(**{**each.__dict__, "id": places[number], "scope": number % 2})
+        for number, each in enumerate(found)
+    ]
+
+
+@contextmanager
+def run_of(found: list[Ledger], unread: set[str]) -> Iterator[RunDirectory]:
+    """A run of these ledgers while it is asked."""
+    with TemporaryDirectory() as directory:
+        made_run(
+            Path(directory),
+            ledgers=[each.metadata() for each in found],
+            judged=[row for each in found for row in each.judged()],
+            bookies=[{"bookie_id": name, "read": "unread" if name in unread else "read"} for name in BOOKIES],
+        )
+        yield RunDirectory(directory)
+
+
+def windows_of_run(found: list[Ledger], unread: set[str], merge: bool) -> tuple[RunWindows, list[Windows]]:
+    with run_of(found, unread) as directory:
+        run = RunWindows(directory, merge)
+        return run, list(run)
 
 
 def plain_fates(

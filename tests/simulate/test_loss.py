@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.runs.directory import RunDirectory
 from auditor.simulate.loss import (
     ENTRIES,
     LEDGERS,
@@ -22,33 +19,17 @@ from auditor.simulate.loss import (
     tally,
 )
 from auditor.simulate.read import RunWindows
-from auditor.simulate.windows import Bools, Longs, Windows
-from tests.made_runs import made_run
-from tests.simulate.small_clusters import BOOKIES, Ledger, ledgers, plain_fates
+from auditor.simulate.windows import Bools, Longs
+from tests.simulate.small_clusters import (
+    BOOKIES,
+    SEVERAL,
+    Ledger,
+    numbered,
+    plain_fates,
+    windows_of_run,
+)
 
-SEVERAL = st.lists(ledgers(), min_size=1, max_size=8)
 SOME = st.sets(st.sampled_from(BOOKIES), max_size=5)
-
-
-def numbered(found: list[Ledger]) -> list[Ledger]:
-    """Ids of their own, in no order."""
-    places = {id: number * 37 % 11 for number, id in enumerate(range(len(found)))}
-    return [
-        Ledger(**{**each.__dict__, "id": places[number], "scope": number % 2})
-        for number, each in enumerate(found)
-    ]
-
-
-def windows_of_run(found: list[Ledger], unread: set[str], merge: bool) -> tuple[RunWindows, list[Windows]]:
-    with TemporaryDirectory() as directory:
-        made_run(
-            Path(directory),
-            ledgers=[each.metadata() for each in found],
-            judged=[row for each in found for row in each.judged()],
-            bookies=[{"bookie_id": name, "read": "unread" if name in unread else "read"} for name in BOOKIES],
-        )
-        run = RunWindows(RunDirectory(directory), merge)
-        return run, list(run)
 
 
 def by_number(run: RunWindows, names: set[str]) -> Bools:

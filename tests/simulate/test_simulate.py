@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from auditor.model.simulation import NEAR_LOSS, Amount, NearLoss, Simulation
 from auditor.notebook.run import open_run
 from auditor.reports.first_screen import render
 from auditor.reports.schema import simulation_schema
-from auditor.reports.simulation import near_words
+from auditor.reports.simulation import near_words, text
 from auditor.runs.reader import RunReader
 from auditor.simulate.failure_matrix import failure_matrix
 from auditor.simulate.simulation import simulate_all, simulate_any, simulate_failure
@@ -84,6 +85,13 @@ def test_the_worst_pairs_are_what_both_hold_and_each_alone(run: RunReader) -> No
     assert (level.losing, level.of) == (3, 3)
     assert found.failure is not None
     assert found.failure.today.sure.lost == Amount(3, 50, 500)
+
+
+def test_the_text_says_where_nobody_proved_the_worst(run: RunReader) -> None:
+    found = simulate_any(run, 3, Level.BOOKIE, placed())
+    assert "\nworst sets of 3 of bookies; 4 of 4 lose an entry\n" in text(found)
+    grown = replace(found, levels=(replace(found.levels[0], proved=False, losing=None),))
+    assert "\nworst found, not proved: sets of 3 of bookies\n" in text(grown)
 
 
 def test_a_failure_names_its_ledgers_and_topics(run: RunReader) -> None:
