@@ -45,6 +45,7 @@ def finding_row(finding: Finding) -> dict[str, Any]:
     """A finding as its table keeps it."""
     return {
         **{name: getattr(finding, name) for name in FINDINGS.names},
+        "urgency": str(finding.urgency),
         "severity": str(finding.severity),
         "confidence": str(finding.confidence),
         "missing": [

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.checks import Basis
+from auditor.checks import Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
+from auditor.findings.steps import FindingCount
 from auditor.findings.suppress import Suppress, apply_suppressions, read_suppressions
 from auditor.findings.table import order
-from auditor.model.finding import Severity
+from auditor.model.columns import LEDGER
 from auditor.model.history import RunSummary
 from auditor.model.report import Cluster
 from auditor.model.run_facts import Changes, Suppression, Tally
@@ -22,6 +23,7 @@ from auditor.model.states import FOUND, Change
 from auditor.runs.history import Previous, comparable_run
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster
+from auditor.spark import functions as F
 from auditor.tables.changes import CHANGED
 
 if TYPE_CHECKING:
@@ -32,18 +34,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-_COUNTED = ("change", "id", "severity", "confidence", "suppression")
+_COUNTED = ("change", "urgency", "severity", "id", "confidence", "suppression", "bookie_id")
 
 
 @dataclass(frozen=True)
 class RunChanges:
-    """The table changes, which has landed, counted: what of it goes into a report.
+    """The table changes, which has landed, counted: what of it goes into a report."""
 
-    ``counts`` has how many findings have one change, id, severity, confidence and entry of the suppressions
-    file (None: none), in this order.
-    """
-
-    counts: Mapping[tuple[str, str, str, str, int | None], int]
+    counts: tuple[FindingCount, ...]
     previous: RunSummary | None
     notes: tuple[str, ...]
     entries: tuple[Suppress, ...]
@@ -55,8 +53,8 @@ class RunChanges:
         if self.previous is None:
             return None
         counts: Counter[str] = Counter()
-        for (change, *_), count in self.counts.items():
-            counts[change] += count
+        for each in self.counts:
+            counts[each.change] += each.findings
         return Changes(
             previous=self.previous.name,
             finished=self.previous.finished,
@@ -69,30 +67,42 @@ class RunChanges:
         )
 
     def tally(self) -> list[Tally]:
-        """How many findings of each id, severity and confidence, the worst first; new and worse are those
-        beside an earlier run that nothing suppresses."""
-        tallies: dict[tuple[int, str, str], Tally] = {}
-        for (change, id, severity, confidence, suppression), count in self.counts.items():
-            if change not in FOUND:
-                continue
+        """How many findings of each urgency, severity, id and confidence, in the order of reports; new and
+        worse are those beside an earlier run that nothing suppresses."""
+        tallies: dict[tuple[str, str, str, str], Tally] = {}
+        for each in self.found():
             tally = tallies.setdefault(
-                (Severity(severity).rank, id, confidence),
-                Tally(id=id, severity=severity, confidence=confidence, count=0, new=0, worse=0, suppressed=0),
+                (each.urgency, each.severity, each.id, each.confidence),
+                Tally(
+                    id=each.id,
+                    urgency=each.urgency,
+                    severity=each.severity,
+                    confidence=each.confidence,
+                    count=0,
+                    new=0,
+                    worse=0,
+                    suppressed=0,
+                ),
             )
-            tally["count"] += count
-            if suppression is not None:
-                tally["suppressed"] += count
-            elif self.previous is not None and change == Change.NEW:
-                tally["new"] += count
-            elif self.previous is not None and change == Change.WORSE:
-                tally["worse"] += count
-        return [tally for _, tally in sorted(tallies.items())]
+            tally["count"] += each.findings
+            if each.suppression is not None:
+                tally["suppressed"] += each.findings
+            elif self.previous is not None and each.change == Change.NEW:
+                tally["new"] += each.findings
+            elif self.previous is not None and each.change == Change.WORSE:
+                tally["worse"] += each.findings
+        ordered = sorted(tallies, key=lambda key: (place_of_check(*key[:3]), key[3]))
+        return [tallies[key] for key in ordered]
+
+    def found(self) -> list[FindingCount]:
+        """The counts of what this run found."""
+        return [each for each in self.counts if each.change in FOUND]
 
     def suppressions(self) -> list[Suppression]:
         """The entries of the suppressions file, and how many findings each suppresses."""
         counts: Counter[int | None] = Counter()
-        for (*_, suppression), count in self.counts.items():
-            counts[suppression] += count
+        for each in self.counts:
+            counts[each.suppression] += each.findings
         return [
             Suppression(
                 reason=entry.reason,
@@ -137,8 +147,10 @@ def compare_with_previous(
         return apply_suppressions(rows, entries, baselines, _day(finished)).orderBy(*order())
 
     rows = landing.land("changes", table)
-    landed = rows.groupBy(*_COUNTED).count().collect()
-    counts = {tuple(row[name] for name in _COUNTED): row["count"] for row in landed}
+    first = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
+    grouped = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first)
+    landed = grouped.select(*_COUNTED, "count", "first.*").collect()
+    counts = tuple(FindingCount(*row) for row in landed)
     return RunChanges(counts, previous.run, previous.notes, entries, finished, rows)
 
 

@@ -24,6 +24,7 @@ from auditor.audit.witness import Witness
 from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
 from auditor.findings.rows import finding_of
+from auditor.findings.steps import next_steps
 from auditor.findings.table import order
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
@@ -144,6 +145,7 @@ def summarise(audited: Audited) -> Report:
         directories_read=len(indexes.bookies.attribution.directories),
         witness_asked=source.live and audited.may_ask,
         placement=placed,
+        steps=next_steps(changes.found()),
     )
     report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
     return replace(report, run=replace(run, blind=list(saw_nothing(report))))

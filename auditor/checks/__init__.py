@@ -6,7 +6,7 @@ from importlib import import_module
 
 from auditor.checks.check import FINDING_COLUMNS, GROUPS, Basis, Check, Need, RosterCheck, TableCheck
 from auditor.checks.manual import SECTIONS
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 
 _MODULES = (
     # replication
@@ -110,6 +110,18 @@ ALL: tuple[Check, ...] = tuple(getattr(import_module(f"auditor.checks.{name}"), 
 # Aliases too: an id that a check once had leads to it for ever.
 BY_ID: dict[str, Check] = {name: check for check in ALL for name in (check.id, *check.aliases)}
 
+_PLACES = {check.id: place for place, check in enumerate(ALL)}
+
+
+def place_of_check(urgency: str, severity: str, id: str) -> tuple[int, int, int, str]:
+    """Where findings of a check stand in every report: by urgency, then severity, then as checks do here.
+
+    >>> place_of_check("lost", "critical", "entry-lost") < place_of_check("rest", "critical", "start-refused")
+    True
+    """
+    return Urgency(urgency).rank, Severity(severity).rank, _PLACES.get(id, len(ALL)), id
+
+
 OF_TABLES: tuple[TableCheck, ...] = tuple(each for each in ALL if isinstance(each, TableCheck))
 OF_BOOKIES: tuple[RosterCheck, ...] = tuple(each for each in ALL if isinstance(each, RosterCheck))
 
@@ -127,4 +139,5 @@ __all__ = [
     "RosterCheck",
     "Severity",
     "TableCheck",
+    "place_of_check",
 ]

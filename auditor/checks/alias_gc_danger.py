@@ -9,7 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, with_ledgers, words
 from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.model.ledger_metadata import LedgerState
 from auditor.spark import functions as F
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
     asks="over_replicated",
-    urgency=4,
+    urgency=Urgency.DESTROYS_DATA,
+    do_now="stop {bookies}, or set gcOverreplicatedLedgerWaitTime=0 there",
 )
 def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds, entry for entry, what ledgers ask of an id that is no longer there.

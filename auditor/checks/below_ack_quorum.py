@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.copy_classes import ledgers_of_class
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 @check(
-    Severity.ERROR, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="below_ack_quorum"
+    Severity.ERROR,
+    group="replication",
+    rests_on=Basis.COPIES,
+    needs={Need.COPIES},
+    asks="below_ack_quorum",
+    urgency=Urgency.BELOW_ACK_QUORUM,
+    do_now="have {ledgers} copied again before any of their bookies restarts",
 )
 def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.

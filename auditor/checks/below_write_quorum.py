@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     rests_on=Basis.COPIES,
     needs={Need.COPIES},
     asks="below_write_quorum",
+    do_now="have {ledgers} marked for replication",
 )
 def below_write_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its write quorum.

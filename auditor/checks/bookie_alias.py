@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, suspect_where, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.alias_evidence import Rule
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 
 if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     group="identity",
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
-    urgency=3,
+    urgency=Urgency.DESTROYS_DATA,
+    do_now="stop the live bookies that are {bookies} by another id",
 )
 def bookie_alias(roster: Roster) -> Iterator[Row]:
     """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.WARNING, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
+@roster_check(
+    Severity.WARNING,
+    group="identity",
+    rests_on=Basis.METADATA,
+    needs={Need.ALL_BOOKIES},
+    do_now="start {bookies}",
+)
 def bookie_down(roster: Roster) -> Iterator[Row]:
     """A bookie that ledgers name has a cookie and is not registered.
 

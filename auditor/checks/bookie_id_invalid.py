@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, asks="odd_ids")
+@check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.METADATA,
+    asks="odd_ids",
+    do_now="see who made the ids of {bookies}",
+)
 def bookie_id_invalid(tables: Tables) -> DataFrame:
     """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
 

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.METADATA,
+    do_now="find the client that wrote {bookies} into ledgers",
+)
 def bookie_id_reserved(roster: Roster) -> Iterator[Row]:
     """Ledgers name an id that ends with :0, which placement policies use for no bookie.
 

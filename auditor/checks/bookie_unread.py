@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, roster_check
-from auditor.model.finding import Confidence, Severity
+from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.states import BookieRead
 
 if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.NOTE, group="replication", rests_on=Basis.METADATA)
+@roster_check(
+    Severity.NOTE,
+    group="replication",
+    rests_on=Basis.METADATA,
+    urgency=Urgency.UNSEEN,
+    do_now="give the audit all directories of {bookies}",
+)
 def bookie_unread(roster: Roster) -> Iterator[Row]:
     """A bookie was not read, so what it holds is unknown.
 

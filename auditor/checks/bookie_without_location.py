@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-@roster_check(Severity.WARNING, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
+@roster_check(
+    Severity.WARNING,
+    group="placement",
+    rests_on=Basis.PLACEMENT,
+    needs={Need.LOCATIONS},
+    do_now="add {bookies} to the mapping",
+)
 def bookie_without_location(roster: Roster) -> Iterator[Row]:
     """Bookies have no location, so that servers put all of them in one default place.
 

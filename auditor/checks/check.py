@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from auditor.checks import manual
 from auditor.checks.manual import SECTIONS, Command
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,8 +103,9 @@ class Need(StrEnum):
     """Bookies of a live store that may be asked for entries."""
 
 
-# Column and Spark type, in order. A check leaves severity null where its own holds.
+# Column and Spark type, in order. A check leaves urgency and severity null where its own hold.
 FINDING_COLUMNS = {
+    "urgency": "string",
     "severity": "string",
     "confidence": "string",
     "scope_id": "bigint",
@@ -123,9 +124,9 @@ class Check:
 
     Its id, title and manual page are those of its function. A check that leaves a section of its manual
     page out or has it twice, or leaves out the risk of a command, cannot be made: TypeError. ``severity`` is
-    what its findings have unless they say otherwise; ``aliases`` are ids that it had before. ``urgency``
-    puts checks of one severity in order, the highest first: what deletes or overwrites data by itself cannot
-    wait, what is missing already can.
+    what its findings have unless they say otherwise, and so is ``urgency``, which a milder one does not
+    have; ``aliases`` are ids that it had before. ``do_now`` is what to do about its findings at once, in a
+    few words with ``{bookies}`` or ``{ledgers}`` where their names stand; None where nothing presses.
     """
 
     severity: Severity
@@ -133,7 +134,8 @@ class Check:
     rests_on: Basis
     find: Callable[..., Any]
     needs: frozenset[Need] = frozenset()
-    urgency: int = 0
+    urgency: Urgency = Urgency.REST
+    do_now: str | None = None
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -196,9 +198,16 @@ class TableCheck(Check):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """FINDING_COLUMNS in SQL, of what ``find`` gives: its own severity where a finding has none."""
-        own = f"coalesce(severity, '{self.severity}') AS severity"
-        return tuple(own if name == "severity" else name for name in FINDING_COLUMNS)
+        """FINDING_COLUMNS in SQL, of what ``find`` gives: its own urgency and severity where it says none."""
+        milder = ", ".join(f"'{each}'" for each in Severity if not each.at_least(self.severity))
+        own = f"'{self.urgency}'"
+        if milder:
+            own = f"IF(severity IN ({milder}), '{Urgency.REST}', {own})"
+        said = {
+            "urgency": f"coalesce(urgency, {own}) AS urgency",
+            "severity": f"coalesce(severity, '{self.severity}') AS severity",
+        }
+        return tuple(said.get(name, name) for name in FINDING_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -207,7 +216,12 @@ class RosterCheck(Check):
 
     def __call__(self, roster: Roster) -> list[dict[str, Any]]:
         """Ask it: one row per finding, in the columns of FINDING_COLUMNS."""
-        return [{**row, "severity": row["severity"] or str(self.severity)} for row in self.find(roster)]
+        return [{**row, **self._said(row["severity"])} for row in self.find(roster)]
+
+    def _said(self, severity: str | None) -> dict[str, str]:
+        said = Severity(severity or self.severity)
+        urgency = self.urgency if said.at_least(self.severity) else Urgency.REST
+        return {"urgency": str(urgency), "severity": str(said)}
 
 
 def check(
@@ -217,7 +231,8 @@ def check(
     rests_on: Basis,
     needs: Iterable[Need] = (),
     asks: str | None = None,
-    urgency: int = 0,
+    urgency: Urgency = Urgency.REST,
+    do_now: str | None = None,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[Find], TableCheck]:
     """Turn a documented function into a `TableCheck`.
@@ -227,7 +242,8 @@ def check(
     Traceback (most recent call last):
     TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
-    return lambda find: TableCheck(severity, group, rests_on, find, frozenset(needs), urgency, aliases, asks)
+    facts = (severity, group, rests_on)
+    return lambda find: TableCheck(*facts, find, frozenset(needs), urgency, do_now, aliases, asks)
 
 
 def roster_check(
@@ -236,8 +252,10 @@ def roster_check(
     group: Group,
     rests_on: Basis,
     needs: Iterable[Need] = (),
-    urgency: int = 0,
+    urgency: Urgency = Urgency.REST,
+    do_now: str | None = None,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[FindBookies], RosterCheck]:
     """Turn a documented function into a `RosterCheck`; its rows are those of `bookie_finding`."""
-    return lambda find: RosterCheck(severity, group, rests_on, find, frozenset(needs), urgency, aliases)
+    facts = (severity, group, rests_on)
+    return lambda find: RosterCheck(*facts, find, frozenset(needs), urgency, do_now, aliases)

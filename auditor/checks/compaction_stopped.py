@@ -26,6 +26,7 @@ INTERVALS = 2
     rests_on=Basis.ENTRY_LOGS,
     needs={Need.ENTRY_LOGS},
     asks="log_foresight",
+    do_now="see why compaction does not work on {bookies}",
 )
 def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten: it does not work there.

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.METADATA,
+    do_now="store the cookie that agrees with the disks of {bookies}",
+)
 def cookie_key_mismatch(roster: Roster) -> Iterator[Row]:
     """A cookie in the store names another bookie than the one it is kept under.
 

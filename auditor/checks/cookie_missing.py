@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.METADATA,
+    needs={Need.ALL_BOOKIES},
+    do_now="make the cookies of {bookies} again from their VERSION files before a restart",
+)
 def cookie_missing(roster: Roster) -> Iterator[Row]:
     """A bookie is registered and the store has no cookie of it.
 

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    do_now="look at the cookies of {bookies} before anything replaces them",
+)
 def cookie_unreadable(roster: Roster) -> Iterator[Row]:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 

@@ -19,6 +19,7 @@ from auditor.checks.finding_rows import (
 )
 from auditor.checks.marks import in_queue, with_queue
 from auditor.model.columns import LEDGER
+from auditor.model.finding import Urgency
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LedgerClass
 from auditor.spark import functions as F
@@ -41,6 +42,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
     return finding_rows(
         _judged_with_queue(tables).where(F.col("class") == wanted),
         ledger_id="ledger_id",
+        urgency=F.when(_number_left() == 1, Urgency.NEAR_LOSS.value),
         confidence=suspect_if((F.col("state") != LedgerState.CLOSED) | (F.size("doubts") > 0)),
         missing=F.array_sort("missing"),
         unknown=unknown_bookies(),
@@ -87,6 +89,10 @@ def unknown_bookies() -> Column:
     return F.array_sort(F.array_distinct(F.col("unknown.bookie_id")))
 
 
+def _number_left() -> Column:
+    return F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
+
+
 def _entries_of_class(wanted: str) -> Column:
     """ "2 of 10 entries have no copy left (write quorum 3)"; not "of 10" where the ledger is not closed."""
     count = F.col("class_entries.count")
@@ -100,7 +106,7 @@ def _entries_of_class(wanted: str) -> Column:
         worst = words(" no copy left (write quorum ", copies, ")")
     else:
         quorum = "ack" if wanted == LedgerClass.BELOW_ACK_QUORUM else "write"
-        least = words(F.greatest(copies - F.col("m"), F.lit(0)), " of ", copies)
+        least = words(_number_left(), " of ", copies)
         worst = words(
             f" fewer copies than the {quorum} quorum of ", F.col(f"{quorum}_quorum"), ", at worst ", least
         )

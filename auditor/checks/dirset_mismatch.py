@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    do_now="see which directories are right for {bookies} before a restart",
+)
 def dirset_mismatch(roster: Roster) -> Iterator[Row]:
     """The store's cookie of a bookie names other directories than those on its disks.
 

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 from auditor.checks.attribution import points_elsewhere
 from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Confidence, Severity
+from auditor.model.finding import Confidence, Severity, Urgency
 
 if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS}, urgency=2)
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    urgency=Urgency.DESTROYS_DATA,
+    do_now="stop {bookies}, and mount the right disks",
+)
 def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
     """The ledgers in a directory are those of another bookie than the one it is counted for.
 

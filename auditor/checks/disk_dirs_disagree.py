@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    do_now="put the right disks into {bookies}",
+)
 def disk_dirs_disagree(roster: Roster) -> Iterator[Row]:
     """The VERSION files of one bookie name different directories.
 

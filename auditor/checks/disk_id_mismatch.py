@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    do_now="put the disks of {bookies} where they belong",
+)
 def disk_id_mismatch(roster: Roster) -> Iterator[Row]:
     """A directory in a bookie's place carries the cookie of another bookie.
 

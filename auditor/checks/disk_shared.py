@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 
 if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     group="identity",
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
-    urgency=7,
+    urgency=Urgency.DESTROYS_DATA,
+    do_now="stop one bookie of each pair that shares a directory of {bookies}",
 )
 def disk_shared(roster: Roster) -> Iterator[Row]:
     """One directory of a bookie was found in the places of two bookies.

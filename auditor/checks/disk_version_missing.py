@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 
 if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     group="identity",
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
-    urgency=1,
+    urgency=Urgency.DESTROYS_DATA,
+    do_now="do not start {bookies}, and mount the right disks",
 )
 def disk_version_missing(roster: Roster) -> Iterator[Row]:
     """A directory that a bookie's cookies name is there and has no VERSION.

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.METADATA,
+    do_now="give {bookies} addresses of their own",
+)
 def endpoint_duplicate(roster: Roster) -> Iterator[Row]:
     """Two registered bookies are to be found at one address.
 

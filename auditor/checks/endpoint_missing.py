@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.METADATA,
+    do_now="restart {bookies} with a version that publishes endpoints",
+)
 def endpoint_missing(roster: Roster) -> Iterator[Row]:
     """A bookie is registered and its registration gives clients no address of it.
 

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="broken_ledgers")
+@check(
+    Severity.ERROR,
+    group="metadata",
+    rests_on=Basis.METADATA,
+    asks="broken_ledgers",
+    do_now="have the copies of {ledgers} spread again",
+)
 def ensemble_duplicate(tables: Tables) -> DataFrame:
     """An ensemble of a ledger names a bookie twice.
 

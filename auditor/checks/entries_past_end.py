@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 _DOUBT = "an index does not show whether the writer was told that they are safe"
 
 
-@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="past_end")
+@check(
+    Severity.ERROR,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.COPIES},
+    asks="past_end",
+    do_now="keep the data of {ledgers}, and ask the writer for the last entry",
+)
 def entries_past_end(tables: Tables) -> DataFrame:
     """A closed ledger ends before entries that an ack quorum of its bookies holds.
 

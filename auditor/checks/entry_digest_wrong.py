@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     rests_on=Basis.DIGESTS,
     needs={Need.ENTRY_LOGS, Need.DIGESTS},
     asks="digests",
+    do_now="look at the disks of {bookies}",
 )
 def entry_digest_wrong(tables: Tables) -> DataFrame:
     """A bookie holds entries that are not what their digests say.

@@ -9,7 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
 from auditor.checks.log_samples import SHOWN
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.model.states import CacheState, EntryLogState, SpaceClass
 from auditor.spark import functions as F
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     rests_on=Basis.ENTRY_LOGS,
     needs={Need.ENTRY_LOGS},
     asks="entry_logs",
-    urgency=3,
+    urgency=Urgency.DESTROYS_DATA,
+    do_now="stop garbage collection on {bookies}, and copy the logs away",
 )
 def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the collector's copy of it, disagrees with what the log holds.

@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="storage", rests_on=Basis.ENTRY_LOGS, needs={Need.ENTRY_LOGS}, asks="misplaced")
+@check(
+    Severity.ERROR,
+    group="storage",
+    rests_on=Basis.ENTRY_LOGS,
+    needs={Need.ENTRY_LOGS},
+    asks="misplaced",
+    do_now="look for the missing entry logs of {bookies}",
+)
 def entry_log_missing(tables: Tables) -> DataFrame:
     """A bookie's index points into an entry log that is gone, ends before, or has something else there.
 

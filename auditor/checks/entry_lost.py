@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.copy_classes import ledgers_of_class
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.CRITICAL, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="entry_lost")
+@check(
+    Severity.CRITICAL,
+    group="replication",
+    rests_on=Basis.COPIES,
+    needs={Need.COPIES},
+    asks="entry_lost",
+    urgency=Urgency.LOST,
+    do_now="stop what deletes data, and look for the disks of {ledgers}",
+)
 def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
 

@@ -33,6 +33,7 @@ def finding_rows(
     evidence: Mapping[str, Column | str],
     ledger_id: str | None = None,
     bookie_id: Column | str | None = None,
+    urgency: Column | None = None,
     severity: Column | None = None,
     confidence: Column | Confidence = Confidence.CONFIRMED,
     missing: Column | str | None = None,
@@ -43,6 +44,7 @@ def finding_rows(
     Rows about a ledger have its ``scope_id`` besides.
     """
     said: dict[str, Column | str] = {
+        "urgency": urgency if urgency is not None else "null",
         "severity": severity if severity is not None else "null",
         "confidence": f"'{confidence}'" if isinstance(confidence, Confidence) else confidence,
         "ledger_id": ledger_id if ledger_id is not None else "null",

@@ -8,7 +8,7 @@ from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, with_ledgers, words
 from auditor.model.columns import REPLICA
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.model.states import GcAction, GcReason, GcVerdict, IndexState, SpaceClass
 from auditor.spark import functions as F
 from auditor.tables.full_disks import suspended
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
     asks="gc_foresight",
-    urgency=4,
+    urgency=Urgency.DESTROYS_DATA,
+    do_now="stop garbage collection on {bookies}",
 )
 def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.

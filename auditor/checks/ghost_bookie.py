@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.METADATA,
+    needs={Need.ALL_BOOKIES},
+    do_now="find the hosts of {bookies}, or have their ledgers copied",
+)
 def ghost_bookie(roster: Roster) -> Iterator[Row]:
     """Ledgers name a bookie that has no cookie and is not registered.
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     rests_on=Basis.DISKS,
     needs={Need.DISKS, Need.WITNESS, Need.TIMES},
     asks="unindexed",
+    do_now="do not stop {bookies}, and see which directories were audited",
 )
 def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="unreadable_indexes")
+@check(
+    Severity.ERROR,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="unreadable_indexes",
+    do_now="keep {bookies} out of recovery until the index is repaired",
+)
 def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.WARNING, group="identity", rests_on=Basis.METADATA)
+@roster_check(
+    Severity.WARNING,
+    group="identity",
+    rests_on=Basis.METADATA,
+    do_now="put the instance id back before a bookie restarts",
+)
 def instance_id_missing(roster: Roster) -> Iterator[Row]:
     """The store keeps no instance id of the cluster.
 

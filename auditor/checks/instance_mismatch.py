@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 
 if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
 @roster_check(
-    Severity.CRITICAL, group="identity", rests_on=Basis.DISKS, needs={Need.INSTANCE_ID, Need.DISKS}, urgency=6
+    Severity.CRITICAL,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.INSTANCE_ID, Need.DISKS},
+    urgency=Urgency.DESTROYS_DATA,
+    do_now="stop {bookies} until the right metadata is found",
 )
 def instance_mismatch(roster: Roster) -> Iterator[Row]:
     """A cookie of a bookie carries another instance id than the cluster, or none.

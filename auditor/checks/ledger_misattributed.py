@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
+@check(
+    Severity.WARNING,
+    group="owner",
+    rests_on=Basis.OWNERS,
+    needs={Need.OWNERS},
+    asks="ownership",
+    do_now="delete no owner of {ledgers}",
+)
 def ledger_misattributed(tables: Tables) -> DataFrame:
     """A ledger was made for one owner, and another one names it as its own.
 

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="not_indexed")
+@check(
+    Severity.ERROR,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="not_indexed",
+    do_now="rebuild the index of ledgers on {bookies}",
+)
 def ledger_not_indexed(tables: Tables) -> DataFrame:
     """A bookie has locations of a ledger's entries and does not list the ledger.
 

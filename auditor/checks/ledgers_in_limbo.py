@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="in_limbo")
+@check(
+    Severity.WARNING,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="in_limbo",
+    do_now="let the data integrity check of {bookies} end",
+)
 def ledgers_in_limbo(tables: Tables) -> DataFrame:
     """A bookie has ledgers in limbo, and refuses to read them.
 

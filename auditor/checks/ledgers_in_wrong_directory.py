@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 _INSIDE = "/current/locations(-scoped)?$"
 
 
-@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="in_wrong_directory")
+@check(
+    Severity.ERROR,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="in_wrong_directory",
+    do_now="stop {bookies}, and put the exchanged directories back",
+)
 def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     """A bookie has ledgers in another of its directories than where it looks for them.
 

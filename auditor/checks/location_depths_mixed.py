@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-@roster_check(Severity.ERROR, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
+@roster_check(
+    Severity.ERROR,
+    group="placement",
+    rests_on=Basis.PLACEMENT,
+    needs={Need.LOCATIONS},
+    do_now="give all bookies locations of one depth",
+)
 def location_depths_mixed(roster: Roster) -> Iterator[Row]:
     """Locations have different depths, and the bookies of one depth evict those of another.
 

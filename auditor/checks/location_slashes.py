@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.WARNING, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
+@roster_check(
+    Severity.WARNING,
+    group="placement",
+    rests_on=Basis.PLACEMENT,
+    needs={Need.LOCATIONS},
+    do_now="write the locations of bookies in one way",
+)
 def location_slashes(roster: Roster) -> Iterator[Row]:
     """Locations are written in ways that differ only by slashes.
 

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
+@check(
+    Severity.WARNING,
+    group="replication",
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS},
+    asks="marks",
+    do_now="read the log of the replication workers for {ledgers}",
+)
 def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.
 

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 @check(
-    Severity.WARNING, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS}, asks="damaged_marks"
+    Severity.WARNING,
+    group="replication",
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS},
+    asks="damaged_marks",
+    do_now="look at the marks that cannot be read",
 )
 def mark_unreadable(tables: Tables) -> DataFrame:
     """A mark or lock cannot be read, or lies where no worker looks for it.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     rests_on=Basis.DIGESTS,
     needs={Need.ENTRY_LOGS, Need.DIGESTS},
     asks="digests",
+    do_now="have {ledgers} read, and copied to another bookie",
 )
 def master_key_mismatch(tables: Tables) -> DataFrame:
     """A bookie's index has another master key for a ledger than its other copies, or than its password.

@@ -15,7 +15,7 @@ from auditor.checks.finding_rows import (
     words,
 )
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
 from auditor.tables.parts import only
 
@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="misplaced_ledgers")
+@check(
+    Severity.ERROR,
+    group="metadata",
+    rests_on=Basis.METADATA,
+    asks="misplaced_ledgers",
+    do_now="stop bookies where LAYOUT and ledger tree disagree",
+)
 def metadata_misplaced(tables: Tables) -> DataFrame:
     """A znode below the ledger tree is not at the path of a ledger.
 
@@ -90,6 +96,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     return finding_rows(
         rows,
         ledger_id="ledger_id",
+        urgency=F.when(deleted, Urgency.DESTROYS_DATA.value),
         severity=F.when(deleted, Severity.CRITICAL.value),
         confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(

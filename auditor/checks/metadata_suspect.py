@@ -8,7 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, suspect_if, words
 from auditor.checks.gc_guards import distrusted_bookies
 from auditor.model.amounts import format_time
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
     asks="orphans_or_foreign",
-    urgency=5,
+    urgency=Urgency.DESTROYS_DATA,
+    do_now="stop {bookies} until it is clear whether metadata or data is right",
 )
 def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.

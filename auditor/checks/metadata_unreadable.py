@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="unreadable_ledgers")
+@check(
+    Severity.ERROR,
+    group="metadata",
+    rests_on=Basis.METADATA,
+    asks="unreadable_ledgers",
+    do_now="restore the metadata of {ledgers} from a backup",
+)
 def metadata_unreadable(tables: Tables) -> DataFrame:
     """The metadata of a ledger cannot be decoded.
 

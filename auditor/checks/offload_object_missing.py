@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
 from auditor.checks.owner_words import owner_evidence, owner_name
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     rests_on=Basis.OBJECTS,
     needs={Need.OWNERS, Need.OBJECTS},
     asks="offload_objects",
+    do_now="look for the objects of {ledgers} in older versions of the bucket",
 )
 def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's list says that a ledger was offloaded, and the bucket lacks its data or their index.
@@ -61,6 +62,7 @@ def offload_object_missing(tables: Tables) -> DataFrame:
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "offload-object-missing"),
         ledger_id="ledger_id",
+        urgency=F.when(F.col("offload") == "deleted", Urgency.LOST.value),
         severity=F.when(F.col("offload") == "deleted", Severity.CRITICAL.value),
         confidence=suspect_if(F.col("why").isNotNull()),
         message=words(

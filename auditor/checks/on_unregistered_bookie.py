@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES},
     asks="unregistered",
+    do_now="start {bookies} again, or have their ledgers copied",
 )
 def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.

@@ -21,7 +21,14 @@ PASSES = 2
 """A candidate that outlived so many waits between two passes is stuck; without --bookie-conf, an hour."""
 
 
-@check(Severity.WARNING, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="gc_foresight")
+@check(
+    Severity.WARNING,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="gc_foresight",
+    do_now="see why garbage collection stands still on {bookies}",
+)
 def orphan_stuck(tables: Tables) -> DataFrame:
     """A running bookie keeps what its collector should have deleted long ago: collection stands still.
 

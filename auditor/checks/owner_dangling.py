@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
 from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
 
 if TYPE_CHECKING:
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
+@check(
+    Severity.ERROR,
+    group="owner",
+    rests_on=Basis.OWNERS,
+    needs={Need.OWNERS},
+    asks="ownership",
+    urgency=Urgency.LOST,
+    do_now="look for {ledgers} on the disks before they are collected",
+)
 def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.
 

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
+@check(
+    Severity.WARNING,
+    group="owner",
+    rests_on=Basis.OWNERS,
+    needs={Need.OWNERS},
+    asks="ownership",
+    do_now="see whether {ledgers} or the lists of their topics were restored",
+)
 def owner_length_mismatch(tables: Tables) -> DataFrame:
     """A topic's list says another number of entries or bytes than the closed ledger has.
 

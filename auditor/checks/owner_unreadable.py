@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
+@check(
+    Severity.ERROR,
+    group="owner",
+    rests_on=Basis.OWNERS,
+    needs={Need.OWNERS},
+    asks="ownership",
+    do_now="restore the owners that cannot be read from a snapshot",
+)
 def owner_unreadable(tables: Tables) -> DataFrame:
     """What an application keeps of its ledgers cannot be read.
 

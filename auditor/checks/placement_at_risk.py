@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, words
 from auditor.checks.placement_rows import PLACES, by_ledger, rule_of, window_words
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.model.placement import POLICY_LEVEL
 from auditor.spark import functions as F
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     rests_on=Basis.PLACEMENT,
     needs={Need.LOCATIONS},
     asks="placement",
+    urgency=Urgency.NEAR_LOSS,
+    do_now="have {ledgers} copied to another domain",
 )
 def placement_at_risk(tables: Tables) -> DataFrame:
     """One rack, zone or region has all copies of entries, and the server's class sees nothing wrong.

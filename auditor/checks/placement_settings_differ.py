@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.WARNING, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
+@roster_check(
+    Severity.WARNING,
+    group="placement",
+    rests_on=Basis.PLACEMENT,
+    needs={Need.LOCATIONS},
+    do_now="give AutoRecovery the policy and mapping of the brokers",
+)
 def placement_settings_differ(roster: Roster) -> Iterator[Row]:
     """AutoRecovery goes by another placement policy or mapping than those who write.
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     rests_on=Basis.PLACEMENT,
     needs={Need.LOCATIONS, Need.ALL_BOOKIES},
     asks="placement",
+    do_now="see whether policy and mapping are right for {ledgers}",
 )
 def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble does not keep to the placement policy.

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="broken_ledgers")
+@check(
+    Severity.ERROR,
+    group="metadata",
+    rests_on=Basis.METADATA,
+    asks="broken_ledgers",
+    do_now="restore the metadata of {ledgers} from a backup",
+)
 def quorum_invalid(tables: Tables) -> DataFrame:
     """The quorums of a ledger cannot be.
 

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 @check(
-    Severity.WARNING, group="metadata", rests_on=Basis.METADATA, needs={Need.TIMES}, asks="recovering_ledgers"
+    Severity.WARNING,
+    group="metadata",
+    rests_on=Basis.METADATA,
+    needs={Need.TIMES},
+    asks="recovering_ledgers",
+    do_now="start the bookies of the last ensembles of {ledgers}",
 )
 def recovery_stuck(tables: Tables) -> DataFrame:
     """A ledger has been in recovery for a day.

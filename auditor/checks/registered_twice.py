@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.WARNING, group="identity", rests_on=Basis.METADATA, needs={Need.TWO_SCANS})
+@roster_check(
+    Severity.WARNING,
+    group="identity",
+    rests_on=Basis.METADATA,
+    needs={Need.TWO_SCANS},
+    do_now="restart {bookies}",
+)
 def registered_twice(roster: Roster) -> Iterator[Row]:
     """A bookie is registered as writable and as read-only at once.
 

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.METADATA,
+    do_now="see which tool copied the registrations of {bookies}",
+)
 def registration_not_ephemeral(roster: Roster) -> Iterator[Row]:
     """A bookie's registration is not ephemeral: nothing says that the bookie is alive.
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     rests_on=Basis.DIGESTS,
     needs={Need.ENTRY_LOGS, Need.DIGESTS},
     asks="digests",
+    do_now="keep all copies of {ledgers}, and ask the application which is right",
 )
 def replica_mismatch(tables: Tables) -> DataFrame:
     """Bookies hold different payloads as one and the same entry.

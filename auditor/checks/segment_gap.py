@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="broken_ledgers")
+@check(
+    Severity.ERROR,
+    group="metadata",
+    rests_on=Basis.METADATA,
+    asks="broken_ledgers",
+    do_now="restore the metadata of {ledgers} from a backup",
+)
 def segment_gap(tables: Tables) -> DataFrame:
     """The first segment of a ledger does not start at entry 0.
 

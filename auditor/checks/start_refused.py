@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from auditor.tables.roster import Roster, Row
 
 
-@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+@roster_check(
+    Severity.ERROR,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    do_now="do not restart {bookies} until the cause is mended",
+)
 def start_refused(roster: Roster) -> Iterator[Row]:
     """A bookie would refuse its next start because of its cookies, or of a journal file that is gone.
 

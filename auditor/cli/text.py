@@ -52,14 +52,14 @@ def _parts(run: Any, wanted: TextChoice, terminal: bool) -> Iterator[str]:
     width = max(text.NARROWEST, min(columns(), text.WIDEST)) if terminal else text.UNBROKEN
     if wanted.findings_wanted(terminal):
         if wanted.all or not wanted.selection.everything:
-            findings: text.OfSeverity = SelectedRun(run, wanted.selection).with_standings
+            findings: text.OfRank = SelectedRun(run, wanted.selection).with_standings
         else:
             findings = partial(sampled_findings, run)
         if terminal:
             sections = text.for_terminal(run.report, findings, run.path, width, wanted.suppressed)
             parts: Iterator[str] = (f"{section}\n" for section in sections)
         else:
-            parts = text.for_pipe(findings, wanted.suppressed)
+            parts = text.for_pipe(run.report, findings, wanted.suppressed)
         if (first := next(parts, None)) is not None:
             yield first
             yield from parts

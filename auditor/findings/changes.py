@@ -15,7 +15,7 @@ from auditor.checks.check import Way
 from auditor.findings.basis import STAGES, UNREADABLE, ids_resting_on, of_marks
 from auditor.findings.table import fingerprints, ranks
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Confidence
+from auditor.model.finding import Confidence, Urgency
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
 from auditor.spark import functions as F
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _SUBJECT = (
-    "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
+    "fingerprint", "id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
 )  # fmt: skip
 _KNOWN = ("known_severity", "known_missing", "known_confidence")
 
@@ -131,6 +131,8 @@ def _troubles(findings: DataFrame, instance_id: str | None) -> DataFrame:
 def _earlier_findings(before: DataFrame) -> DataFrame:
     """What the run before left known, one row a trouble; of several the worst."""
     rows = before.where(F.col("change") != Change.FIXED)
+    if "urgency" not in rows.columns:  # an older run's
+        rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
     columns = (*_SUBJECT, *_KNOWN, "first_seen", "last_seen")
     worst = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
     return rows.groupBy("trouble").agg(worst).select("trouble", *(f"worst.{name}" for name in columns))

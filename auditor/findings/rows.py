@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from auditor.model.finding import Confidence, Finding, Group, Missing, Severity
+from auditor.model.finding import Confidence, Finding, Group, Missing, Severity, Urgency
 
 _GROUP = struct.Struct(">qqii")
 
@@ -37,4 +37,5 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
         message=row["message"],
         evidence=json.loads(row["evidence"]),
         fingerprint=row["fingerprint"],
+        urgency=Urgency(row.get("urgency") or Urgency.REST),  # an older run's table has none
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from auditor.checks import ALL
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.model.columns import LEDGER, REPLICA, schema_of
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 FINDINGS = schema_of(
     ("id", pa.string(), "the check that found it"),
+    ("urgency", pa.string(), "what cannot wait: destroys-data, lost, near-loss ... or rest"),
     ("severity", pa.string(), "critical, error, warning or note"),
     ("confidence", pa.string(), "confirmed, suspect or unknown"),
     ("scope_id", pa.int64(), "BP-35 scope; null where no ledger is meant"),
@@ -92,11 +94,17 @@ def qualified_names() -> Column:
 
 
 def order() -> list[Column]:
-    """Severity, id, scope, ledger, bookie: the order of every report."""
-    return [ranks(), *(F.col(name) for name in ("id", *REPLICA))]
+    """Urgency, severity, check, scope, ledger, bookie: the order of all reports (`place_of_check`)."""
+    places = (_places("urgency", Urgency), ranks(), _places("id", (check.id for check in ALL)))
+    return [*places, *(F.col(name) for name in REPLICA)]
 
 
 def ranks(severity: str = "severity") -> Column:
     """The rank of a column of severities: 0 for the worst."""
-    known = ", ".join(f"'{each}', {each.rank}" for each in Severity)
-    return F.expr(f"map({known})[{severity}]")
+    return _places(severity, Severity)
+
+
+def _places(column: str, words: Iterable[str]) -> Column:
+    """Where a column's word stands among these, from 0."""
+    known = ", ".join(f"'{word}', {place}" for place, word in enumerate(words))
+    return F.expr(f"map({known})[{column}]")

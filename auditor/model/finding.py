@@ -39,6 +39,26 @@ class Severity(StrEnum):
         return self.rank <= other.rank
 
 
+class Urgency(StrEnum):
+    """What cannot wait; in order, the first first. It goes before severity in everything that shows findings.
+
+    >>> Urgency.LOST.rank < Urgency.REST.rank
+    True
+    """
+
+    DESTROYS_DATA = "destroys-data"  # the next collection, start or replication pass can destroy it
+    LOST = "lost"  # no copy is left where there should be one
+    NEAR_LOSS = "near-loss"  # one failure from that
+    BELOW_ACK_QUORUM = "below-ack-quorum"  # fewer copies than were acknowledged
+    UNSEEN = "unseen"  # was not looked at, and may be any of these
+    REST = "rest"
+
+    @property
+    def rank(self) -> int:
+        """0 for what comes first."""
+        return list(Urgency).index(self)
+
+
 class Confidence(StrEnum):
     """How sure a finding is; independent of how bad it is."""
 
@@ -77,6 +97,7 @@ class Finding:
     message: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
+    urgency: Urgency = Urgency.REST
 
     @property
     def ledger_qualified_name(self) -> str | None:
@@ -119,6 +140,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
     """
     return {
         "id": finding.id,
+        "urgency": str(finding.urgency),
         "severity": str(finding.severity),
         "confidence": str(finding.confidence),
         "scope_id": _decimal(finding.scope_id),
@@ -157,6 +179,7 @@ def finding_from_json(value: Mapping[str, Any]) -> Finding:
         message=_text(value["message"]),
         evidence=dict(value["evidence"]),
         fingerprint=_text(value["fingerprint"]),
+        urgency=Urgency(value.get("urgency", Urgency.REST)),  # reports before version 6 do not say it
     )
 
 

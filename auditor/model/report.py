@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from auditor.errors import RunError, RunUsageError
-from auditor.model.finding import Confidence, Finding, Severity, finding_from_json, finding_to_json
+from auditor.model.finding import Confidence, Finding, Severity, Urgency, finding_from_json, finding_to_json
 from auditor.model.json_shape import Count, require_shape
 from auditor.model.run_facts import RunFacts, Tally
 from auditor.model.states import Verdict
@@ -20,7 +20,7 @@ SCHEMA = "bookkeeper-auditor/report/6"
 _FAMILY = SCHEMA.rstrip("0123456789")
 
 _LATER = [each.name for each in fields(RunFacts) if each.default is None]
-_EARLIER = {f"{_FAMILY}4": _LATER, f"{_FAMILY}5": _LATER[-1:]}
+_EARLIER = {f"{_FAMILY}4": _LATER, f"{_FAMILY}5": _LATER[_LATER.index("placement") :]}
 """Versions before that still open, and the facts of a run that they do not say; all else is the same."""
 
 
@@ -90,8 +90,9 @@ class Coverage:
 class Report:
     """The result of an audit, small enough to keep in memory.
 
-    ``counts`` are complete, by id; ``findings`` are samples, a bounded number of each id, in the order
-    severity, id, scope, ledger, bookie. Use `make`, which works out verdict and counts from the tally.
+    ``counts`` are complete, by id; ``findings`` are samples, a bounded number of each id, in the order of
+    all reports: urgency, severity, check, scope, ledger, bookie. Use `make`, which works out verdict and
+    counts from the tally.
     """
 
     run: RunFacts
@@ -111,7 +112,9 @@ class Report:
         with anything undecided; else ``healthy``.
         """
         counts: dict[str, int] = {}
-        for tally in sorted(run.tally, key=lambda each: (Severity(each["severity"]).rank, each["id"])):
+        for tally in sorted(
+            run.tally, key=lambda each: (Urgency(each["urgency"]).rank, Severity(each["severity"]).rank)
+        ):
             counts[tally["id"]] = counts.get(tally["id"], 0) + tally["count"]
         if found_at_least(run.tally, Severity.WARNING):
             verdict = Verdict.NOT_HEALTHY
@@ -169,6 +172,9 @@ class Report:
             if schema != SCHEMA and schema not in _EARLIER:
                 raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}; audit again")
             value["run"] = dict.fromkeys(_EARLIER.get(schema, ())) | value["run"]
+            if schema in _EARLIER:
+                for tally in value["run"].get("tally", ()):
+                    tally.setdefault("urgency", Urgency.REST)
             _same_shape(value["run"])
             for name, kind in _SHAPE.items():
                 require_shape(value[name], kind, name)
@@ -207,6 +213,7 @@ def _require_words(value: Mapping[str, Any]) -> None:
     for each in (*value["run"]["tally"], *value["run"]["impact"]):
         Severity(each["severity"])
         Confidence(each.get("confidence", "confirmed"))
+        Urgency(each.get("urgency", "rest"))
     for name in ("started", "finished", "scan_time"):
         if not 0 <= value["run"][name] < 253_402_300_800_000:  # the year 10,000, which no date can show
             raise ValueError(f"run.{name} is not a time: {value['run'][name]}")

@@ -5,28 +5,48 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
-from auditor.model.finding import Confidence, Severity
+from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.json_shape import Count, Facet, Time, about
 from auditor.model.placement import PlacementFacts
 
 CheckId = Annotated[str, Facet("pattern", "^[a-z]+(-[a-z]+)*$"), about("the check's id")]
 SeverityWord = Annotated[str, Facet("enum", (*Severity,))]
+UrgencyWord = Annotated[str, Facet("enum", (*Urgency,))]
 ConfidenceWord = Annotated[str, Facet("enum", (*Confidence,))]
 
 
 class Tally(TypedDict):
-    """How many findings of one id have one severity and one confidence.
+    """How many findings of one id have one urgency, one severity and one confidence.
 
     ``new`` and ``worse`` are 0 with no run before.
     """
 
     id: CheckId
+    urgency: UrgencyWord
     severity: SeverityWord
     confidence: ConfidenceWord
     count: Count
     new: Annotated[Count, about("not in the run before, and not suppressed")]
     worse: Annotated[Count, about("less bad in the run before, and not suppressed")]
     suppressed: Annotated[Count, about("of count, those that a suppression names")]
+
+
+class Step(TypedDict):
+    """What to do about the findings of one check and urgency; suppressed ones are no part of it.
+
+    ``action`` names its objects, of many the first two; None where nothing presses. ``bookie_id``, or
+    ``scope_id`` and ``ledger_id`` in decimal digits, is the first object, which ``bkaudit explain`` takes.
+    """
+
+    id: CheckId
+    urgency: UrgencyWord
+    severity: Annotated[SeverityWord, about("the worst of these findings")]
+    count: Count
+    unsure: Annotated[Count, about("of count, those that are not confirmed")]
+    action: Annotated[str | None, about("what to do, in a few words; null: nothing presses")]
+    bookie_id: str | None
+    scope_id: str | None
+    ledger_id: str | None
 
 
 class Impact(TypedDict):
@@ -174,4 +194,8 @@ class RunFacts:
     placement: Annotated[
         PlacementFacts | None,
         about("policy and locations; null: no mapping was found and no policy chosen"),
+    ] = None
+    steps: Annotated[
+        list[Step] | None,
+        about("what to do, in order: the first with an action is what to do now; null: not known"),
     ] = None

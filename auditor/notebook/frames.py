@@ -6,7 +6,6 @@ what it shows (days, checks, runs). For all of a table take `auditor.notebook.ru
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from functools import reduce
@@ -20,6 +19,7 @@ from auditor.model.history import RunSummary
 from auditor.model.owners import Leak, Level
 from auditor.model.space import DISK_BYTES, SpaceBy
 from auditor.model.states import SpaceClass
+from auditor.reports.coverage import count_by_check
 from auditor.reports.stripes import replicas_of, stripes_of
 from auditor.runs.ledger_days import CLASSES, UNKNOWN, days_of
 from auditor.runs.standings import severities_by_day, standings_of
@@ -55,18 +55,16 @@ class Frames:
     def by_id(self) -> pd.DataFrame:
         """How many findings there are of each check, of every confidence: no finding is read for it.
 
-        Index: id, the worst severity first. Columns: severity, count, and of these confirmed, suspect,
+        Index: id, the most urgent first. Columns: urgency, severity, count, and of these confirmed, suspect,
         unknown; new and worse since the run before; suppressed.
         """
-        counts: dict[tuple[str, str], Counter[str]] = {}
-        for tally in self._run.report.run.tally:
-            row = counts.setdefault((tally["severity"], tally["id"]), Counter(dict.fromkeys(Confidence, 0)))
-            row[tally["confidence"]] += tally["count"]
-            row.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})
-        ordered = sorted(counts, key=lambda key: (Severity(key[0]).rank, key[1]))
-        rows = [{"severity": severity, "id": id, **counts[severity, id]} for severity, id in ordered]
         sums = ("count", *map(str, Confidence), "new", "worse", "suppressed")
-        frame = _frame(rows, ["id", "severity", *sums])
+        rows = []
+        for each in count_by_check(self._run.report):
+            numbers = {**each.sums, **each.unsure, "confirmed": each.sums["count"] - each.sums["unsure"]}
+            row = {"id": each.id, "urgency": str(each.urgency), "severity": str(each.severity)}
+            rows.append(row | {name: numbers.get(name, 0) for name in sums})
+        frame = _frame(rows, ["id", "urgency", "severity", *sums])
         return frame.astype(dict.fromkeys(sums, "int64")).set_index("id")
 
     def by_day(self) -> pd.DataFrame:

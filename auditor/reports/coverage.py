@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Literal, NamedTuple
 
 from auditor.model.amounts import first_names, plural
-from auditor.model.finding import Confidence, Severity
+from auditor.model.finding import Confidence, Finding, Severity, Urgency
 from auditor.model.report import Report
-from auditor.model.run_facts import InDoubt, Reuse
+from auditor.model.run_facts import InDoubt, Reuse, Tally
 
 _NAMES_SHOWN = 5
 _COUNTS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = ("count", "new", "worse", "suppressed")
@@ -41,12 +41,13 @@ def extents(report: Report) -> tuple[Extent, Extent, Extent]:
 
 
 class CheckCount(NamedTuple):
-    """The findings of a check that have one severity.
+    """The findings of a check that have one urgency and one severity.
 
     ``sums``: ``count``, those of them that are ``new``, ``worse``, ``suppressed`` and ``unsure``; ``unsure``
     has the last by confidence.
     """
 
+    urgency: Urgency
     severity: Severity
     id: str
     sums: Counter[str]
@@ -54,19 +55,23 @@ class CheckCount(NamedTuple):
 
 
 def count_by_check(report: Report) -> list[CheckCount]:
-    """Complete counts by severity and check, the worst first."""
-    counts: dict[tuple[Severity, str], CheckCount] = {}
-    ordered = sorted(
-        report.run.tally, key=lambda each: (Severity(each["severity"]).rank, each["id"], each["confidence"])
-    )
-    for tally in ordered:
-        key = Severity(tally["severity"]), tally["id"]
+    """Complete counts by urgency, severity and check, in the order of all reports."""
+    counts: dict[tuple[Urgency, Severity, str], CheckCount] = {}
+    for tally in sorted(report.run.tally, key=lambda each: (place_of_tally(each), each["confidence"])):
+        key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
         of = counts.setdefault(key, CheckCount(*key, Counter(), {}))
         of.sums.update({name: tally[name] for name in _COUNTS})
         if tally["confidence"] != Confidence.CONFIRMED:
             of.sums["unsure"] += tally["count"]
             of.unsure[tally["confidence"]] = tally["count"]
     return list(counts.values())
+
+
+def place_of_tally(tally: Tally) -> tuple[int, int, int, str]:
+    """Where findings of a tally stand in every report."""
+    from auditor.checks import place_of_check  # which status does without
+
+    return place_of_check(tally["urgency"], tally["severity"], tally["id"])
 
 
 def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
@@ -87,9 +92,12 @@ def severity_words(report: Report, suppressed: bool = True) -> str:
     return ", ".join(f"{count:,} {severity}" for severity, count in counts.items() if count)
 
 
-def count_of(report: Report, severity: Severity, id: str) -> int:
-    """How many findings of a check have this severity, those that are not in the report's samples too."""
-    return sum(each["count"] for each in report.run.tally if (each["id"], each["severity"]) == (id, severity))
+def count_of(report: Report, finding: Finding) -> int:
+    """How many findings have check, urgency and severity of this one, beyond the report's samples."""
+    alike = (finding.id, finding.urgency, finding.severity)
+    return sum(
+        each["count"] for each in report.run.tally if (each["id"], each["urgency"], each["severity"]) == alike
+    )
 
 
 def sample_words(shown: int, total: int) -> str:

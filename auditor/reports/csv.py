@@ -18,6 +18,7 @@ from auditor.reports.plain_text import printable
 
 COLUMNS = {
     "id": "the check's id",
+    "urgency": "what cannot wait: destroys-data, lost, near-loss, below-ack-quorum, unseen or rest",
     "severity": "critical, error, warning or note",
     "confidence": "confirmed, suspect or unknown",
     "scope_id": "the ledger's scope; empty where no ledger is meant",
@@ -67,6 +68,7 @@ def _row(finding: Finding, standings: Standings) -> list[str | int]:
     more = f" and {len(unknown) - BOOKIES_SHOWN:,} more" if len(unknown) > BOOKIES_SHOWN else ""
     return [
         finding.id,
+        str(finding.urgency),
         str(finding.severity),
         str(finding.confidence),
         _number(finding.scope_id),

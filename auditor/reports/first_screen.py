@@ -1,6 +1,6 @@
 """The first screen of a report: which cluster, how much was seen, what was found and changed, the verdict.
 
-It fits into a terminal of 24 lines as long as that hides nothing bad: names of operations, of bookies and of
+It fits into a terminal of 24 lines as long as that hides nothing bad: names of bookies and of
 mild checks give way, to a count of what is left out. What is critical or an error, times, and why a run was
 compared with none are always there in full, however many lines they take.
 """
@@ -14,9 +14,10 @@ from itertools import groupby
 from math import ceil
 
 from auditor.model.amounts import first_names, format_time, plural, size
-from auditor.model.finding import Severity
+from auditor.model.finding import Confidence, Finding, Severity, Urgency
 from auditor.model.history import about_comparison
 from auditor.model.report import Report
+from auditor.model.run_facts import Step
 from auditor.model.simulation import NEAR_LOSS
 from auditor.model.states import Verdict
 from auditor.reports.blind_spots import blind_sentence, saw_nothing
@@ -38,7 +39,15 @@ _LABEL = 11
 _NAMES_SHOWN = 5
 _REASONS_SHOWN = 2
 _IN_FULL = Severity.ERROR
-"""What is this bad or worse gives way to nothing."""
+"""What is this bad or worse, and what is urgent, gives way to nothing."""
+_LABELS = {
+    Urgency.DESTROYS_DATA: "destroys",
+    Urgency.LOST: "lost",
+    Urgency.NEAR_LOSS: "near loss",
+    Urgency.BELOW_ACK_QUORUM: "below ack",
+    Urgency.UNSEEN: "not seen",
+}
+"""How findings that cannot wait are headed; the rest by severity."""
 _FEWEST_LINES = 2
 """What is milder keeps so many lines of its own."""
 
@@ -48,29 +57,29 @@ class _Limits:
     """How many lines each of these may take, and how many remarks there may be."""
 
     facts: int
-    operations: int
     unread: int
     gaps: int
     remarks: int
     suppressed: int
 
 
-_ROOMY = _Limits(facts=2, operations=2, unread=2, gaps=2, remarks=2, suppressed=2)
-_TIGHT = _Limits(facts=1, operations=1, unread=1, gaps=1, remarks=1, suppressed=1)
+_ROOMY = _Limits(facts=2, unread=2, gaps=2, remarks=2, suppressed=2)
+_TIGHT = _Limits(facts=1, unread=1, gaps=1, remarks=1, suppressed=1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """What was found of one severity: in how many ledgers, and the count of each check; a NUL is a blank that
-    a line does not break at."""
+    """What was found of one urgency, of the rest of one severity: in how many ledgers, and the count of each
+    check; a NUL is a blank that a line does not break at."""
 
-    severity: Severity
+    label: str
+    urgent: bool
     about: str
     checks: tuple[tuple[str, int], ...]
 
     @property
     def gives_way(self) -> bool:
-        return not self.severity.at_least(_IN_FULL)
+        return not self.urgent
 
     def lines(self, width: int, checks: int | None = None) -> list[str]:
         """Its lines, with the first so many checks by name and the others as a number."""
@@ -81,7 +90,7 @@ class _Count:
             words.append(
                 f"{more} with {plural(sum(count for _, count in left), 'finding')}".replace(" ", "\0")
             )
-        return labelled(self.severity, f"{self.about}: {', '.join(words)}", width)
+        return labelled(self.label, f"{self.about}: {', '.join(words)}", width)
 
     def fit(self, width: int, lines: int) -> list[str]:
         """At most so many lines, with as many checks by name as they hold; never fewer than none."""
@@ -93,15 +102,15 @@ class _Count:
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
-    """Lines of ``width`` columns, the verdict last; ``run`` is how commands name the run.
+    """Lines of ``width`` columns, the verdict and what to do last; ``run`` is how commands name the run.
 
     They are at most `LINES`, but for what is never left out.
     """
-    last = fold_text(verdict(report), width)
+    last = [*fold_text(verdict(report), width), *_do_now(report, run, width), *_next(report, run)]
     counts = _counts(report)
     for limits in (_ROOMY, _TIGHT):
         above = [*_seen_lines(report, limits, width), ""]
-        below = ["", *_history(report, limits, width), *_next(report, run), "", *last]
+        below = ["", *_history(report, limits, width), "", *last]
         # A command is not folded here, but a terminal does it.
         room = LINES - sum(max(1, ceil(columns_of(line) / width)) for line in (*above, *below))
         if sum(len(each.lines(width)) for each in counts) <= room:
@@ -137,7 +146,6 @@ def _names(label: str, head: str, before: str, names: Sequence[str], width: int,
 def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
     run, cluster = report.run, report.cluster
     ledgers, replicas, bookies = extents(report)
-    made = [f"{count:,} {name}" for name, count in sorted(run.operations.items())]
     covered = [
         *labelled("replicas", str(replicas), width, 1),
         *_names(
@@ -160,7 +168,6 @@ def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
         *labelled("moment", f"{format_time(run.scan_time)}; {_scans(report)}", width),
         *labelled("ledgers", str(ledgers), width, 1),
         *(_no_bookies(bookies.total, width) if report.metadata_only else covered),
-        *_names("read only", "", "", made or ["nothing was asked of a live store"], width, limits.operations),
     ]
     if (blind := blind_sentence(report)) is not None:
         lines += _names("blind", blind, ": ", saw_nothing(report), width, limits.unread)
@@ -191,7 +198,7 @@ def _remarks(notes: list[str], limits: _Limits, width: int) -> list[str]:
     """The first sentences that a reader should see, as far as they fit, and how many more there are."""
     lines = []
     for note in notes[: limits.remarks]:
-        lines += labelled("remark", note, width, 2)
+        lines += labelled("remark", note, width, 1)
     if more := len(notes) - limits.remarks:
         lines += labelled("", f"and {plural(more, 'remark')} more", width, 1) if more > 0 else []
     return lines
@@ -216,17 +223,29 @@ def _scans(report: Report) -> str:
 
 
 def _counts(report: Report) -> list[_Count]:
-    """Each severity: how many findings, in how many ledgers of how many bytes, and each check's count."""
-    impact = {each["severity"]: each for each in report.run.impact}
+    """Each urgency, the rest by severity: how many findings, in how many ledgers, and each check's count."""
     blocks = []
-    for severity, group in groupby(count_by_check(report), key=lambda each: each.severity):
-        checks = [(_count(each).replace(" ", "\0"), each.sums["count"]) for each in group]
-        about = plural(sum(count for _, count in checks), "finding")
-        if severity in impact and impact[severity]["ledgers"]:
-            ledgers = plural(impact[severity]["ledgers"], "ledger")
-            about += f", on {ledgers} of {size(impact[severity]['bytes'])}"
-        blocks.append(_Count(severity, about.replace(" ", "\0").replace(",\0", ", "), tuple(checks)))
+    for label, group in groupby(count_by_check(report), key=_label):
+        of = list(group)
+        checks = [(_count(each).replace(" ", "\0"), each.sums["count"]) for each in of]
+        about = f"{plural(sum(count for _, count in checks), 'finding')}{_impact(report, of)}"
+        urgent = of[0].urgency != Urgency.REST or of[0].severity.at_least(_IN_FULL)
+        blocks.append(_Count(label, urgent, about.replace(" ", "\0").replace(",\0", ", "), tuple(checks)))
     return blocks
+
+
+def _label(of: CheckCount) -> str:
+    return _LABELS.get(of.urgency, str(of.severity))
+
+
+def _impact(report: Report, of: list[CheckCount]) -> str:
+    """The ledgers of these findings, where they are all that have their severity."""
+    severities = {each.severity for each in of}
+    others = [each for each in count_by_check(report) if each.severity in severities and each not in of]
+    stake = [each for each in report.run.impact if each["severity"] in severities and each["ledgers"]]
+    if others or len(severities) > 1 or not stake:
+        return ""
+    return f", on {plural(stake[0]['ledgers'], 'ledger')} of {size(stake[0]['bytes'])}"
 
 
 def _count(found: CheckCount) -> str:
@@ -262,11 +281,39 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
     return lines + (labelled("suppressed", "; ".join(said), width, limits.suppressed) if said else [])
 
 
+def do_now(report: Report) -> Step | None:
+    """The first step that says what to do; None where nothing presses, or an older version made the run."""
+    return next((step for step in report.run.steps or () if step["action"] is not None), None)
+
+
+def _do_now(report: Report, run: str, width: int) -> list[str]:
+    """What to do first; its command stands in a line of its own where it does not fit behind."""
+    if (step := do_now(report)) is None:
+        return []
+    sure = "" if step["unsure"] < step["count"] else f" ({Confidence.SUSPECT})"
+    what, command = f"{step['action']}{sure}", _step_command(step, run)
+    if columns_of(line := f"{'do now':<{_LABEL}}{printable(what)}: {command}") <= width:
+        return [line]
+    return [*labelled("do now", f"{what}:", width), f"{'':<{_LABEL}}{command}"]
+
+
+def _step_command(step: Step, run: str) -> str:
+    """What tells more of a step's first object."""
+    check = f"bkaudit explain check {step['id']}"
+    return command_for(_first_object(step), run) or check
+
+
+def _first_object(step: Step) -> Finding:
+    scope, ledger = (None if id is None else int(id) for id in (step["scope_id"], step["ledger_id"]))
+    severity = Severity(step["severity"])
+    return Finding(step["id"], severity, Confidence.CONFIRMED, scope, ledger, step["bookie_id"])
+
+
 def _next(report: Report, run: str) -> list[str]:
     """Commands are never folded: they are there to be copied."""
     if not report.findings and report.verdict != Verdict.INCOMPLETE:
         return []
     commands = [f"bkaudit explain run {shlex.quote(printable(run))}"]
-    about = next((command for each in report.findings if (command := command_for(each, run))), None)
-    commands += [about] if about else []
+    if do_now(report) is None and report.run.steps:
+        commands.append(_step_command(report.run.steps[0], run))
     return [f"{'next' if not number else '':<{_LABEL}}{command}" for number, command in enumerate(commands)]

@@ -35,7 +35,7 @@ class Form:
 def _text(run: ReportSource) -> Iterable[str]:
     from auditor.reports import first_screen, text
 
-    for line in text.for_pipe(text.samples(run.report, run.standings())):
+    for line in text.for_pipe(run.report, text.samples(run.report, run.standings())):
         yield f"{line}\n"
     yield f"\n{first_screen.render(run.report, run.path, text.UNBROKEN)}\n"
 

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import first_names, format_time
-from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
+from auditor.model.finding import Finding, Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.coverage import (
@@ -42,8 +42,8 @@ def render(report: Report, standings: Standings = no_standing) -> str:
     """Verdict, coverage, counts, then samples of each check as far as there is room."""
     text = "\n\n".join([_head(report), _coverage(report), *_counts(report)])
     room = LIMIT - len(_CUT)
-    for (severity, id), found in groupby(report.findings, key=lambda each: (each.severity, each.id)):
-        section = "\n\n" + _section(report, severity, id, list(found), standings)
+    for _, found in groupby(report.findings, key=lambda each: (each.urgency, each.severity, each.id)):
+        section = "\n\n" + _section(report, list(found), standings)
         if len(text) + len(section) > room:
             return text + _CUT
         text += section
@@ -134,10 +134,10 @@ def _counts(report: Report) -> list[str]:
     ]
 
 
-def _section(report: Report, severity: Severity, id: str, found: list[Finding], standings: Standings) -> str:
-    shown = found[:SHOWN]
-    count = sample_words(len(shown), count_of(report, severity, id))
-    lines = [f"### {id} ({severity}; {count})", ""]
+def _section(report: Report, found: list[Finding], standings: Standings) -> str:
+    shown, id = found[:SHOWN], found[0].id
+    count = sample_words(len(shown), count_of(report, found[0]))
+    lines = [f"### {id} ({found[0].severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]
     return "\n".join([*lines, *(_item(each, standings(each.fingerprint)) for each in shown)])

@@ -71,7 +71,7 @@ METRICS = {
 }
 """Every metric that there is, in order, and its help."""
 
-_OF_A_TALLY = ("id", "severity", "confidence")
+_OF_A_TALLY = ("id", "urgency", "severity", "confidence")
 LABELS = {
     "bkaudit_run_info": ("version", "layout"),
     "bkaudit_verdict": ("verdict",),
@@ -194,7 +194,12 @@ def _samples(
         yield Sample("bkaudit_check_blind", {"id": id, "extent": _extent(spot)}, 1)
     seen_in_part = {check.id for check in ALL if check.id not in blind or _extent(blind[check.id]) == "part"}
     for tally in [*run.tally, *_nothing_found(run.tally, seen_in_part)]:
-        labels = {"id": tally["id"], "severity": tally["severity"], "confidence": tally["confidence"]}
+        labels = {
+            "id": tally["id"],
+            "urgency": tally["urgency"],
+            "severity": tally["severity"],
+            "confidence": tally["confidence"],
+        }
         yield Sample("bkaudit_findings", labels, tally["count"])
         yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
         yield Sample("bkaudit_findings_new", labels, tally["new"])
@@ -325,6 +330,7 @@ def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
     return [
         Tally(
             id=check.id,
+            urgency=str(check.urgency),
             severity=str(check.severity),
             confidence=str(Confidence.CONFIRMED),
             count=0,

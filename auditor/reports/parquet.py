@@ -40,6 +40,7 @@ def _row(finding: Finding, standings: Standings) -> dict[str, Any]:
     standing = standings(finding.fingerprint)
     return {
         "id": finding.id,
+        "urgency": str(finding.urgency),
         "severity": str(finding.severity),
         "confidence": str(finding.confidence),
         "scope_id": finding.scope_id,
@@ -75,6 +76,7 @@ def _schema() -> Any:
     return pa.schema(
         [
             pa.field("id", pa.string(), nullable=False),
+            pa.field("urgency", pa.string(), nullable=False),
             pa.field("severity", pa.string(), nullable=False),
             pa.field("confidence", pa.string(), nullable=False),
             pa.field("scope_id", pa.int64()),

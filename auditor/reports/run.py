@@ -9,16 +9,24 @@ import shlex
 from dataclasses import dataclass
 from itertools import groupby
 
-from auditor.checks import ALL, BY_ID, Check
+from auditor.checks import BY_ID, Check
 from auditor.model.amounts import first_names, format_time, plural
 from auditor.model.exit_code import exit_code
-from auditor.model.finding import Confidence, Finding, Severity
+from auditor.model.finding import Confidence, Finding, Severity, Standing, Urgency
 from auditor.model.report import Report
+from auditor.model.run_facts import Tally
 from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView
 from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when
 from auditor.reports.blind_spots import Sight, blind_spots
-from auditor.reports.coverage import accepted_gaps, doubtful_ids_line, extents, reuse_sentence, verdict
+from auditor.reports.coverage import (
+    accepted_gaps,
+    doubtful_ids_line,
+    extents,
+    place_of_tally,
+    reuse_sentence,
+    verdict,
+)
 from auditor.reports.finding_text import class_text, command_for, positions_text
 from auditor.reports.plain_text import fold_text, labelled, printable
 
@@ -96,6 +104,8 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     lines += labelled("  ledgers", str(ledgers), width)
     lines += labelled("  replicas", str(replicas), width)
     lines += labelled("  bookies", f"{bookies} whole, in {directories}", width)
+    made = [f"{count:,} {name}" for name, count in sorted(facts.operations.items())]
+    lines += labelled("  reads", ", ".join(made) or "nothing was asked of a live store", width)
     if facts.reused:
         lines += labelled("  reused", reuse_sentence(facts.reused), width)
         for note in facts.reused["notes"]:
@@ -140,8 +150,7 @@ def _blind(run: RunView, width: int) -> list[str]:
 def _doubts(report: Report, width: int) -> list[str]:
     """Which findings are not confirmed, and what the doubts of those that the report shows come from."""
     lines = []
-    ordered = sorted(report.run.tally, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
-    for id, tallies in groupby(ordered, key=lambda each: each["id"]):
+    for id, tallies in groupby(sorted(report.run.tally, key=place_of_tally), key=lambda each: each["id"]):
         unsure = {t["confidence"]: t["count"] for t in tallies if t["confidence"] != Confidence.CONFIRMED}
         check = BY_ID.get(id)
         if not unsure or check is None:
@@ -168,10 +177,8 @@ def _to_do(run: RunView, width: int) -> list[str]:
     if pressing:
         lines += ["in short"]
         for number, step in enumerate(pressing, 1):
-            first = _first_sentence(step.check)
-            lines += fold_text(
-                f"{number}. {step.check.id} ({step.open:,}): {first}", width, "  ", "     ", lines=2
-            )
+            what = step.action or _first_sentence(step.check)
+            lines += fold_text(f"{number}. {step.check.id} ({step.open:,}): {what}", width, "  ", "     ")
     if idle:
         lines += fold_text(f"worth knowing, nothing presses: {', '.join(idle)}", width, "  ", "  ")
     if known:
@@ -185,13 +192,16 @@ def _first_sentence(check: Check) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """The findings of one check: their worst severity, how many are open, and how many are suppressed."""
+class CheckStep:
+    """The findings of one check and urgency: their worst severity, how many are open, and suppressed; what to
+    do about the open ones, None where nothing presses or an older version made the run."""
 
     check: Check
+    urgency: Urgency
     severity: Severity
     open: int
     suppressed: int
+    action: str | None
 
     @property
     def pressing(self) -> bool:
@@ -199,33 +209,42 @@ class Step:
         return bool(self.open) and (self.severity.at_least(Severity.WARNING) or self.check.id == UNREAD)
 
 
-def steps_of(report: Report) -> list[Step]:
+def steps_of(report: Report) -> list[CheckStep]:
     """What was found by check, in the order in which to act on it."""
-    found = []
-    for check in ALL:
-        tallies = [tally for tally in report.run.tally if tally["id"] == check.id]
-        if tallies:
-            severity = min((Severity(tally["severity"]) for tally in tallies), key=lambda each: each.rank)
-            suppressed = sum(tally["suppressed"] for tally in tallies)
-            found.append(Step(check, severity, sum(t["count"] for t in tallies) - suppressed, suppressed))
-    return sorted(found, key=_urgency)
+    actions = {(step["urgency"], step["id"]): step["action"] for step in report.run.steps or ()}
+    found: dict[tuple[str, str], list[Tally]] = {}
+    for tally in sorted(report.run.tally, key=place_of_tally):
+        if tally["id"] in BY_ID:
+            found.setdefault((tally["urgency"], BY_ID[tally["id"]].id), []).append(tally)
+    return [
+        CheckStep(
+            BY_ID[id],
+            Urgency(urgency),
+            Severity(tallies[0]["severity"]),
+            sum(each["count"] - each["suppressed"] for each in tallies),
+            sum(each["suppressed"] for each in tallies),
+            actions.get((urgency, id)),
+        )
+        for (urgency, id), tallies in found.items()
+    ]
 
 
-def _urgency(step: Step) -> tuple[int, int]:
-    rank = Severity.ERROR.rank if step.check.id == UNREAD else step.severity.rank
-    return rank, -step.check.urgency
-
-
-def _step(number: int, step: Step, run: RunView, width: int) -> list[str]:
+def _step(number: int, step: CheckStep, run: RunView, width: int) -> list[str]:
     check = step.check
     head = f"{number}. {check.id} ({step.severity}; {step.open:,}): {check.title}"
     lines = fold_text(head, width, "  ", "     ")
-    first = next((each for each in run.report.findings if each.id == check.id), None)
+    alike = (each for each in run.report.findings if (each.urgency, each.id) == (step.urgency, check.id))
+    open_first = sorted(alike, key=lambda each: _suppressed(run.standings.get(each.fingerprint)))
+    first = next(iter(open_first), None)
     if first is None:
         return lines + advice(check, {}, width, "     ")
     lines += _first(first, run, width)
     blanks = blanks_of(first, run.report.cluster.instance_id)
     return lines + advice(check, blanks, width, "     ", first.scope_id, first)
+
+
+def _suppressed(standing: Standing | None) -> bool:
+    return standing is not None and standing.suppressed is not None
 
 
 def _first(finding: Finding, run: RunView, width: int) -> list[str]:

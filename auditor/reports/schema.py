@@ -18,7 +18,7 @@ from auditor.model.comparison import CopyState, StoreItem
 from auditor.model.decommission import Answer, Rehearsal
 from auditor.model.json_shape import Count, Time, json_object, json_schema
 from auditor.model.report import SCHEMA, Cluster, Coverage
-from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, RunFacts, SeverityWord
+from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, RunFacts, SeverityWord, UrgencyWord
 from auditor.model.simulation import Simulation
 from auditor.model.states import Change, Verdict
 from auditor.reports.comparison import COMPARISON_SCHEMA
@@ -45,7 +45,7 @@ def finding_schema() -> dict[str, Any]:
     """A finding: a line of the jsonl report, and an item of report.json."""
     return {
         "$schema": _DIALECT,
-        "$id": "bookkeeper-auditor/finding/1",
+        "$id": "bookkeeper-auditor/finding/2",
         "title": "A finding",
         **_finding(),
     }
@@ -213,6 +213,7 @@ def _finding() -> dict[str, Any]:
     return json_object(
         {
             "id": _CHECK,
+            "urgency": json_schema(UrgencyWord),
             "severity": _SEVERITY,
             "confidence": _CONFIDENCE,
             "scope_id": {**_ID, "description": "decimal; null where no ledger is meant"},

@@ -13,10 +13,10 @@ from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import first_names, plural
-from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
+from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, no_standing
 from auditor.model.report import Report
 from auditor.reports import first_screen
-from auditor.reports.coverage import count_of, sample_words
+from auditor.reports.coverage import count_by_check, count_of, sample_words
 from auditor.reports.finding_text import (
     BOOKIES_SHOWN,
     command_for,
@@ -35,15 +35,25 @@ UNBROKEN = 1 << 20
 """Columns of a line that nobody breaks."""
 
 WithStanding = tuple[Finding, Standing | None]
-OfSeverity = Callable[[Severity], Iterable[WithStanding]]
-"""From a severity to its findings, in their order, each with its standing."""
+Rank = tuple[Urgency, Severity]
+OfRank = Callable[[Rank], Iterable[WithStanding]]
+"""From an urgency and a severity to their findings, in order, each with its standing."""
 
 
-def samples(report: Report, standings: Standings = no_standing) -> OfSeverity:
+def samples(report: Report, standings: Standings = no_standing) -> OfRank:
     """The findings that a report shows."""
-    return lambda severity: (
-        (each, standings(each.fingerprint)) for each in report.findings if each.severity == severity
+    return lambda rank: (
+        (each, standings(each.fingerprint))
+        for each in report.findings
+        if (each.urgency, each.severity) == rank
     )
+
+
+def _ranks(report: Report) -> list[Rank]:
+    """Those that the report's findings have, the last to act on first."""
+    ranks = {(each.urgency, each.severity) for each in count_by_check(report)}
+    ranks |= {(each.urgency, each.severity) for each in report.findings}
+    return sorted(ranks, key=lambda rank: (rank[0].rank, rank[1].rank), reverse=True)
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Standings = no_standing) -> str:
@@ -57,20 +67,20 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Stan
 
 
 def for_terminal(
-    report: Report, findings: OfSeverity, run: str, width: int, suppressed: bool = True
+    report: Report, findings: OfRank, run: str, width: int, suppressed: bool = True
 ) -> Iterator[str]:
-    """A section for each check that found something, the mildest first; without those suppressed if not
+    """A section for each check that found something, the least urgent first; without those suppressed if not
     ``suppressed``."""
-    for severity in reversed(Severity):
-        shown = (each for each in findings(severity) if suppressed or not _is_suppressed(each))
-        for id, group in groupby(shown, key=lambda each: each[0].id):
-            yield _section(report, severity, id, list(group), run, width)
+    for rank in _ranks(report):
+        shown = (each for each in findings(rank) if suppressed or not _is_suppressed(each))
+        for _, group in groupby(shown, key=lambda each: each[0].id):
+            yield _section(report, list(group), run, width)
 
 
-def for_pipe(findings: OfSeverity, suppressed: bool = True) -> Iterator[str]:
-    """A line for each finding, the mildest first; without those suppressed if not ``suppressed``."""
-    for severity in reversed(Severity):
-        for finding, standing in findings(severity):
+def for_pipe(report: Report, findings: OfRank, suppressed: bool = True) -> Iterator[str]:
+    """A line for each finding, the least urgent first; without those suppressed if not ``suppressed``."""
+    for rank in _ranks(report):
+        for finding, standing in findings(rank):
             if suppressed or not _is_suppressed((finding, standing)):
                 yield finding_line(finding, standing)
 
@@ -86,16 +96,15 @@ def _is_suppressed(each: WithStanding) -> bool:
     return standing is not None and standing.suppressed is not None
 
 
-def _section(
-    report: Report, severity: Severity, id: str, found: list[WithStanding], run: str, width: int
-) -> str:
-    shown = sample_words(len(found), count_of(report, severity, id))
-    lines = [f"{id} ({severity}; {shown})"]
+def _section(report: Report, found: list[WithStanding], run: str, width: int) -> str:
+    first = found[0][0]
+    shown, id = sample_words(len(found), count_of(report, first)), first.id
+    lines = [f"{id} ({first.severity}; {shown})"]
     if check := BY_ID.get(id):
         lines += fold_text(check.title, width, "  ", "  ")
     for finding, standing in found:
         lines += _finding(finding, width, standing)
-    command = command_for(found[0][0], run)
+    command = command_for(first, run)
     lines += [f"  bkaudit explain check {shlex.quote(id)}", *([f"  {command}"] if command else [])]
     return "\n".join(lines)
 

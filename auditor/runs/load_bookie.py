@@ -9,9 +9,10 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
+from auditor.checks import place_of_check
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import RunError, RunUsageError
-from auditor.model.finding import Confidence, Severity
+from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.views import (
     AliasView,
     BookieView,
@@ -177,10 +178,10 @@ _OF_DIRECTORY = (
 
 def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
     """The findings that name the bookie as their subject, as lacking entries or as unknown, by check."""
-    counts: dict[tuple[int, str], list[int]] = {}
-    samples: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    counts: dict[tuple[str, str, str], list[int]] = {}
+    samples: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in run.findings_of(bookie_id):
-        key = (Severity(row["severity"]).rank, row["id"])
+        key = (row.get("urgency") or Urgency.REST, row["severity"], row["id"])
         count = counts.setdefault(key, [0, 0])
         count[0] += 1
         count[1] += row["confidence"] != Confidence.CONFIRMED
@@ -191,20 +192,16 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
     standings = standings_of(run.directory, shown)
     return tuple(
         ProblemView(
-            id,
-            list(Severity)[rank],
-            counts[rank, id][0],
-            counts[rank, id][1],
-            tuple(row["message"] for row in samples[rank, id]),
-            tuple(standings.get(row["fingerprint"]) for row in samples[rank, id]),
+            key[2],
+            Severity(key[1]),
+            counts[key][0],
+            counts[key][1],
+            tuple(row["message"] for row in samples[key]),
+            tuple(standings.get(row["fingerprint"]) for row in samples[key]),
             next(
-                (
-                    (row["scope_id"], row["ledger_id"])
-                    for row in samples[rank, id]
-                    if row["ledger_id"] is not None
-                ),
+                ((row["scope_id"], row["ledger_id"]) for row in samples[key] if row["ledger_id"] is not None),
                 None,
             ),
         )
-        for rank, id in sorted(counts)
+        for key in sorted(counts, key=lambda key: place_of_check(*key))
     )

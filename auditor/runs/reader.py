@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Findings:
-    """Every finding of a run, in the order severity, id, scope, ledger, bookie, as it was written.
+    """Every finding of a run, in the order of reports, as it was written.
 
     Iterating reads the table anew, batch by batch; ten million findings need no more memory than ten.
 
@@ -53,27 +53,36 @@ class Findings:
 
     def __iter__(self) -> Iterator[Finding]:
         path = f"{self._tables.path}/findings"
-        previous: tuple[Any, ...] | None = None
+        group: tuple[int, int, str] = (-1, -1, "")
+        previous: tuple[Any, ...] = ()
+        seen: set[tuple[int, int, str]] = set()
         for batch in self._tables.batches("findings"):
             for row in batch.to_pylist():
                 try:
                     finding = finding_of(row)
                 except (KeyError, ValueError, TypeError) as error:
                     raise RunError(f"{path}: a row cannot be read: {error}") from error
-                place = _place(finding)
-                if previous is not None and place < previous:
+                check, place = (finding.urgency.rank, finding.severity.rank, finding.id), _place(finding)
+                # Another version may have had the checks of one rank in another order.
+                again = place < previous if check == group else check in seen or check[:2] < group[:2]
+                if again:
                     raise RunError(f"{path}: {finding.id} is out of order; was a file renamed?")
-                previous = place
+                seen.add(check)
+                group, previous = check, place
                 yield finding
 
 
 def findings_of(tables: RunDirectory, bookie_id: str) -> Iterator[dict[str, Any]]:
-    """What `auditor.notebook.run.Run.findings_of` gives: findings that name a bookie anywhere, in short."""
+    """What `auditor.notebook.run.Run.findings_of` gives: findings that name a bookie anywhere, in short.
+
+    Runs before version 6 of the report do not say urgency.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for batch in tables.batches("findings", [*_SHORT, "bookie_id", "missing", "unknown"]):
+    short = [name for name in _SHORT if name in tables.dataset("findings").schema.names]
+    for batch in tables.batches("findings", [*short, "bookie_id", "missing", "unknown"]):
         named = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False).to_numpy(zero_copy_only=False)
         lacked = np.zeros(len(batch), np.int64)
         parts = pc.list_flatten(batch["missing"])
@@ -83,23 +92,18 @@ def findings_of(tables: RunDirectory, bookie_id: str) -> Iterator[dict[str, Any]
         named[rows] = True
         unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
         named[pc.list_parent_indices(batch["unknown"]).filter(unknown).to_numpy()] = True
-        shown = batch.select(_SHORT).append_column("missing", pa.array(lacked))
+        shown = batch.select(short).append_column("missing", pa.array(lacked))
         yield from shown.filter(pa.array(named)).to_pylist()
 
 
-_SHORT = ["id", "severity", "confidence", "scope_id", "ledger_id", "fingerprint", "message"]
+_SHORT = ["id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "fingerprint", "message"]
 
 
 def _place(finding: Finding) -> tuple[Any, ...]:
     numbers = (finding.scope_id, finding.ledger_id)
     # As Spark sorts: what is not there comes first.
     absent_first = tuple((number is not None, number or 0) for number in numbers)
-    return (
-        list(Severity).index(finding.severity),
-        finding.id,
-        *absent_first,
-        (finding.bookie_id is not None, finding.bookie_id or ""),
-    )
+    return *absent_first, (finding.bookie_id is not None, finding.bookie_id or "")
 
 
 class RunReader:
@@ -116,7 +120,7 @@ class RunReader:
 
     @property
     def findings(self) -> Findings:
-        """Every finding, in the order severity, id, scope, ledger, bookie; each iteration reads anew."""
+        """Every finding, in the order of reports; each iteration reads anew."""
         return Findings(self.directory, self.report)
 
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from auditor.errors import UsageError
-from auditor.model.finding import Finding, Severity, Standing, Standings, glob_to_regex
+from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, glob_to_regex
 from auditor.model.owners import OwnerTotal
 from auditor.model.report_source import ReportSource
 from auditor.model.simulation import NearLoss
@@ -116,11 +116,13 @@ class SelectedRun:
         """The findings that were chosen, in the order of reports; each iteration reads anew."""
         return (finding for finding, _ in self.with_standings())
 
-    def with_standings(self, severity: Severity | None = None) -> Iterator[tuple[Finding, Standing | None]]:
-        """The same, each with its standing; of one severity only, where one is given."""
+    def with_standings(
+        self, rank: tuple[Urgency, Severity] | None = None
+    ) -> Iterator[tuple[Finding, Standing | None]]:
+        """The same, each with its standing; of one urgency and severity only, where these are given."""
         standing_of = self._run.standings_in_order()
         for finding in self._run.findings:
-            if severity is not None and finding.severity != severity:
+            if rank is not None and (finding.urgency, finding.severity) != rank:
                 continue
             standing = standing_of(finding.fingerprint)
             if self._selection.takes(finding, standing):
@@ -156,10 +158,10 @@ class SelectedRun:
 
 
 def sampled_findings(
-    run: ReportSource, severity: Severity | None = None
+    run: ReportSource, rank: tuple[Urgency, Severity]
 ) -> Iterator[tuple[Finding, Standing | None]]:
-    """The findings that the report shows, each with its standing; of one severity, where one is given."""
+    """The findings of one urgency and severity that the report shows, each with its standing."""
     standing_of = run.standings()
     for finding in run.report.findings:
-        if severity is None or finding.severity == severity:
+        if (finding.urgency, finding.severity) == rank:
             yield finding, standing_of(finding.fingerprint)

@@ -14,6 +14,7 @@ CHANGES = schema_of(
         "what runs are joined by: the fingerprint, or that of the mildest stage of one trouble",
     ),
     ("id", pa.string(), "the check that found it"),
+    ("urgency", pa.string(), "as in the table of findings; of what is not found now, the last known"),
     ("severity", pa.string(), "critical, error, warning or note; of what is not found now, the last known"),
     ("confidence", pa.string(), "confirmed, suspect or unknown; the last known"),
     ("scope_id", pa.int64(), "BP-35 scope; null where no ledger is meant"),

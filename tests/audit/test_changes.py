@@ -11,22 +11,23 @@ import pytest
 from auditor import Audit, AuditOptions
 from auditor.audit.changes import RunChanges, check_suppressions
 from auditor.errors import UsageError
+from auditor.findings.steps import FindingCount
 from auditor.findings.suppress import Suppress
 from auditor.model.history import RunSummary
 from tests.findings.changed_runs import write_run
 from tests.reports.samples import report, tally
 
 NOON = 1_795_262_400_000  # 2026-11-21 12:00 UTC
-COUNTS = {
-    ("new", "orphan-ledger", "note", "confirmed", None): 2,
-    ("new", "orphan-ledger", "note", "confirmed", 1): 5,
-    ("same", "orphan-ledger", "note", "confirmed", None): 1,
-    ("worse", "entry-lost", "critical", "confirmed", 2): 1,
-    ("worse", "below-ack-quorum", "error", "suspect", None): 3,
-    ("better", "below-ack-quorum", "error", "confirmed", None): 4,
-    ("fixed", "mark-stuck", "warning", "confirmed", None): 6,
-    ("unseen", "orphan-ledger", "note", "confirmed", None): 7,
-}
+COUNTS = (
+    FindingCount("new", "rest", "note", "orphan-ledger", "confirmed", None, "bk-a", 2, 0, 36),
+    FindingCount("new", "rest", "note", "orphan-ledger", "confirmed", 1, "bk-a", 5, 0, 30),
+    FindingCount("same", "rest", "note", "orphan-ledger", "confirmed", None, "bk-b", 1, 0, 36),
+    FindingCount("worse", "lost", "critical", "entry-lost", "confirmed", 2, None, 1, 0, 7),
+    FindingCount("worse", "below-ack-quorum", "error", "below-ack-quorum", "suspect", None, None, 3, 0, 8),
+    FindingCount("better", "below-ack-quorum", "error", "below-ack-quorum", "confirmed", None, None, 4, 0, 9),
+    FindingCount("fixed", "rest", "warning", "mark-stuck", "confirmed", None, None, 6, 0, 1),
+    FindingCount("unseen", "rest", "note", "orphan-ledger", "confirmed", None, "bk-a", 7, 0, 2),
+)
 ENTRIES = (
     Suppress("emptied", date(2026, 11, 21), {"id": "orphan-ledger"}),
     Suppress("known", date(2026, 12, 31), {}, "runs/1"),

@@ -42,6 +42,7 @@ def row(
         "fingerprint": fingerprint(id, *subject),
         "trouble": fingerprint(STAGES[0] if id in STAGES else id, *subject),
         "id": id,
+        "urgency": "rest",
         "severity": severity,
         "confidence": "confirmed",
         "scope_id": scope,

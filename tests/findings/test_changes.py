@@ -27,8 +27,8 @@ CONFIDENCES = ("confirmed", "confirmed", "confirmed", "suspect")
 CLASSES = ("healthy", "healthy", "below-write-quorum", "undecided")
 OF_LOGS = [check.id for check in ALL if check.rests_on is Basis.ENTRY_LOGS]
 FINDINGS = (
-    "id string, severity string, confidence string, scope_id bigint, ledger_id bigint, bookie_id string, "
-    "missing array<struct<bookie_id:string,groups:binary,count:bigint>>, fingerprint string"
+    "id string, urgency string, severity string, confidence string, scope_id bigint, ledger_id bigint, "
+    "bookie_id string, missing array<struct<bookie_id:string,groups:binary,count:bigint>>, fingerprint string"
 )
 
 
@@ -48,7 +48,7 @@ def _random_rows(dice: random.Random) -> list[Row]:
 
 def _found(each: Row) -> tuple[Any, ...]:
     parts = [(A, b"", each["missing"])] if each["missing"] else []
-    names = ("id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id")
+    names = ("id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "bookie_id")
     return (*(each[name] for name in names), parts, each["fingerprint"])
 
 

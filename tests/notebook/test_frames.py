@@ -43,7 +43,8 @@ def test_findings_by_id_are_those_of_the_report(tmp_path: Path) -> None:
     frame = made_run(tmp_path, report=report(tallies)).frames.by_id()
     assert list(frame.index) == ["entry-lost", "below-ack-quorum", "orphan-ledger"]
     assert frame.loc["below-ack-quorum"].to_dict() == {
-        "severity": "error", "count": 3, "confirmed": 2, "suspect": 1, "unknown": 0, "new": 1, "worse": 1,
+        "urgency": "below-ack-quorum", "severity": "error", "count": 3, "confirmed": 2, "suspect": 1,
+        "unknown": 0, "new": 1, "worse": 1,
         "suppressed": 0,
     }  # fmt: skip
     assert frame["severity"].min() == "critical"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.checks import BY_ID
+from auditor.findings.steps import FindingCount, next_steps
+from auditor.model.finding import Confidence, Finding, Missing, Severity, Urgency
 from auditor.model.owners import NOBODY, OwnerTotal
 from auditor.model.placement import PlacementFacts, PlacementSettings, Policy
 from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, Report
-from auditor.model.run_facts import AcceptedGaps, Changes, Impact, Reuse, RunFacts, Suppression, Tally
+from auditor.model.run_facts import AcceptedGaps, Changes, Impact, Reuse, RunFacts, Step, Suppression, Tally
 from auditor.model.simulation import Amount, NearLoss
 from auditor.model.space import DiskTotal, FileSystem, FillForecast, SpaceGauges, SpaceTotal
 
@@ -25,6 +27,7 @@ LOST = Finding(
     message="entry 4 has no copy left",
     evidence={"write_quorum": 2},
     fingerprint="0123456789abcdef",
+    urgency=Urgency.LOST,
 )
 BELOW = Finding(
     "below-ack-quorum",
@@ -35,12 +38,18 @@ BELOW = Finding(
     missing=(Missing("bk-a:3181", ((0, 0, 1, 0),), 1),),
     unknown=("bk-c:3181",),
     message="1 of 2 acknowledged copies is left",
+    urgency=Urgency.BELOW_ACK_QUORUM,
 )
 ORPHAN = Finding(
     "orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 36, "bk-b:3181", message="5 entries"
 )
 UNREAD = Finding(
-    "bookie-unread", Severity.NOTE, Confidence.UNKNOWN, bookie_id="bk-c:3181", message="no source covers it"
+    "bookie-unread",
+    Severity.NOTE,
+    Confidence.UNKNOWN,
+    bookie_id="bk-c:3181",
+    message="no source covers it",
+    urgency=Urgency.UNSEEN,
 )
 
 
@@ -52,9 +61,12 @@ def tally(
     new: int = 0,
     worse: int = 0,
     suppressed: int = 0,
+    urgency: str | None = None,
 ) -> Tally:
+    known = BY_ID[id].urgency if id in BY_ID else "rest"
     return {
         "id": id,
+        "urgency": str(urgency or known),
         "severity": severity,
         "confidence": confidence,
         "count": count,
@@ -62,6 +74,28 @@ def tally(
         "worse": worse,
         "suppressed": suppressed,
     }
+
+
+def steps(tallies: list[Any], findings: tuple[Finding, ...]) -> list[Step]:
+    """What an audit would say to do about these findings, whose objects the first of each check stand for."""
+    of = {each.id: each for each in reversed(findings)}
+    nothing = Finding("", Severity.NOTE, Confidence.CONFIRMED)
+    return next_steps(
+        FindingCount(
+            "new",
+            each["urgency"],
+            each["severity"],
+            each["id"],
+            each["confidence"],
+            None,
+            of.get(each["id"], nothing).bookie_id,
+            each["count"] - each["suppressed"],
+            of.get(each["id"], nothing).scope_id,
+            of.get(each["id"], nothing).ledger_id,
+        )
+        for each in tallies
+        if each["count"] > each["suppressed"]
+    )
 
 
 def coverage(complete: bool = True) -> Coverage:
@@ -162,6 +196,7 @@ def report(
             witness_asked=True,
             blind=[],
             placement=PLACEMENT if placement else None,
+            steps=steps(TALLIES if tallies is None else tallies, findings),
         ),
         Cluster("6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51", "zk://h1:2181;h2:2181/ledgers", "hierarchical"),
         coverage,

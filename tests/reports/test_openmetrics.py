@@ -77,11 +77,13 @@ def test_the_numbers_are_those_of_the_report() -> None:
     assert shown["bkaudit_ledgers", ("decided",)] == 118
     assert shown["bkaudit_replicas", ("undecided",)] == 20
     assert shown["bkaudit_bookies", ("unread",)] == 1
-    assert shown["bkaudit_findings", ("orphan-ledger", "note", "confirmed")] == 12
-    assert shown["bkaudit_findings_suppressed", ("orphan-ledger", "note", "confirmed")] == 4
-    assert shown["bkaudit_findings", ("below-ack-quorum", "error", "suspect")] == 1
-    assert shown["bkaudit_findings_new", ("below-ack-quorum", "error", "confirmed")] == 1
-    assert shown["bkaudit_findings_worse", ("below-ack-quorum", "error", "confirmed")] == 1
+    assert shown["bkaudit_findings", ("orphan-ledger", "rest", "note", "confirmed")] == 12
+    assert shown["bkaudit_findings_suppressed", ("orphan-ledger", "rest", "note", "confirmed")] == 4
+    assert shown["bkaudit_findings", ("below-ack-quorum", "below-ack-quorum", "error", "suspect")] == 1
+    assert shown["bkaudit_findings_new", ("below-ack-quorum", "below-ack-quorum", "error", "confirmed")] == 1
+    assert (
+        shown["bkaudit_findings_worse", ("below-ack-quorum", "below-ack-quorum", "error", "confirmed")] == 1
+    )
     assert shown["bkaudit_findings_fixed", ()] == 2
     assert shown["bkaudit_findings_unseen", ()] == 3
     assert shown["bkaudit_at_risk_bytes", ("critical",)] == 4_200_000_000
@@ -120,7 +122,7 @@ def test_of_many_bookies_the_fullest_are_named_and_the_others_are_one(
 
 def test_a_check_that_found_nothing_is_a_zero() -> None:
     shown = values(report())
-    assert shown["bkaudit_findings", ("segment-gap", "error", "confirmed")] == 0
+    assert shown["bkaudit_findings", ("segment-gap", "rest", "error", "confirmed")] == 0
     assert {labels[0] for name, labels in shown if name == "bkaudit_findings"} == {each.id for each in ALL}
 
 

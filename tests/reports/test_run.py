@@ -7,24 +7,24 @@ from dataclasses import replace
 import pytest
 
 from auditor.checks import ALL, BY_ID
-from auditor.model.finding import Confidence, Finding, Severity, Standing
+from auditor.model.finding import Confidence, Finding, Severity, Standing, Urgency
 from auditor.model.views import RunView, UnreadBookie
 from auditor.reports.plain_text import columns_of
 from auditor.reports.run import DOUBTS_SHOWN, TOLD_IN_FULL, UNREAD, render, steps_of
 from tests.reports.samples import BELOW, LOST, coverage, report, tally
 
 URGENT = (
-    "disk-shared",
-    "instance-mismatch",
     "metadata-suspect",
     "gc-would-delete-live",
-    "alias-gc-danger",
     "entry-log-header-wrong",
     "bookie-alias",
-    "disk-content-mismatch",
+    "alias-gc-danger",
+    "instance-mismatch",
     "disk-version-missing",
+    "disk-shared",
+    "disk-content-mismatch",
 )
-"""What deletes or overwrites data by itself, the worst first."""
+"""What deletes or overwrites data by itself, in order."""
 
 RUN = RunView(
     "runs/20261121T050749Z",
@@ -48,6 +48,7 @@ looked at
   ledgers  118 of 120 decided
   replicas 340 of 360 decided
   bookies  2 of 3 read whole, in 6 directories
+  reads    99 entries read whole, 210 getChildren, 3 multiRead, 340 open
 
 not looked at
   bk-c:3181, not read: no source covers it; up to 20 replicas undecided
@@ -68,10 +69,10 @@ what to do, in this order
 """
 IN_SHORT = """\
 in short
-  1. entry-lost (1): Stop whatever deletes data on these bookies before anything
-     else, and look for the disks that had the entries: a replaced volume, a ...
-  2. below-ack-quorum (3): Have the missing copies made again before any bookie
-     of the ledger is restarted or drained.
+  1. entry-lost (1): stop what deletes data, and look for the disks of ledger
+     9223372036854770002
+  2. below-ack-quorum (3): have ledger 7 and 2 more copied again before any of
+     their bookies restarts
   worth knowing, nothing presses: orphan-ledger 8
   suppressed: orphan-ledger 4"""
 
@@ -113,14 +114,14 @@ def test_what_destroys_data_by_itself_goes_before_what_is_missing() -> None:
     found = [tally(check.id, str(check.severity)) for check in ALL]
     steps = steps_of(report(found))
     ids = [step.check.id for step in steps if step.pressing]
-    critical = [id for id in ids if BY_ID[id].severity == Severity.CRITICAL]
-    assert ids[: len(critical)] == critical
-    assert critical == [*(id for id in URGENT if id in critical), "entry-lost"]
+    assert [*URGENT, "entry-lost"] == ids[: len(URGENT) + 1]
     assert ids.index(UNREAD) < ids.index("below-write-quorum")
-    assert [BY_ID[id].severity.rank for id in ids if id != UNREAD] == sorted(
-        BY_ID[id].severity.rank for id in ids if id != UNREAD
-    )
-    assert set(URGENT) == {check.id for check in ALL if check.urgency}
+    rest = [id for id in ids if BY_ID[id].urgency == Urgency.REST]
+    assert ids[-len(rest) :] == rest
+    assert [BY_ID[id].severity.rank for id in rest] == sorted(BY_ID[id].severity.rank for id in rest)
+    urgent = [check.urgency.rank for check in map(BY_ID.__getitem__, ids)]
+    assert urgent == sorted(urgent)
+    assert set(URGENT) == {check.id for check in ALL if check.urgency == Urgency.DESTROYS_DATA}
 
 
 def test_of_very_many_troubles_only_the_first_are_told_in_full() -> None:

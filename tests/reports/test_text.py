@@ -24,10 +24,9 @@ moment     2026-11-21 05:07:49 UTC; two live scans, at 0x16f and 0x171
 ledgers    118 of 120 decided
 replicas   340 of 360 decided
 bookies    2 of 3 read; not read: bk-c:3181
-read only  99 entries read whole, 210 getChildren, 3 multiRead, 340 open
 
-critical   1 finding, on 1 ledger of 4.2 GB: entry-lost 1
-error      3 findings, on 3 ledgers of 1.0 kB:
+lost       1 finding, on 1 ledger of 4.2 GB: entry-lost 1
+below ack  3 findings, on 3 ledgers of 1.0 kB:
            below-ack-quorum 3 (1 suspect, 1 new, 1 worse)
 note       12 findings, on 12 ledgers of 0 B: orphan-ledger 12 (4 suppressed)
 
@@ -35,11 +34,13 @@ changed    1 new, 1 worse, 2 fixed, 0 better, 14 as before, since 2026-11-20
            05:07:49 UTC; 3 could not be looked at again
 suppressed 4: bk-b is being emptied (until 2026-12-31); expired: known since the
            move (2026-10-31)
-next       bkaudit explain run runs/20261121T050749Z
-           bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
 
 NOT-HEALTHY: 1 critical, 3 error, 12 note, 4 of them suppressed; not everything
-could be decided"""
+could be decided
+do now     stop what deletes data, and look for the disks of ledger
+           9223372036854770002:
+           bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
+next       bkaudit explain run runs/20261121T050749Z"""
 
 
 def test_the_first_screen_says_it_all() -> None:
@@ -90,14 +91,20 @@ def test_a_clean_cluster_is_told_in_a_few_lines() -> None:
 
 def test_a_run_that_saw_too_little_says_where_to_read_why() -> None:
     said = text.render(report([], findings=(), suppressions=[], impact=[]), RUN)
-    assert "next       bkaudit explain run runs/20261121T050749Z\n" in said
-    assert said.endswith("INCOMPLETE: no finding; not everything could be decided")
+    assert said.endswith(
+        "INCOMPLETE: no finding; not everything could be decided\n"
+        "next       bkaudit explain run runs/20261121T050749Z"
+    )
+
+
+def _urgency(severity: Severity) -> str | None:
+    return None if severity.at_least(Severity.ERROR) else "rest"
 
 
 NAMES = tuple(f"bookie-{number}.a-very-long-name.data-centre.example:3181" for number in range(1000))
 CROWD = report(
     [
-        tally(check.id, str(severity), 12_345_678, confidence, 1_000_000, 1_000, 10_000)
+        tally(check.id, str(severity), 12_345_678, confidence, 1_000_000, 1_000, 10_000, _urgency(severity))
         for check in ALL
         for severity in Severity
         for confidence in ("confirmed", "suspect")
@@ -116,7 +123,7 @@ def test_the_first_screen_is_under_25_lines_but_for_what_is_bad(width: int) -> N
     """Every id at every severity, long names everywhere."""
     lines = first_screen.render(CROWD, RUN, width).splitlines()
     assert all(columns_of(line) <= width for line in lines if "bkaudit explain" not in line)
-    begins = [number for number, line in enumerate(lines) if line.startswith(("critical ", "warning "))]
+    begins = [number for number, line in enumerate(lines) if line.startswith(("destroys ", "warning "))]
     bad = begins[1] - begins[0]
     said = "".join("".join(lines[begins[0] : begins[1]]).split())
     kept = 4 if width >= 80 else 6  # a warning and a note keep their totals, times are in full
@@ -128,7 +135,7 @@ def test_the_first_screen_is_under_25_lines_but_for_what_is_bad(width: int) -> N
     assert text.count(f"{len(ALL)} more checks with {len(ALL) * 24_691_356:,} findings") == 2
     assert "and 8 remarks more" in text
     assert any(line.startswith("suppressed ") for line in lines)
-    assert any(line.startswith("NOT-HEALTHY") for line in lines[-3:])
+    assert any(line.startswith("NOT-HEALTHY") for line in lines[-9:])
 
 
 FAULTS = [
@@ -141,7 +148,8 @@ FAULTS = [
 
 def test_a_critical_or_an_error_is_never_cut_and_mild_ones_become_a_number() -> None:
     shown = " ".join(first_screen.render(report(FAULTS, impact=[]), RUN).split())
-    assert "critical 4 findings: entry-lost 3, instance-mismatch 1 error 78 findings: check-a 3," in shown
+    assert "destroys 1 finding: instance-mismatch 1 lost 3 findings: entry-lost 3 error 78 find" in shown
+    assert "error 78 findings: check-a 3," in shown
     assert all(f"check-{letter} 3" in shown for letter in "abcdefghijklmnopqrstuvwxyz")
     mild = re.search(r"note 52 findings: (.*?)(\d+) more checks with (\d+) findings changed", shown)
     assert mild is not None
@@ -234,7 +242,8 @@ def test_a_ledger_of_another_scope_is_named_with_it() -> None:
     assert "  scope -1, ledger 7 [suspect]: ledger 7 has too few copies of an entry" in shown
     name = "ffffffffffffffff0000000000000007"
     command = f"bkaudit explain ledger --ledger-qualified-name {name} --run RUN"
-    assert f"           {command}\n" in first_screen.render(report(findings=(scoped,)))
+    only = report([tally("below-ack-quorum", "error")], findings=(scoped,))
+    assert f"           {command}\n" in first_screen.render(only)
 
 
 def test_a_screen_with_room_cuts_nothing() -> None:
