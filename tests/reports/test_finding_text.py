@@ -49,7 +49,8 @@ def test_a_message_names_its_subject_whole_or_not_at_all() -> None:
 
 OWNER = {
     "application": "pulsar", "kind": "data", "tenant": "shop", "namespace": "orders",
-    "topic": "a-partition-0", "cursor": None, "detail": None, "path": "managed-ledgers/shop/orders/persistent/a-partition-0",
+    "topic": "a-partition-0", "cursor": None, "detail": None,
+    "path": "managed-ledgers/shop/orders/persistent/a-partition-0",
 }  # fmt: skip
 SHORT = replace(
     BELOW,
