@@ -8,7 +8,7 @@ said of placement: every ledger of a cluster that nobody mapped would break a po
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,9 @@ from auditor.audit.landing import Landing
 from auditor.audit.placement_settings import check_placement, settings_differences
 from auditor.checks.placement_rows import rule_of
 from auditor.codecs.pulsar import bookie_racks
+from auditor.codecs.pulsar.placement_config import KEY
 from auditor.errors import DecodeError, StoreError
+from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
 from auditor.model.placement import (
     Locations,
@@ -107,6 +109,13 @@ def land_locations(
         assert options.rack_script is not None
         said = ask_script(options.rack_script, [host for host in hosts.values() if host])
     found = locate_all({row["bookie_id"]: hosts.get(row["bookie_id"]) for row in bookies}, said)
+    # Pulsar's policy counts all that its groups name, bookies that went long ago too.
+    used = {id(location) for location in found.values()}
+    found |= {
+        name: replace(location, path=None)
+        for name, location in said.items()
+        if location.groups and id(location) not in used
+    }
     rows = [
         {
             "bookie_id": bookie,
@@ -146,10 +155,22 @@ def placement_notes(placement: Placement, facts: PlacementFacts | None) -> list[
     number = facts["located"] + facts["unlocated"]
     found = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
     policy = f"placement is judged by the policy {rule_of(placement.settings)}, from {facts['policy_origin']}"
-    return [*placement.notes, f"{policy}; {found if facts['mapping_origin'] else 'no mapping was found'}"]
+    said = f"{policy}; {found if facts['mapping_origin'] else 'no mapping was found'}"
+    return [*placement.notes, said, *_groups_notes(placement.settings, facts)]
 
 
-def placement_facts(placement: Placement, locations: Locations) -> PlacementFacts | None:
+def _groups_notes(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[str]:
+    """Which isolation groups are in force, of the configuration and of ledgers."""
+    if settings.groups is not None:
+        yield f"isolation groups are {settings.groups.words}, from {settings.origin}"
+    if facts["own_groups"]:
+        own = plural(facts["own_groups"], "ledger")
+        yield f"placement policies of their own: {own} ({KEY} in custom metadata)"
+
+
+def placement_facts(
+    placement: Placement, locations: Locations, bookies: Sequence[str], own_groups: int
+) -> PlacementFacts | None:
     """What the report says of it; None where placement was not looked at."""
     settings = placement.settings_in_use
     if settings is None:
@@ -159,6 +180,7 @@ def placement_facts(placement: Placement, locations: Locations) -> PlacementFact
         "settings": settings.to_json(),
         "policy_origin": settings.origin,
         "mapping_origin": placement.origin,
-        "located": sum(locations.path(bookie) is not None for bookie in locations.of),
-        "unlocated": sum(locations.path(bookie) is None for bookie in locations.of),
+        "located": sum(locations.path(bookie) is not None for bookie in bookies),
+        "unlocated": sum(locations.path(bookie) is None for bookie in bookies),
+        "own_groups": own_groups,
     }

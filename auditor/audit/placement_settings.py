@@ -105,7 +105,8 @@ def _differences(
     values = theirs.to_json()
     for name, value in ours.to_json().items():
         if value != values[name]:
-            yield f"{name} is {value}, theirs {values[name]}"
+            here, there = ("not set" if each is None else each for each in (value, values[name]))
+            yield f"{name} is {here}, theirs {there}"
     resolver = bookie.get(RESOLVER, "").strip()
     if pulsar and not resolver.endswith(PULSAR_RESOLVER):
         yield f"{RESOLVER} is {resolver or 'not set'}, which does not read Pulsar's mapping"

@@ -23,6 +23,7 @@ from auditor.audit.space_scan import space_notes
 from auditor.audit.witness import Witness
 from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
+from auditor.codecs.pulsar.placement_config import KEY
 from auditor.findings.rows import finding_of
 from auditor.findings.steps import next_steps
 from auditor.findings.table import order
@@ -56,6 +57,10 @@ ON_ABSENCE = frozenset(
 
 GAPS_SHOWN = 20
 """So many gaps a report names; any gap at all makes it incomplete."""
+
+
+OWN_GROUPS = "own groups"
+"""Ledgers with a placement policy of their own, among the numbers of a report."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,8 @@ def summarise(audited: Audited) -> Report:
     reused, read = counts["ledgers"]
     scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
     locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
-    placed = placement_facts(audited.placement, locations)
+    bookies = [row["bookie_id"] for row in tables.roster.bookies]
+    placed = placement_facts(audited.placement, locations, bookies, sum(counts.get(OWN_GROUPS, ())))
     run = RunFacts(
         version=program_version(),
         started=audited.started,
@@ -205,6 +211,8 @@ def _counts(
         of["availability"] = (tables.availability, ("count_if(path is not null)",))
     if (again := metadata.second.ledgers) is not None:
         of["ledgers_again"] = (again.where("status != 'gap'"), reused)
+    if tables.cluster.placement is not None:
+        of[OWN_GROUPS] = (tables.ledgers, (f"count_if(map_contains_key(custom_metadata, '{KEY}'))",))
     if answers:
         of["answers"] = (answers.rows.where(ASKED), ("count(*)",))
     known = {"availability": (sum(each.number for each in indexes.counts if each.placed),)}

@@ -24,18 +24,17 @@ from auditor.model.decommission import (
     Rehearsal,
     Work,
 )
-from auditor.model.placement import PlacementSettings, Policy
-from auditor.model.states import DECODED
+from auditor.model.new_ensembles import refuses_by_place
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader
 from auditor.simulate.copies import CopiesToday
-from auditor.simulate.windows import COLUMNS, BookieNumbers, windows_of
+from auditor.simulate.isolation import IsolationNumbers
+from auditor.simulate.read import decided_ledgers
+from auditor.simulate.windows import BookieNumbers, windows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
 COMMAND_S = 30
 """The command sleeps so long before it looks for the first time."""
@@ -59,15 +58,16 @@ def rehearse(
     queue = read_queue(run, {*asked, *bookies.absent})
 
     here = [name for name in bookies.names if bookies.registered[name] is not None]
-    targets = Targets(bookies.names, bookies.spares, here, settings, locations)
+    isolation = IsolationNumbers(run, settings, locations)
+    targets = Targets(bookies.names, bookies.spares, here, settings, locations, isolation.kinds)
 
     def trial(these: Sequence[str]) -> TrialSums:
         return TrialSums(bookies.places(these), bookies.places(bookies.absent), targets)
 
     trials = [trial(asked)] + [trial([each]) for each in asked if len(asked) > 1]
-    undecided = _run_trials(run, bookies, trials)
+    undecided = _run_trials(run, bookies, trials, isolation)
     unplaced = sum(name not in locations.of or locations.of[name].path is None for name in here)
-    unplaced = unplaced if _depends_on_places(settings) else 0
+    unplaced = unplaced if refuses_by_place(settings) else 0
     doubts = [*queue.doubts, *_doubts(run, undecided, unplaced)]
     together, *alone = (
         _outcome(run, bookies, each, names, queue, doubts, bool(unplaced))
@@ -114,47 +114,24 @@ class _Bookies:
         return [self.names.index(each) for each in names]
 
 
-def _run_trials(run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums]) -> int:
-    """Show every ledger that names one of the bookies to all trials; how many rows cannot be judged."""
+def _run_trials(
+    run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation: IsolationNumbers
+) -> int:
+    """Show every ledger that names one of the bookies to all trials; how many cannot be judged."""
     import pyarrow as pa
 
     wanted = np.logical_or.reduce([each.concerned for each in trials])
     today = CopiesToday(run.directory, bookies.numbers)
     undecided = 0
-    for rows, left_out in _decided(run):
-        undecided += left_out
+    for rows, others in decided_ledgers(run.directory, isolation.columns):
+        undecided += others
         some = rows.filter(pa.array(name_any(rows, wanted, bookies.numbers)))
         if len(some):
             windows = today.of(windows_of(some, bookies.numbers))
-            segments = segments_of(some, bookies.numbers)
+            segments = segments_of(some, bookies.numbers, isolation.of(some))
             for each in trials:
                 each.add(segments, windows)
     return undecided
-
-
-def _decided(run: RunReader) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Rows of ledgers that say who should hold what; and how many others stand, or may, for a ledger."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for batch in run.batches("tables/ledgers", [*COLUMNS, "low"]):
-        decoded = pc.is_in(batch["status"].cast("string"), pa.array([str(each) for each in DECODED]))
-        usable = pc.and_(decoded, pc.invert(pc.fill_null(batch["undecidable"], True)))
-        # A misplaced znode that no ledger could have stands for none.
-        some = pc.or_(batch["ledger_id"].is_valid(), batch["low"].is_valid())
-        yield batch.filter(usable), int(pc.sum(pc.and_(some, pc.invert(usable))).as_py() or 0)
-
-
-def _depends_on_places(settings: PlacementSettings) -> bool:
-    """Whether the policy may refuse a spare for where it stands, rather than only prefer others."""
-    match settings.policy:
-        case Policy.RACK:
-            return settings.enforce_min_racks
-        case Policy.REGION:
-            return bool(settings.regions_to_write) or settings.enforce_min_racks
-        case Policy.ZONE:
-            return settings.strict_zones
-    return False
 
 
 def _doubts(run: RunReader, undecided: int, unplaced: int) -> Iterator[DoubtCount]:
@@ -164,6 +141,8 @@ def _doubts(run: RunReader, undecided: int, unplaced: int) -> Iterator[DoubtCoun
         yield DoubtCount("registered bookies whose location nobody said, which the policy goes by", unplaced)
     if undecided:
         yield DoubtCount("ledgers whose metadata does not say who holds what", undecided)
+    if facts.in_doubt:
+        yield DoubtCount("ledger ids that may be there unseen", int(facts.in_doubt["ids"] or 0))
     if facts.gaps:
         yield DoubtCount("parts of the metadata that were not read", len(facts.gaps))
     listed = facts.bookies_listed

@@ -36,11 +36,13 @@ class Segments:
 
     ``last`` is below ``first`` where a segment has no entry, or is the open end of its ledger, whose last
     entry no metadata says. ``members`` are numbers of bookies, `NO_BOOKIE` past the ensemble. ``ids`` are
-    scope and ledger; ``entry_bytes`` the mean payload of an entry, NaN where the ledger is not closed.
+    scope and ledger; ``entry_bytes`` the mean payload of an entry, NaN where the ledger is not closed;
+    ``isolation``, one a ledger too, is the number of the groups that it keeps to.
     """
 
     ids: Longs
     entry_bytes: NDArray[np.float64]
+    isolation: Longs
     ledger: Longs
     first: Longs
     last: Longs
@@ -56,7 +58,7 @@ class Segments:
         return found
 
 
-def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers) -> Segments:
+def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) -> Segments:
     """The segments of rows of the table ledgers whose metadata can be judged."""
     found = segment_columns(rows, numbers)
     last, open_end = found.ends()
@@ -67,6 +69,7 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers) -> Segments:
     return Segments(
         found.ids,
         np.where(closed, np.maximum(length, 0) / entries, np.nan),
+        isolation,
         found.ledger,
         found.first,
         np.where(open_end, found.first - 1, last),

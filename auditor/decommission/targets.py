@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from auditor.decommission.copies import GonePlaces
 from auditor.model.adherence import ServerView
 from auditor.model.placement import Locations, PlacementSettings, Policy
-from auditor.model.replacements import Vacancy, outside_groups, replacements
+from auditor.model.replacements import Vacancy, replacements
+from auditor.simulate.isolation import Isolation
 from auditor.simulate.windows import NO_BOOKIE, Bools, Longs
 
 
@@ -31,6 +32,7 @@ class Openings(NamedTuple):
 class Targets:
     """The bookies that could come in: ``spares`` are writable and stay, by number in ``names``.
 
+    ``isolations`` are the groups that ledgers keep to, by number; while ledgers are read more may come.
     ``registered`` bookies stand where the mapping says; a server that was started since any other went has
     forgotten where that was.
     """
@@ -42,13 +44,24 @@ class Targets:
         registered: Sequence[str],
         settings: PlacementSettings,
         locations: Locations,
+        isolations: Sequence[Isolation],
     ) -> None:
+        self._isolations = isolations
         self.spares, self._names, self._settings, self._locations = spares, names, settings, locations
         self._writable = [name for name, spare in zip(names, spares.tolist(), strict=True) if spare]
         view = ServerView.of(locations, settings.policy, names, self._writable, registered)
         self._paths = [view.paths[name] for name in names]
 
-    def of(self, members: NDArray[np.int32], seats: GonePlaces, ack_quorum: Longs) -> Openings:
+    def unsure(self, isolation: Longs) -> tuple[Bools, Bools]:
+        """Which ledgers keep to groups that are not known, and which to their own, if AutoRecovery does."""
+        unheeded = self._settings.groups is None
+        kinds = [(not each.known, each.known and each.own and unheeded) for each in self._isolations]
+        unknown, own = np.array(kinds, bool).T
+        return unknown[isolation], own[isolation]
+
+    def of(
+        self, members: NDArray[np.int32], seats: GonePlaces, ack_quorum: Longs, isolation: Longs
+    ) -> Openings:
         """Openings where what ``seats`` has gone of each ensemble is to be replaced."""
         free = np.repeat(self.spares[None, :], len(members), 0)
         # NO_BOOKIE, which fills rows up, is the last place: one more than there are bookies.
@@ -56,12 +69,13 @@ class Targets:
         np.put_along_axis(free, members.astype(np.int64) % free.shape[1], False, 1)
         free = free[:, :-1]
         number = free.sum(1)
-        if self._settings.policy is Policy.NONE and not self._settings.isolation_groups:
+        if self._settings.policy is Policy.NONE and not isolation.any():
             return Openings(number, free, number < seats.gone.sum(1))
         refused = np.zeros(len(members), bool)
-        for size in np.unique(seats.ensemble_size).tolist():
-            rows = np.flatnonzero(seats.ensemble_size == size)
-            kinds = self._kinds(size)
+        shapes = np.column_stack([seats.ensemble_size, isolation])
+        for size, number_of_groups in np.unique(shapes, axis=0).tolist():
+            rows = np.flatnonzero((shapes == [size, number_of_groups]).all(1))
+            kinds = self._kinds(size, self._isolations[number_of_groups])
             taken, refused[rows] = self._taken(kinds, members[rows], seats, rows, ack_quorum[rows])
             free[rows] &= taken
         return Openings(number, free, refused)
@@ -80,10 +94,8 @@ class Targets:
         taken = np.array([each for each, _ in found])[:, kinds.of]
         return taken[which.ravel()], np.array([refuses for _, refuses in found])[which.ravel()]
 
-    def _kinds(self, ensemble_size: int) -> _Kinds:
-        settings = self._settings
-        groups = (settings.isolation_groups, settings.secondary_groups)
-        out = outside_groups(ensemble_size, self._locations, self._writable, *groups)
+    def _kinds(self, ensemble_size: int, isolation: Isolation) -> _Kinds:
+        out = isolation.outside(ensemble_size, self._locations, self._writable)
         said = [
             (path, spare, name in out)
             for path, spare, name in zip(self._paths, self.spares.tolist(), self._names, strict=True)

@@ -20,7 +20,9 @@ CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
 
 _CODE = {cause: code for code, cause in enumerate(CAUSES)}
 UNREAD, BESIDE = "copies not known", "lost entries beside"
-DOUBTS = (UNREAD, BESIDE)
+UNGROUPED = "isolation groups not known"
+OWN_GROUPS = "no spare in their own isolation groups, which only Pulsar's policy goes by"
+DOUBTS = (UNREAD, BESIDE, UNGROUPED, OWN_GROUPS)
 _NO_CANDIDATES = 1 << 60
 _AT_ONCE = 1 << 12
 
@@ -105,7 +107,8 @@ class TrialSums:
         entries = seats.entries()
         stored = (entries > 0) & (GonePlaces(*shape, asked).gone_of_windows() > 0)
         waits: Bools = stored.any(1) | (segments.open_end & asked.any(1))
-        openings = self.targets.of(segments.members, seats, segments.ack_quorum)
+        isolation = segments.isolation[segments.ledger]
+        openings = self.targets.of(segments.members, seats, segments.ack_quorum, isolation)
         return _Look(gone, seats, entries, seats.gone_of_windows(), waits, openings)
 
     def _causes(self, segments: Segments, windows: Windows, look: _Look, gone_ids: Bools) -> _Causes:
@@ -120,11 +123,13 @@ class TrialSums:
         too_few = look.openings.outside < look.gone.sum(1)
         uncovered = segments.open_end & (look.lost >= np.maximum(segments.ack_quorum, 1)[:, None]).any(1)
         waits = segments.any_of_ledger(look.waits)
+        refused = segments.any_of_ledger(look.waits & look.openings.refused)
+        ungrouped, own = self.targets.unsure(segments.isolation)
         of_causes = {
             Cause.ONLY_COPY: _ledgers(windows, counts & only),
             Cause.UNREADABLE: _ledgers(windows, counts & its & lacks),
             Cause.NO_SPARE: segments.any_of_ledger(look.waits & too_few),
-            Cause.NO_ADMISSIBLE: segments.any_of_ledger(look.waits & look.openings.refused),
+            Cause.NO_ADMISSIBLE: refused & ~ungrouped & ~own,
             Cause.NO_COVERAGE: segments.any_of_ledger(uncovered) & waits,
         }
         short = of_causes[Cause.NO_SPARE] | of_causes[Cause.NO_ADMISSIBLE]
@@ -134,6 +139,8 @@ class TrialSums:
         doubts = {
             UNREAD: _ledgers(windows, counts & its & may_lack & ~lacks),
             BESIDE: _ledgers(windows, counts & ~its & may_lack),
+            UNGROUPED: waits & ungrouped,
+            OWN_GROUPS: refused & own,
         }
         return _Causes(codes, doubts, short)
 

@@ -70,6 +70,15 @@ class IsolationGroups(NamedTuple):
     primary: tuple[str, ...]
     secondary: tuple[str, ...]
 
+    @property
+    def words(self) -> str:
+        """Both in turn, for a reader.
+
+        >>> IsolationGroups(("fast", "new"), ("slow",)).words, IsolationGroups((), ()).words
+        ('fast,new, then slow', 'none')
+        """
+        return ", then ".join(",".join(each) for each in self if each) or "none"
+
 
 def normalise(location: str) -> str:
     """A location as the server keeps it.
@@ -90,7 +99,8 @@ class PlacementSettings:
     """A placement policy with the settings of its server class; without arguments the server's defaults.
 
     Racks, zones and regions are numbers per write quorum. ``regions_to_write`` empty: the key is not set.
-    ``origin`` is what said so: an option, or a file; empty: nothing did.
+    ``isolation_groups`` None: no ledger is kept to groups of bookies; with Pulsar's policy and no group in it
+    ledgers keep to bookies in no group. ``origin`` is what said so: an option, or a file; empty: nothing did.
 
     >>> PlacementSettings(Policy.RACK).min_racks
     2
@@ -105,7 +115,7 @@ class PlacementSettings:
     regions_to_write: tuple[str, ...] = ()
     min_regions: int = 2
     durable_replacements: bool = True
-    isolation_groups: tuple[str, ...] = ()
+    isolation_groups: tuple[str, ...] | None = None
     secondary_groups: tuple[str, ...] = ()
     origin: str = ""
 
@@ -121,7 +131,7 @@ class PlacementSettings:
         3
 
         Raises:
-            ValueError: a value that is no number or switch, or an unknown policy.
+            ValueError: a value that is no number or switch, an unknown policy, or groups of one without them.
         """
         said: dict[str, Any] = {
             name: _value(key, properties[key], kind)
@@ -129,7 +139,20 @@ class PlacementSettings:
             for key in _KEYS[name]
             if properties.get(key, "").strip()
         }
+        if policy not in (None, Policy.RACK) and "isolation_groups" in said:
+            raise ValueError("isolation groups are a setting of the policy rack")
+        if policy is None and not _isolates(properties):
+            said = {name: value for name, value in said.items() if name not in _OF_GROUPS}
+        elif ISOLATION in properties:
+            said = {"isolation_groups": ()} | said
         return cls(policy or policy_of(properties), **said, origin=origin)
+
+    @property
+    def groups(self) -> IsolationGroups | None:
+        """The groups that ledgers keep to which say nothing of their own; None: to none."""
+        if self.isolation_groups is None:
+            return None
+        return IsolationGroups(self.isolation_groups, self.secondary_groups)
 
     def to_json(self) -> dict[str, Any]:
         """Its fields but for policy and origin, as JSON has them."""
@@ -168,7 +191,15 @@ _KEYS = {
 }
 """The keys of each setting in broker.conf and bk_server.conf; the last that is set counts."""
 
-_KINDS = {each.name: type(each.default) for each in fields(PlacementSettings) if each.name in _KEYS}
+_KINDS = {
+    each.name: tuple if each.default is None else type(each.default)
+    for each in fields(PlacementSettings)
+    if each.name in _KEYS
+}
+_OF_GROUPS = ("isolation_groups", "secondary_groups")
+
+ISOLATION = "isolationBookieGroups"
+"""The key without which Pulsar's policy keeps no ledger to groups; it may be empty."""
 
 KEYS = frozenset(key for keys in _KEYS.values() for key in keys)
 """Every key that is a setting of placement."""
@@ -191,6 +222,8 @@ def policy_of(properties: Mapping[str, str]) -> Policy:
         ValueError: a class that is not known, a switch that is neither true nor false.
     """
     chosen, rack, region = (properties.get(key, "").strip() for key in POLICY_KEYS)
+    if not chosen and _isolates(properties):
+        return Policy.RACK  # a broker takes Pulsar's policy then, whatever the switches say
     if chosen:
         name = chosen.rpartition(".")[2]
         if name not in CLASSES:
@@ -199,6 +232,14 @@ def policy_of(properties: Mapping[str, str]) -> Policy:
     if region and _value(POLICY_KEYS[2], region, bool):
         return Policy.REGION
     return Policy.RACK if not rack or _value(POLICY_KEYS[1], rack, bool) else Policy.NONE
+
+
+def _isolates(properties: Mapping[str, str]) -> bool:
+    """Whether a configuration chooses Pulsar's policy of isolation groups."""
+    chosen = properties.get(POLICY_KEYS[0], "").strip()
+    if chosen:
+        return chosen.rpartition(".")[2] in ISOLATING
+    return bool(properties.get("bookkeeperClientIsolationGroups", "").strip())
 
 
 def _value(key: str, text: str, kind: type) -> Any:
@@ -274,6 +315,7 @@ class PlacementFacts(TypedDict):
 
     ``settings`` are those of `PlacementSettings`, but for policy and origin.
     ``mapping_origin`` is None where there is no mapping; ``located`` bookies have a location, others do not.
+    ``own_groups`` are ledgers with a placement policy of their own in their custom metadata.
     """
 
     policy: Annotated[str, Facet("enum", (*Policy,))]
@@ -282,3 +324,4 @@ class PlacementFacts(TypedDict):
     mapping_origin: Annotated[str | None, about("what says where bookies stand")]
     located: Annotated[Count, about("bookies with a location")]
     unlocated: Annotated[Count, about("bookies without one")]
+    own_groups: Annotated[Count, about("ledgers with a placement policy of their own (Pulsar)")]

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from auditor.model.adherence import DEFAULTS, ServerView, zone_of
-from auditor.model.placement import Locations, PlacementSettings, Policy
+from auditor.model.placement import IsolationGroups, Locations, PlacementSettings, Policy
 
 SYSTEM_GROUP = "*"
 """The isolation group of Pulsar's system topics: nobody is left out."""
@@ -76,24 +76,21 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
 
 
 def outside_groups(
-    ensemble_size: int,
-    locations: Locations,
-    known: Collection[str],
-    primary: Collection[str],
-    secondary: Collection[str] = (),
+    ensemble_size: int, locations: Locations, known: Collection[str], groups: IsolationGroups | None
 ) -> Names:
     """The bookies that Pulsar's isolation groups leave out (`IsolatedBookieEnsemblePlacementPolicy`).
 
     ``known`` are writable. Where the primary groups have fewer than an ensemble, the secondary ones are taken
-    too, and where that is not enough, bookies in no group.
+    too, and where that is not enough, bookies in no group. Where none is in a group, nobody is left out.
 
     >>> from auditor.model.placement import Location
     >>> where = Locations({"a": Location(None, ("fast",)), "b": Location(None, ("slow",))})
-    >>> sorted(outside_groups(1, where, {"a", "b", "c"}, ["fast"]))
+    >>> sorted(outside_groups(1, where, {"a", "b", "c"}, IsolationGroups(("fast",), ())))
     ['b', 'c']
     """
-    if not primary or SYSTEM_GROUP in primary:
+    if groups is None or SYSTEM_GROUP in groups.primary:
         return frozenset()
+    primary, secondary = groups
     inside = {name for name, where in locations.of.items() if {*where.groups} & {*primary}}
     grouped = {name for name, where in locations.of.items() if where.groups}
     if not grouped:

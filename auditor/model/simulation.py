@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from auditor.model.json_shape import about
+from auditor.model.run_facts import InDoubt
 
 NEAR_LOSS = "one failure from loss: "
 """How the note of a report begins that says what is."""
@@ -147,11 +148,15 @@ class Copysets:
 
 @dataclass(frozen=True, slots=True)
 class WriteAnswer:
-    """Whether ledgers of one shape can still be written, `YES`, `NO` or `UNSURE`, and why."""
+    """Whether ledgers of one shape can still be written, `YES`, `NO` or `UNSURE`, and why.
+
+    ``groups`` are isolation groups that they have of their own, in words; None: they have none.
+    """
 
     ensemble: int
     write_quorum: int
     ack_quorum: int
+    groups: str | None
     open_ledgers: int
     answer: str
     why: str
@@ -209,11 +214,13 @@ class OwnerLoss:
 @dataclass(frozen=True, slots=True)
 class Doubts:
     """What was not known: ledgers whose metadata cannot be judged, places of the metadata that were not
-    read, bookies of which nothing was read, and bookies without a location."""
+    read, ids of ledgers that may be there unseen, bookies of which nothing was read, and bookies without a
+    location."""
 
     ledgers: int
     undecided: int
     gaps: int
+    in_doubt: InDoubt | None
     unread: tuple[str, ...]
     unplaced: tuple[str, ...]
     not_closed: int

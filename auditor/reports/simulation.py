@@ -24,6 +24,7 @@ from auditor.model.simulation import (
     Simulation,
     WriteAnswer,
 )
+from auditor.reports.coverage import doubtful_ids_line
 from auditor.reports.plain_text import columns_of, labelled, printable, shorten, text_table
 
 SIMULATION_SCHEMA = "bookkeeper-auditor/simulation/1"
@@ -97,6 +98,8 @@ def _known(found: Simulation) -> Iterator[str]:
         unknown.append(f"{plural(doubts.undecided, 'ledger')} that cannot be judged are in no number")
     if doubts.gaps:
         unknown.append(f"{plural(doubts.gaps, 'place')} of the metadata, at least, could not be read")
+    if doubts.in_doubt:
+        unknown.append(f"ledgers may be there unseen: {doubtful_ids_line(doubts.in_doubt)}")
     if doubts.unread:
         unknown.append(f"{plural(len(doubts.unread), 'bookie')} not read: {_names(doubts.unread)}")
     if found.mapping and doubts.unplaced:
@@ -218,7 +221,8 @@ def _writes(writes: Sequence[WriteAnswer]) -> Iterator[str]:
 
 def _shape(each: WriteAnswer) -> str:
     still = f" ({each.open_ledgers:,} open)" if each.open_ledgers else ""
-    return f"E{each.ensemble} Qw{each.write_quorum} Qa{each.ack_quorum}{still}"
+    groups = f" in {printable(each.groups)}" if each.groups else ""
+    return f"E{each.ensemble} Qw{each.write_quorum} Qa{each.ack_quorum}{groups}{still}"
 
 
 def _concerned(found: Simulation) -> Iterator[str]:

@@ -19,6 +19,7 @@ from auditor.runs.placement import load_placement
 from auditor.simulate.balance import LoadSums
 from auditor.simulate.copysets import MTTF_DAYS, MTTR_HOURS, CopysetSums
 from auditor.simulate.domains import Domains, members_of
+from auditor.simulate.isolation import IsolationNumbers
 from auditor.simulate.levels import LevelSums, bounds_of, levels_of
 from auditor.simulate.loss import VIEWS, Blow, Fate, SilentBookies, blow_of, fates, tally
 from auditor.simulate.owner_loss import ConcernedLedgers, owner_losses
@@ -41,6 +42,7 @@ class Placed:
     settings: PlacementSettings
     locations: Locations
     registered: dict[str, str | None]
+    isolation: IsolationNumbers
 
     @classmethod
     def of(cls, run: RunReader, locations: Locations | None = None) -> Placed:
@@ -48,7 +50,12 @@ class Placed:
         settings, own = load_placement(run)
         rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
         modes = {row["bookie_id"]: row["registered"] for row in rows}
-        return cls(run, settings, own if locations is None else locations, modes)
+        places = own if locations is None else locations
+        return cls(run, settings, places, modes, IsolationNumbers(run, settings, places))
+
+    def windows(self, merge: bool = True) -> RunWindows:
+        """The windows of its ledgers."""
+        return RunWindows(self.run.directory, merge, isolation=self.isolation)
 
     def cluster(self, windows: RunWindows) -> SilentBookies:
         """Who does not answer; where nobody is registered it is a dump of a cluster that stood still."""
@@ -77,6 +84,7 @@ class Placed:
             windows.read.ledgers,
             windows.read.undecided,
             len(self.run.report.run.gaps),
+            self.run.report.run.in_doubt,
             windows.unread,
             tuple(sorted(name for name in names if self.locations.path(name) is None)),
             windows.read.not_closed,
@@ -96,7 +104,7 @@ def simulate_all(
         RunError: a table of the run is missing or broken.
     """
     placed = Placed.of(run, locations)
-    windows = RunWindows(run.directory)
+    windows = placed.windows()
     names = windows.numbers.names
     levels = levels_of(placed.locations, names)
     sums = [LevelSums(level, placed.locations, names) for level in levels]
@@ -127,7 +135,7 @@ def simulate_any(run: RunReader, number: int, level: Level, locations: Locations
         RunError: a table of the run is missing or broken.
     """
     placed = Placed.of(run, locations)
-    windows = RunWindows(run.directory)
+    windows = placed.windows()
     names = windows.numbers.names
     sums = LevelSums(level, placed.locations, names, number)
     if number > len(sums.domains.names):
@@ -153,7 +161,7 @@ def simulate_failure(
         RunError: a table of the run is missing or broken.
     """
     placed = Placed.of(run, locations)
-    windows = RunWindows(run.directory, merge=False)
+    windows = placed.windows(merge=False)
     failing = _Failing.of(lost, placed, windows)
     sums = np.zeros((len(VIEWS), 1, len(Fate), 3), np.int64)
     concerned = ConcernedLedgers()
@@ -232,4 +240,5 @@ def _concerned(scope: int, ledger: int, lost: int, entries: int, bytes: int, unr
 
 
 def _writes(placed: Placed, windows: RunWindows, lost: Sequence[str]) -> tuple[WriteAnswer, ...]:
-    return write_answers(windows.read.shapes, placed.writable(lost), placed.settings, placed.locations)
+    left = placed.writable(lost)
+    return write_answers(windows.read.shapes, placed.isolation.kinds, left, placed.settings, placed.locations)

@@ -7,57 +7,59 @@ each needs another outside it, which comes to the same number.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from auditor.model.amounts import plural
-from auditor.model.placement import Level, Locations, PlacementSettings, Policy
+from auditor.model.new_ensembles import makes_ensemble, refuses_by_place
+from auditor.model.placement import POLICY_LEVEL, Locations, PlacementSettings
 from auditor.model.simulation import NO, UNSURE, YES, WriteAnswer
+from auditor.simulate.isolation import Isolation
+
+Shape = tuple[int, int, int]
 
 
 def write_answers(
-    shapes: Mapping[tuple[int, int, int, bool], int],
+    shapes: Mapping[tuple[int, int, int, bool, int], int],
+    isolations: Sequence[Isolation],
     left: list[str],
     settings: PlacementSettings,
     locations: Locations,
 ) -> tuple[WriteAnswer, ...]:
-    """One answer for each shape (E, Qw, Qa, not closed) of ledgers; ``left`` are the bookies that would
-    still be writable."""
-    counts: Counter[tuple[int, int, int]] = Counter()
-    for (ensemble, write, ack, still_open), ledgers in shapes.items():
-        counts[ensemble, write, ack] += ledgers if still_open else 0
+    """One answer for each shape of ledgers (E, Qw, Qa, not closed, number of ``isolations``).
+
+    ``left`` are the bookies that would still be writable.
+    """
+    counts: Counter[tuple[Shape, int]] = Counter()
+    for (ensemble, write, ack, still_open, number), ledgers in shapes.items():
+        counts[(ensemble, write, ack), number] += ledgers if still_open else 0
     found = []
-    for shape, ledgers in sorted(counts.items()):
-        answer, why = _answer(shape, left, settings, locations)
-        found.append(WriteAnswer(*shape, ledgers, answer, why))
+    for (shape, number), ledgers in sorted(counts.items()):
+        isolation = isolations[number]
+        answer, why = _answer(shape, isolation, left, settings, locations)
+        found.append(WriteAnswer(*shape, isolation.words, ledgers, answer, why))
     return tuple(found)
 
 
 def _answer(
-    shape: tuple[int, int, int], left: list[str], settings: PlacementSettings, locations: Locations
+    shape: Shape, isolation: Isolation, left: list[str], settings: PlacementSettings, locations: Locations
 ) -> tuple[str, str]:
-    ensemble, write, _ = shape
-    if len(left) < ensemble:
-        return NO, f"{plural(len(left), 'writable bookie')} for an ensemble of {ensemble}"
-    if settings.isolation_groups:
-        return UNSURE, "bookies are isolated in groups; whether the right ones are left is not worked out"
-    level, least = _spread(write, settings)
-    if level is None:
-        return YES, f"{plural(len(left), 'writable bookie')} for an ensemble of {ensemble}"
-    domains = {locations.domain(each, level) for each in left}
-    known = len(domains - {None})
-    if known >= least:
-        return YES, f"{len(left):,} writable bookies in {plural(known, str(level))}, {least} needed"
+    out = isolation.outside(shape[0], locations, left) if isolation.known else frozenset()
+    inside = [name for name in left if name not in out]
+    settings = isolation.settings(settings)
+    paths = [locations.path(name) for name in inside]
+    can = makes_ensemble(shape, paths, settings, [locations.path(name) for name in out])
+    there = plural(len(inside), "writable bookie") + (" in its groups" if out else "")
+    if len(inside) < shape[0]:
+        return NO, f"{there} for an ensemble of {shape[0]}"
+    if not isolation.known:
+        return UNSURE, f"{there}; which of them are in its isolation groups is not known"
+    if not refuses_by_place(settings):
+        return YES, f"{there} for an ensemble of {shape[0]}"
+    level = POLICY_LEVEL[settings.policy]
+    domains = {locations.domain(name, level) for name in inside}
+    there += f" in {plural(len(domains - {None}), str(level))}"
+    if can is not None:
+        return (YES if can else NO), f"{there}, by policy {settings.policy}"
     if None in domains:
-        return UNSURE, f"{known} {level}s are known of the bookies that are left, {least} needed"
-    return NO, f"{plural(known, str(level))} left, {least} needed by policy {settings.policy}"
-
-
-def _spread(write: int, settings: PlacementSettings) -> tuple[Level | None, int]:
-    """At which level, and over how many domains at least, a policy must spread a write quorum."""
-    if settings.policy is Policy.RACK and settings.enforce_min_racks:
-        return Level.RACK, min(settings.min_racks, write)
-    if settings.policy is Policy.ZONE and settings.strict_zones:
-        return Level.ZONE, settings.min_zones
-    if settings.policy is Policy.REGION and settings.regions_to_write:
-        return Level.REGION, settings.min_regions
-    return None, 0
+        return UNSURE, f"{there}, and some without a location"
+    return UNSURE, f"{there}, and policy {settings.policy} may refuse by what it chose before"

@@ -11,8 +11,12 @@ from auditor.model.columns import schema_of
 from auditor.model.placement import Location, Locations
 
 BOOKIE_LOCATIONS = schema_of(
-    ("bookie_id", pa.string(), "every id of the table bookies"),
-    ("location", pa.string(), "its location as a server keeps it, such as /region/rack; null: not known"),
+    ("bookie_id", pa.string(), "every id of the table bookies, and others that Pulsar's groups name"),
+    (
+        "location",
+        pa.string(),
+        "its location as a server keeps it, such as /region/rack; null: not known, or no bookie",
+    ),
     ("given", pa.string(), "the same as it was written; null: nothing was"),
     ("groups", pa.list_(pa.string()), "Pulsar's groups that it is in"),
     ("origin", pa.string(), "the file, script or key that says so; null: nothing does"),

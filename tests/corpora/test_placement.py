@@ -14,13 +14,18 @@ from auditor.checks import BY_ID
 from auditor.errors import UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.placement import Level, Locations, PlacementSettings, Policy
+from auditor.model.simulation import YES
 from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader
+from auditor.simulate.simulation import simulate_failure
 from tests.corpora.corpora import Corpus
 from tests.corpora.shared import Corpora
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+PULSAR = Path(__file__).parents[1] / "data" / "pulsar-placement-4.2.4"
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +47,25 @@ def audit(
     return settings, locations, None if facts is None else dict(facts)
 
 
-def with_bookies(corpus: Corpus, path: Path, value: bytes) -> Path:
-    """The corpus's dump with Pulsar's key, as a broker that shares the store writes it."""
+def with_bookies(corpus: Corpus, path: Path, value: bytes, **more: bytes) -> Path:
+    """The corpus's dump with Pulsar's key, as a broker that shares the store writes it; and other ledgers."""
     numbers = dict.fromkeys(("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner"), 0)
-    line = {"path": "/bookies", "data": base64.b64encode(value).decode(), **numbers}
-    path.write_text(corpus.dump.read_text() + json.dumps(line) + "\n")
+    nodes = {"/bookies": value, **{f"/ledgers/{name}": data for name, data in more.items()}}
+    lines = [
+        {"path": node, "data": base64.b64encode(data).decode(), **numbers} for node, data in nodes.items()
+    ]
+    path.write_text(corpus.dump.read_text() + "".join(f"{json.dumps(line)}\n" for line in lines))
     return path
+
+
+def ledger_with_config(bookie: str) -> bytes:
+    """A ledger's metadata with a placement policy of its own."""
+    config = json.dumps((PULSAR / "isolated.json").read_text("utf-8"))
+    return (
+        "BookieMetadataFormatVersion\t2\nquorumSize: 1\nensembleSize: 1\nlength: 0\nstate: OPEN\n"
+        f'segment {{\n  ensembleMember: "{bookie}"\n  firstEntryId: 0\n}}\nackQuorumSize: 1\n'
+        f'customMetadata {{\n  key: "EnsemblePlacementPolicyConfig"\n  value: {config}\n}}\n'
+    ).encode()
 
 
 def test_without_a_mapping_and_a_policy_placement_is_not_looked_at(
@@ -60,8 +78,9 @@ def test_without_a_mapping_and_a_policy_placement_is_not_looked_at(
 
 def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
     first, *_, last = bookie_ids(corpus)
-    value = json.dumps({"default": {first: {"rack": "east/r1"}}}).encode()
-    dump = with_bookies(corpus, tmp_path / "dump.jsonl", value)
+    groups = {"default": {first: {"rack": "east/r1"}}, "fast": {"gone:3181": {"rack": "r9"}}}
+    value = json.dumps(groups).encode()
+    dump = with_bookies(corpus, tmp_path / "dump.jsonl", value, L0000009999=ledger_with_config(first))
     settings, locations, facts = audit(spark, dump, tmp_path / "run")
     assert settings == PlacementSettings(Policy.RACK, origin="the default of bookies and brokers")
     assert locations.domain(first, Level.REGION) == "east"
@@ -70,6 +89,19 @@ def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tm
     assert locations.origin == f"/bookies of dump://{dump}"
     assert facts is not None
     assert (facts["located"], facts["mapping_origin"]) == (1, locations.origin)
+    # Pulsar's policy counts bookies that its groups name, gone or not; they are nowhere.
+    assert (locations.groups("gone:3181"), locations.path("gone:3181")) == (("fast",), None)
+    assert facts["own_groups"] == 1
+    run = RunReader(tmp_path / "run")
+    assert (
+        "placement policies of their own: 1 ledger (EnsemblePlacementPolicyConfig in custom metadata)"
+        in run.report.run.notes
+    )
+    # Of its groups nobody is there: bookies in no group take it.
+    found = simulate_failure(run, [(Level.BOOKIE, [first])])
+    assert [(each.groups, each.answer) for each in found.writes if each.groups] == [
+        ("groups fast,grün, then slow", YES)
+    ]
 
 
 def test_a_file_goes_before_the_stores_mapping(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,16 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.decommission.rehearse import rehearse
 from auditor.model.decommission import Answer, Cause, Rehearsal
-from auditor.model.placement import PlacementSettings, Policy
+from auditor.model.placement import Level, PlacementSettings, Policy
 from auditor.reports.decommission import decommission_json, decommission_text
 from auditor.reports.schema import decommission_schema
-from tests.decommission.made_clusters import run_of
+from auditor.reports.simulation import text as simulation_text
+from auditor.runs.reader import RunReader
+from auditor.simulate.simulation import simulate_failure
+from auditor.sources.metadata.ledger_rows import LEDGERS
+from tests.decommission.made_clusters import CALM, run_of
+from tests.made_runs import write
+from tests.reports.samples import report
 from tests.simulate.small_clusters import BOOKIES, Ledger
 
 HOUR = 3_600_000
@@ -160,6 +167,38 @@ def test_what_was_not_seen_is_never_good(one: Ledger, tables: dict[str, Any], sa
     assert "not known" in decommission_text(found)
 
 
+HIDDEN = {"ids": "100", "reasons": ["/ledgers/00: not listed"]}
+
+
+def test_a_ledger_that_cannot_be_judged_counts_once_and_what_may_hide_one_is_said(
+    said: Rehearse, tmp_path: Path
+) -> None:
+    """The same number in both commands: a znode that is no ledger's and a gap are no ledgers."""
+    calm = said(PLAIN)
+    assert (calm.answer, calm.together.doubts) == (Answer.NOW, ())
+    rows: list[dict[str, Any]] = [
+        {"ledger_id": 5, "status": "unreadable"},
+        {"ledger_id": 6, "status": "broken", "undecidable": True},
+        {"ledger_id": 7, "status": "misplaced", "low": 7, "high": 7},
+        {"status": "misplaced"},
+        {"status": "gap", "low": 0, "high": 99},
+    ]
+    write(tmp_path / "tables" / "ledgers", [{"scope_id": 0} | row for row in rows], LEDGERS, 1)
+    for hidden in (None, HIDDEN):
+        sample = report()
+        facts: dict[str, Any] = {**CALM, "in_doubt": hidden}
+        whole = replace(sample, run=replace(sample.run, **facts))
+        (tmp_path / "report.json").write_text(whole.to_json(), "utf-8")
+        run = RunReader(tmp_path)
+        found, simulation = rehearse(run, ["a"]), simulate_failure(run, [(Level.BOOKIE, ["a"])])
+        doubts = {each.what: each.number for each in found.together.doubts}
+        assert doubts.pop("ledgers whose metadata does not say who holds what") == 2
+        assert (simulation.doubts.ledgers, simulation.doubts.undecided) == (3, 2)
+        assert doubts == ({"ledger ids that may be there unseen": 100} if hidden else {})
+        assert ("may be there unseen: 100 ids" in simulation_text(simulation)) is bool(hidden)
+        assert found.answer is Answer.UNKNOWN
+
+
 def test_one_copy_that_was_seen_is_enough(said: Rehearse) -> None:
     assert said(PLAIN, unread="ab").answer is Answer.NOW
 
@@ -181,6 +220,7 @@ def placed(policy: Policy, racks: str, **settings: Any) -> dict[str, Any]:
         "mapping_origin": "racks",
         "located": 8 - racks.count(" "),
         "unlocated": racks.count(" "),
+        "own_groups": 0,
     }
     return {"facts": {"placement": facts}, "bookie_locations": rows}
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 
 import numpy as np
 
+from auditor.codecs.pulsar.placement_config import decode
 from auditor.model.adherence import Adherence, CodedView, ServerView, judge_ensembles
-from auditor.model.placement import Location, Locations, PlacementSettings, Policy
-from auditor.model.replacements import Vacancy, replacements
+from auditor.model.new_ensembles import makes_ensemble
+from auditor.model.placement import (
+    ISOLATING,
+    Location,
+    Locations,
+    PlacementSettings,
+    Policy,
+    normalise,
+)
+from auditor.model.replacements import Vacancy, outside_groups, replacements
 from tests.model.placement_oracle import Cluster
 
 WORDS = {Adherence.FAIL: "FAIL", Adherence.SOFT: "MEETS_SOFT", Adherence.STRICT: "MEETS_STRICT"}
@@ -22,22 +32,52 @@ PATHS = {
 ODD_ZONES = ("/z4", "/z5/u/x", "/default-zone/default-upgradedomain", "/default-region/default-rack")
 
 
+def policy_of(cluster: Cluster) -> Policy:
+    """The policy in this program's words; Pulsar's is rack-aware."""
+    return Policy.RACK if cluster.groups is not None else Policy(cluster.policy)
+
+
 def settings_of(cluster: Cluster) -> PlacementSettings:
     """The settings as this program reads them."""
     properties = {key: str(value).lower() for key, value in cluster.settings.items()}
-    return PlacementSettings.of(properties, "test", Policy(cluster.policy))
+    return PlacementSettings.of(properties, "test", policy_of(cluster))
+
+
+def outside_of(cluster: Cluster, ensemble_size: int, config: bytes | None) -> frozenset[str]:
+    """Who is left out of an ensemble of a ledger with this config of its own."""
+    groups = settings_of(cluster).groups
+    if groups is not None and config is not None:
+        own = decode(config)
+        groups = own.groups if own.policy_class.rpartition(".")[2] in ISOLATING else groups
+    return outside_groups(ensemble_size, locations_of(cluster), [*map(str, cluster.writable)], groups)
+
+
+def makes(cluster: Cluster, shape: tuple[int, int, int]) -> bool | None:
+    """Whether this program says that an ensemble of (E, Qw, Qa) can be made."""
+    locations = locations_of(cluster)
+    paths = [locations.path(str(bookie)) for bookie in cluster.writable]
+    return makes_ensemble(shape, paths, settings_of(cluster))
+
+
+def locations_of(cluster: Cluster) -> Locations:
+    """Where bookies stand, and the groups that they are in."""
+    groups = cluster.groups or {}
+    return Locations(
+        {
+            str(bookie): Location(
+                normalise(cluster.locations[bookie]) if bookie in cluster.locations else None,
+                tuple(group for group, members in groups.items() if bookie in members),
+            )
+            for bookie in {*cluster.locations, *(each for members in groups.values() for each in members)}
+        }
+    )
 
 
 def view_of(cluster: Cluster, bookies: Sequence[int]) -> ServerView:
     """What the server takes each bookie to be at."""
-    from auditor.model.placement import normalise
-
-    locations = Locations(
-        {str(bookie): Location(normalise(path)) for bookie, path in cluster.locations.items()}
-    )
     names = [str(bookie) for bookie in bookies]
     writable, readonly = ([str(each) for each in part] for part in (cluster.writable, cluster.readonly))
-    return ServerView.of(locations, Policy(cluster.policy), names, writable, readonly)
+    return ServerView.of(locations_of(cluster), policy_of(cluster), names, writable, readonly)
 
 
 def verdicts_of(cluster: Cluster, ensembles: Sequence[tuple[tuple[int, ...], int]]) -> list[str]:
@@ -76,6 +116,46 @@ def random_cluster(policy: Policy, seed: int, *, odd: bool = False) -> Cluster:
         [bookie for bookie in BOOKIES if states[bookie] == "writable"],
         [bookie for bookie in BOOKIES if states[bookie] == "readonly"],
     )
+
+
+GROUPS = ("a", "b", "c")
+CLASSES = (
+    *("org.apache.pulsar.bookie.rackawareness.IsolatedBookieEnsemblePlacementPolicy",) * 4,
+    "org.apache.pulsar.zookeeper.ZkIsolatedBookieEnsemblePlacementPolicy",
+    "org.apache.bookkeeper.client.RackawareEnsemblePlacementPolicy",
+    "org.apache.bookkeeper.client.DefaultEnsemblePlacementPolicy",
+)
+
+
+def isolated_cluster(seed: int) -> Cluster:
+    """A random cluster of a rack policy with isolation groups, some of them of bookies that are gone."""
+    source, cluster = random.Random(f"isolated-{seed}"), random_cluster(Policy.RACK, seed)
+    settings = dict(cluster.settings)
+    for key, share in (("isolationBookieGroups", 0.7), ("secondaryIsolationBookieGroups", 0.6)):
+        if source.random() < share:
+            settings[key] = _some_groups(source)
+    groups = {
+        group: sorted(source.sample(range(1, 12), source.randint(0, 5)))
+        for group in source.sample(GROUPS, source.randint(0, 3))
+    }
+    return Cluster("isolated", settings, cluster.locations, cluster.writable, cluster.readonly, groups)
+
+
+def random_config(source: random.Random) -> bytes | None:
+    """What a ledger says of its own groups; None: nothing."""
+    if source.random() < 0.4:
+        return None
+    properties: dict[str, object] = {}
+    if source.random() < 0.9:
+        some = _some_groups(source)
+        properties["isolationBookieGroups"] = some if source.random() < 0.8 else some.split(",")
+    if source.random() < 0.6:
+        properties["secondaryIsolationBookieGroups"] = _some_groups(source)
+    return json.dumps({"policyClass": source.choice(CLASSES), "properties": properties}).encode()
+
+
+def _some_groups(source: random.Random) -> str:
+    return ",".join(source.sample((*GROUPS, "*", "gone"), source.randint(0, 2)))
 
 
 def _settings(policy: Policy, source: random.Random) -> dict[str, object]:

@@ -1,37 +1,53 @@
-"""The server's placement policies, 4.17.2, asked in one Java process: many questions, an answer for each."""
+"""The server's placement policies, 4.17.2, asked in one Java process: many questions, an answer for each.
+
+Clusters with isolation groups are put to Pulsar's own policy, of 4.2.4, with the BookKeeper that it brings.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from auditor.spark.java import find_java
-from tests.servers.bookies.jars import classpath
+from tests.servers.bookies.jars import classpath, compiled_classpath, needs_java
 from tests.servers.java import SHORT_LIVED
 
-SOURCE = Path(__file__).parent / "java" / "PlacementOracle.java"
-MAIN = "org.apache.bookkeeper.client.PlacementOracle"
+JAVA = Path(__file__).parent / "java"
+SOURCE = JAVA / "PlacementOracle.java"
+PACKAGE = "org.apache.bookkeeper.client"
 LIMIT_S = 500
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Bookies are numbers: ``locations`` of some, ``writable`` in the order in which they joined."""
+    """Bookies are numbers: ``locations`` of some, ``writable`` in the order in which they joined.
+
+    ``groups`` are what the policy "isolated" reads in Pulsar's mapping.
+    """
 
     policy: str
     settings: dict[str, object] = field(default_factory=dict)
     locations: dict[int, str] = field(default_factory=dict)
     writable: Sequence[int] = ()
     readonly: Sequence[int] = ()
+    groups: dict[str, list[int]] | None = None
 
     def lines(self) -> list[str]:
         """What makes a policy of it."""
-        settings = " ".join(f"{key}={str(value).lower()}" for key, value in self.settings.items())
+        settings = [f"{key}={str(value).lower()}" for key, value in self.settings.items()]
+        if self.groups is not None:
+            mapping = {
+                group: {f"127.9.9.{bookie}:3181": {"rack": "/r"} for bookie in bookies}
+                for group, bookies in self.groups.items()
+            }
+            settings.append(f"groups={base64.b64encode(json.dumps(mapping).encode()).decode()}")
         return [
             f"map {' '.join(f'{bookie}={path}' for bookie, path in self.locations.items())}",
-            f"policy {self.policy} {settings}",
+            " ".join(["policy", self.policy, *settings]),
             f"readonly {' '.join(map(str, self.readonly))}",
             f"writable {' '.join(map(str, self.writable))}",
         ]
@@ -42,18 +58,47 @@ def adhere(ensemble: Sequence[int], write_quorum: int) -> str:
     return f"adhere {','.join(map(str, ensemble)) or '-'} {write_quorum} {write_quorum}"
 
 
-def replace(ensemble: Sequence[int], position: int, write_quorum: int, ack_quorum: int, tries: int) -> str:
-    """The question for every bookie that is chosen."""
-    return f"replace {','.join(map(str, ensemble))} {position} {write_quorum} {ack_quorum} {tries}"
+def replace(
+    ensemble: Sequence[int],
+    position: int,
+    write_quorum: int,
+    ack_quorum: int,
+    tries: int,
+    config: bytes | None = None,
+) -> str:
+    """The question for every bookie that is chosen; ``config`` is the ledger's own."""
+    asked = f"replace {','.join(map(str, ensemble))} {position} {write_quorum} {ack_quorum} {tries}"
+    return asked + _config(config)
 
 
-def ask(questions: Iterable[tuple[Cluster, Sequence[str]]]) -> list[list[str]]:
+def make(ensemble: int, write_quorum: int, ack_quorum: int, tries: int, config: bytes | None = None) -> str:
+    """The question how many tries make an ensemble, and who is left out."""
+    return f"new {ensemble} {write_quorum} {ack_quorum} {tries}{_config(config)}"
+
+
+def _config(config: bytes | None) -> str:
+    return "" if config is None else f" {base64.b64encode(config).decode()}"
+
+
+def ask(questions: Iterable[tuple[Cluster, Sequence[str]]], pulsar: bool = False) -> list[list[str]]:
     """The answers to each cluster's questions; skips where Maven or a Java compiler is lacking."""
-    classes = classpath(more=[SOURCE])
+    if pulsar:
+        needs_java()
+        sources = [SOURCE, JAVA / "IsolatedOracle.java"]
+        classes, main = compiled_classpath("placement", JAVA / "pom.xml", sources), "IsolatedOracle"
+    else:
+        classes, main = classpath(more=[SOURCE]), "PlacementOracle"
     clusters = list(questions)
     lines = [[*cluster.lines(), *asked] for cluster, asked in clusters]
     done = subprocess.run(
-        [str(find_java().executable), *SHORT_LIVED, "-Dlog4j2.level=OFF", "-cp", classes, MAIN],
+        [
+            str(find_java().executable),
+            *SHORT_LIVED,
+            "-Dlog4j2.level=OFF",
+            "-cp",
+            classes,
+            f"{PACKAGE}.{main}",
+        ],
         input="".join(f"{line}\n" for each in lines for line in each),
         capture_output=True,
         text=True,

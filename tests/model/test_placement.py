@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from auditor.model.placement import (
+    IsolationGroups,
     Level,
     Location,
     Locations,
@@ -64,6 +65,10 @@ def test_what_fails_together_with_a_bookie(bookie: str, domains: list[str | None
         ({"bookkeeperClientRegionawarePolicyEnabled": "true"}, Policy.REGION),
         ({"bookkeeperClientRackawarePolicyEnabled": "false"}, Policy.NONE),
         ({"bookkeeperClientRackawarePolicyEnabled": "true"}, Policy.RACK),
+        (
+            {"bookkeeperClientRegionawarePolicyEnabled": "true", "bookkeeperClientIsolationGroups": "a"},
+            Policy.RACK,
+        ),
     ],
 )
 def test_the_policy_that_a_configuration_chooses(properties: dict[str, str], policy: Policy) -> None:
@@ -88,6 +93,37 @@ def test_settings_of_a_server_and_of_a_broker() -> None:
     assert PlacementSettings.of(broker, "broker") == PlacementSettings(
         Policy.RACK, min_racks=1, isolation_groups=("a", "b"), origin="broker"
     )
+
+
+ISOLATED = {"ensemblePlacementPolicy": "org.y.IsolatedBookieEnsemblePlacementPolicy"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "groups"),
+    [
+        (ISOLATED, None),
+        (ISOLATED | {"isolationBookieGroups": ""}, IsolationGroups((), ())),
+        (ISOLATED | {"isolationBookieGroups": "a,b"}, IsolationGroups(("a", "b"), ())),
+        (
+            {
+                "ensemblePlacementPolicy": "org.x.RackawareEnsemblePlacementPolicy",
+                "isolationBookieGroups": "a",
+            },
+            None,
+        ),
+        ({"isolationBookieGroups": "a", "secondaryIsolationBookieGroups": "b"}, None),
+        ({"bookkeeperClientIsolationGroups": ""}, None),
+    ],
+)
+def test_groups_need_pulsars_policy_and_the_key(
+    properties: dict[str, str], groups: IsolationGroups | None
+) -> None:
+    assert PlacementSettings.of(properties, "bk").groups == groups
+
+
+def test_groups_are_of_racks_alone() -> None:
+    with pytest.raises(ValueError, match="isolation groups are a setting of the policy rack"):
+        PlacementSettings.of({"isolationBookieGroups": "a"}, "--placement", Policy.ZONE)
 
 
 @pytest.mark.parametrize(

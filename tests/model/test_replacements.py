@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
 
 from auditor.model.adherence import ServerView
-from auditor.model.placement import Location, Locations, PlacementSettings, Policy
+from auditor.model.placement import IsolationGroups, Location, Locations, PlacementSettings, Policy
 from auditor.model.replacements import Vacancy, outside_groups, replacements
-from tests.model.placement_cases import BOOKIES, candidates_of, random_cluster
-from tests.model.placement_oracle import Cluster, ask, replace
+from tests.model.placement_cases import (
+    BOOKIES,
+    candidates_of,
+    isolated_cluster,
+    outside_of,
+    random_cluster,
+    random_config,
+)
+from tests.model.placement_oracle import Cluster, ask, make, replace
 
 TRIES = 120
 """Of six candidates the chance to miss one is below 1 in a million million."""
@@ -58,6 +66,34 @@ def test_the_candidates_are_those_that_the_class_takes(policy: Policy) -> None:
     assert 0 < refused < 60 * 12
 
 
+def test_groups_leave_out_whom_pulsars_policy_leaves_out() -> None:
+    """Its configuration or a ledger's own config, for new ensembles and for replacements."""
+    source = random.Random("isolated")
+    questions, cases = [], []
+    for seed in range(150):
+        cluster = isolated_cluster(seed)
+        asked: list[str] = []
+        for vacancy in vacancies(cluster, source, 4):
+            config, ensemble = random_config(source), [*map(int, vacancy.ensemble)]
+            shape = (len(ensemble), vacancy.write_quorum, vacancy.ack_quorum)
+            out = outside_of(cluster, len(ensemble), config)
+            cases.append((cluster, config, dataclasses.replace(vacancy, excluded=out)))
+            asked += [
+                make(*shape, 1, config),
+                replace(ensemble, vacancy.position, *shape[1:], TRIES, config),
+            ]
+        questions.append((cluster, asked))
+    answers = iter([each for said in ask(questions, pulsar=True) for each in said])
+    some = 0
+    for cluster, config, vacancy in cases:
+        excluded, answer = next(answers).partition(" ")[2], next(answers)
+        assert excluded == str(sorted(map(int, vacancy.excluded))), (cluster, config, vacancy)
+        expected = "refused" if answer in REFUSALS else answer
+        assert candidates_of(cluster, vacancy) == expected, (cluster, config, vacancy)
+        some += bool(vacancy.excluded)
+    assert 150 < some < len(cases)
+
+
 SPARE_IN_R2 = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
 
 
@@ -86,17 +122,18 @@ KNOWN = frozenset({"p1", "p2", "s1", "o1", "free"})
 
 
 @pytest.mark.parametrize(
-    ("size", "primary", "secondary", "left"),
+    ("size", "groups", "left"),
     [
-        (2, ["first"], ["second"], {"p1", "p2"}),
-        (3, ["first"], ["second"], {"p1", "p2", "s1"}),
-        (4, ["first"], ["second"], {"p1", "p2", "s1", "free"}),
-        (9, ["first"], [], {"p1", "p2", "free"}),
-        (2, ["*"], [], KNOWN),
-        (2, [], ["second"], KNOWN),
+        (2, IsolationGroups(("first",), ("second",)), {"p1", "p2"}),
+        (3, IsolationGroups(("first",), ("second",)), {"p1", "p2", "s1"}),
+        (4, IsolationGroups(("first",), ("second",)), {"p1", "p2", "s1", "free"}),
+        (9, IsolationGroups(("first",), ()), {"p1", "p2", "free"}),
+        (2, IsolationGroups(("*",), ()), KNOWN),
+        (2, IsolationGroups((), ("second",)), {"s1", "free"}),
+        (2, None, KNOWN),
     ],
 )
 def test_isolation_groups_leave_out_all_others(
-    size: int, primary: list[str], secondary: list[str], left: set[str]
+    size: int, groups: IsolationGroups | None, left: set[str]
 ) -> None:
-    assert KNOWN - outside_groups(size, GROUPS, KNOWN, primary, secondary) == left
+    assert KNOWN - outside_groups(size, GROUPS, KNOWN, groups) == left

@@ -143,6 +143,7 @@ PLACEMENT: PlacementFacts = {
     "mapping_origin": "--racks racks.toml",
     "located": 3,
     "unlocated": 0,
+    "own_groups": 0,
 }
 
 

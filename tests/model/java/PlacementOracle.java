@@ -4,6 +4,7 @@ import io.netty.util.HashedWheelTimer;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
@@ -12,6 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Function;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 import org.apache.bookkeeper.feature.SettableFeatureProvider;
 import org.apache.bookkeeper.net.BookieId;
@@ -30,14 +32,18 @@ import org.apache.bookkeeper.stats.NullStatsLogger;
  * readonly bookie ...                     the rest of what is registered, as seen with the last of these
  * adhere ensemble Qw Qa                   the verdict
  * replace ensemble position Qw Qa tries   every bookie that was ever chosen in so many tries
+ * new E Qw Qa tries                       how many tries made an ensemble, and the bookies that the policy left out
  * </pre>
  *
- * A bookie is a number; lists have commas. Errors are answered by the name of their class.
+ * A bookie is a number; lists have commas. The last two may end with the config of one ledger, in base64. Errors
+ * are answered by the name of their class.
  */
 public class PlacementOracle {
     private static final Map<String, String> LOCATIONS = new HashMap<>();
     private static final Set<BookieId> REGISTERED = new HashSet<>();
     private static EnsemblePlacementPolicy policy;
+    /** What makes the policy "isolated", which BookKeeper itself does not have. */
+    static Function<ClientConfiguration, EnsemblePlacementPolicy> isolated;
 
     public static void main(String[] args) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
@@ -84,6 +90,8 @@ public class PlacementOracle {
                         ids(words[1]), Integer.parseInt(words[2]), Integer.parseInt(words[3])).name();
             case "replace":
                 return replaced(words);
+            case "new":
+                return made(words);
             default:
                 throw new IllegalArgumentException(words[0]);
         }
@@ -92,7 +100,7 @@ public class PlacementOracle {
     private static String make(String[] words) throws Exception {
         ClientConfiguration conf = new ClientConfiguration();
         for (int i = 2; i < words.length; i++) {
-            String[] pair = words[i].split("=");
+            String[] pair = words[i].split("=", 2);
             conf.setProperty(pair[0], pair[1]);
         }
         REGISTERED.clear();
@@ -117,6 +125,9 @@ public class PlacementOracle {
             case "zone":
                 policy = new ZoneawareEnsemblePlacementPolicy();
                 break;
+            case "isolated":
+                policy = isolated.apply(conf);
+                break;
             default:
                 policy = new DefaultEnsemblePlacementPolicy();
         }
@@ -134,11 +145,40 @@ public class PlacementOracle {
         int ackQuorum = Integer.parseInt(words[4]);
         TreeSet<Integer> chosen = new TreeSet<>();
         for (int i = 0; i < Integer.parseInt(words[5]); i++) {
-            BookieId found = policy.replaceBookie(ensemble.size(), writeQuorum, ackQuorum, new HashMap<>(),
+            BookieId found = policy.replaceBookie(ensemble.size(), writeQuorum, ackQuorum, custom(words, 6),
                     new ArrayList<>(ensemble), old, new HashSet<>()).getResult();
-            chosen.add(Integer.parseInt(found.toString().split("[.:]")[3]));
+            chosen.add(number(found));
         }
         return chosen.toString();
+    }
+
+    private static String made(String[] words) throws Exception {
+        int successes = 0;
+        TreeSet<Integer> excluded = new TreeSet<>();
+        for (int i = 0; i < Integer.parseInt(words[4]); i++) {
+            Set<BookieId> out = new HashSet<>();
+            try {
+                policy.newEnsemble(Integer.parseInt(words[1]), Integer.parseInt(words[2]), Integer.parseInt(words[3]),
+                        custom(words, 5), out);
+                successes++;
+            } catch (BKException.BKNotEnoughBookiesException | RuntimeException error) {
+                // A refusal: it did not succeed.
+            }
+            out.forEach(id -> excluded.add(number(id)));
+        }
+        return successes + " " + excluded;
+    }
+
+    private static Map<String, byte[]> custom(String[] words, int place) {
+        Map<String, byte[]> found = new HashMap<>();
+        if (words.length > place) {
+            found.put("EnsemblePlacementPolicyConfig", Base64.getDecoder().decode(words[place]));
+        }
+        return found;
+    }
+
+    private static int number(BookieId id) {
+        return Integer.parseInt(id.toString().split("[.:]")[3]);
     }
 
     private static String host(String number) {

@@ -28,12 +28,17 @@ def classpath(etcd: bool = False, more: Iterable[Path] = ()) -> str:
 
     ``more`` are Java files that are compiled with it. Skips where it cannot be had.
     """
+    needs_java()
+    pom = HERE / "etcd" / "pom.xml" if etcd else HERE / "pom.xml"
+    return compiled_classpath("bookies", pom, sorted([*HERE.glob("*.java"), *more]))
+
+
+def needs_java() -> None:
+    """Skip where jars cannot be fetched, or nothing compiled."""
     if not (shutil.which("mvn") and shutil.which("javac")):
         import pytest  # no part of what benchmarks, which share the jars, must have
 
         pytest.skip("needs mvn and javac")
-    pom = HERE / "etcd" / "pom.xml" if etcd else HERE / "pom.xml"
-    return compiled_classpath("bookies", pom, sorted([*HERE.glob("*.java"), *more]))
 
 
 def compiled_classpath(name: str, pom: Path, sources: Sequence[Path]) -> str:
