@@ -19,6 +19,9 @@ from auditor.runs.selection import SelectedRun, Selection, require_known
 LISTING = ("text", "jsonl", "csv", "parquet")
 """The forms that list findings, so that they can list some; the others are of the whole run."""
 
+MESSAGES = ("plain", "slack")
+"""The forms of a pager's message, which is what --since-last asks for."""
+
 CHANGES = ("new", "worse", "better", "same")
 
 
@@ -26,6 +29,9 @@ CHANGES = ("new", "worse", "better", "same")
 @click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
 @runs_options
 @outputs_option
+@click.option(
+    "--since-last", is_flag=True, help="A message: what is new, worse and fixed since the last complete run."
+)
 @click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
 @click.option("--leaks", is_flag=True, help="List the ledgers that belong to nobody, in the order to look.")
 @click.option("--all", "every", is_flag=True, help="text: every finding, not only the report's samples.")
@@ -53,6 +59,7 @@ def report(
     cluster: str | None,
     conf: Path | None,
     forms: tuple[str, ...],
+    since_last: bool,
     by: Level | None,
     leaks: bool,
     every: bool,
@@ -68,8 +75,11 @@ def report(
 
     At a terminal text is one screen; --all, or a choice of findings, puts them before it. In a pipe the
     samples come first, one per line. jsonl, csv, sarif and parquet have every finding. Options that are given
-    more than once widen the choice, different ones narrow it.
+    more than once widen the choice, different ones narrow it. --since-last is plain or slack.
     """
+    forms = forms or (MESSAGES[:1] if since_last else ())
+    if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGES}:
+        raise UsageError(f"--since-last: it is a message, in --format {' or '.join(MESSAGES)}")
     run = run or newest_run(runs_directory(cluster, conf))
     from auditor.runs.damage import damage_named, require_whole_findings
 

@@ -147,3 +147,32 @@ class Difference:
     counts: dict[str, int]
     tally: tuple[ChangeTally, ...]
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Findings of one check, severity and confidence that changed in one way: how many, and the first few."""
+
+    change: str
+    id: str
+    severity: str
+    confidence: str
+    count: int
+    first: tuple[ChangedFinding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesSince:
+    """What changed since an earlier run, suppressed findings apart.
+
+    ``run`` is None where there is none to compare with. ``groups`` are in the order of the findings, those
+    that are gone last; ``warnings`` are sentences that a reader of them should know.
+    """
+
+    run: RunSummary | None
+    groups: tuple[ChangeGroup, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def count(self, change: str) -> int:
+        """How many findings changed in this way."""
+        return sum(group.count for group in self.groups if group.change == change)

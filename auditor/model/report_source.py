@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from auditor.model.finding import Finding, Standings
+from auditor.model.history import ChangesSince
 from auditor.model.owners import OwnerTotal
 from auditor.model.report import Report
 from auditor.model.simulation import NearLoss
@@ -30,6 +31,9 @@ class ReportSource(Protocol):
 
     def last_complete(self) -> int | None:
         """When the newest complete run of this cluster was done, in ms; None where none is known."""
+
+    def changes_since_complete(self) -> ChangesSince:
+        """What changed since the newest complete run before this one."""
 
     def space_gauges(self) -> SpaceGauges:
         """The figures of bookies' disks; none where entry logs were not read."""

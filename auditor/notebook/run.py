@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from auditor.model.figures import Figures
+    from auditor.model.history import ChangesSince
     from auditor.model.owners import Level, OwnerTotal
     from auditor.model.simulation import NearLoss
     from auditor.model.space import SpaceGauges
@@ -99,6 +100,12 @@ class Run(RunReader):
         from auditor.runs.siblings import last_complete
 
         return last_complete(self.path, self.report)
+
+    def changes_since_complete(self) -> ChangesSince:
+        """What changed since the newest complete run of this cluster before this one, beside it."""
+        from auditor.runs.history import changes_since_complete
+
+        return changes_since_complete(self.path, self.report)
 
     def space_gauges(self) -> SpaceGauges:
         """What metrics say of bookies' disks: by class, what comes free, and when disks are full."""

@@ -85,6 +85,18 @@ def _openmetrics(run: ReportSource) -> Iterable[str]:
     return (text,)
 
 
+def _plain(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import pager
+
+    return pager.plain(run.report, run.changes_since_complete(), run.path), "\n"
+
+
+def _slack(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import pager
+
+    return pager.slack(run.report, run.changes_since_complete(), run.path), "\n"
+
+
 def _parquet(run: ReportSource, out: BinaryIO) -> None:
     from auditor.reports import parquet
 
@@ -111,6 +123,8 @@ FORMS = {
     "sarif": Form.of_text("sarif", _sarif),
     "junit": Form.of_text("xml", _junit),
     "openmetrics": Form.of_text("prom", _openmetrics),
+    "plain": Form.of_text("plain.txt", _plain),
+    "slack": Form.of_text("slack.json", _slack),
     "parquet": Form("parquet", _parquet, binary=True),
 }
 """By the name that ``--format`` takes."""

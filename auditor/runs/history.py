@@ -19,11 +19,19 @@ from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
 from auditor.findings.compare import CONFIDENCES, KINDS, FindingPairs, pair_findings
 from auditor.model.finding import Severity
-from auditor.model.history import NOT_COMPARED, ChangedFinding, ChangeTally, Difference, RunSummary
+from auditor.model.history import (
+    NOT_COMPARED,
+    ChangedFinding,
+    ChangeGroup,
+    ChangesSince,
+    ChangeTally,
+    Difference,
+    RunSummary,
+)
 from auditor.model.report import Cluster, Report
 from auditor.model.states import GONE, Change
 from auditor.runs.reader import RunReader
-from auditor.runs.siblings import is_file, oldest_first, reports, same_cluster, siblings
+from auditor.runs.siblings import is_file, oldest_first, reports, runs_before, same_cluster, siblings
 from auditor.sources.file_systems import parent_of, run_files
 from auditor.tables.changes import CHANGED
 
@@ -119,6 +127,8 @@ def runs_beside(out: str, cluster: Cluster) -> RunsBeside:
 
 
 _BOOKIES_NAMED = 3
+FIRST_SHOWN = 3
+"""So many findings of a group are kept."""
 _COLUMNS = (
     "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
     "first_seen", "last_seen", "suppressed",
@@ -150,7 +160,7 @@ class RunDifference:
                 ChangeTally(KINDS[change], id, _SEVERITIES[severity], count)
                 for (change, severity, id), count in sorted(tallies.items())
             ),
-            tuple(self._warnings()),
+            tuple(self.warnings()),
         )
 
     def changes(self) -> Iterator[ChangedFinding]:
@@ -193,7 +203,8 @@ class RunDifference:
         except RunError as error:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
 
-    def _warnings(self) -> Iterator[str]:
+    def warnings(self) -> Iterator[str]:
+        """Sentences that a reader of the numbers should know."""
         old, new = self.old.report, self.new.report
         if not same_cluster(old.cluster, new.cluster):
             yield (
@@ -215,6 +226,34 @@ class RunDifference:
             yield "parts of the metadata could not be listed in the newer run: what lies there is unseen"
         if old.run.gaps and not new.run.gaps:
             yield "parts of the metadata could not be listed in the older run: what is new may lie there"
+
+
+def changes_since_complete(path: str, report: Report) -> ChangesSince:
+    """What changed in the run at ``path`` since the newest complete run of its cluster before it.
+
+    Where none was complete, it is since the newest, and a warning says so; what stands in the way of a
+    comparison is a warning too.
+    """
+    try:
+        earlier = runs_before(path, report)
+        if not earlier:
+            return ChangesSince(None)
+        complete = [run for run in earlier if run.complete]
+        before = (complete or earlier)[-1]
+        none = () if complete else ("no run before this one saw everything: compared with the newest",)
+        difference = RunDifference(before.path, path)
+        groups: dict[tuple[str, str, str, str], list[ChangedFinding]] = {}
+        counts: Counter[tuple[str, str, str, str]] = Counter()
+        for finding in difference.changes():
+            if finding.suppressed is None:
+                key = finding.change, finding.id, finding.severity, finding.confidence
+                counts[key] += 1
+                if counts[key] <= FIRST_SHOWN:
+                    groups.setdefault(key, []).append(finding)
+        found = (ChangeGroup(*key, counts[key], tuple(first)) for key, first in groups.items())
+        return ChangesSince(before, tuple(found), (*none, *difference.warnings()))
+    except RunError as error:
+        return ChangesSince(None, warnings=(f"{NOT_COMPARED}: {error}",))
 
 
 class _Was:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 
 from auditor.errors import UsageError
 from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, glob_to_regex
+from auditor.model.history import ChangesSince
 from auditor.model.owners import OwnerTotal
 from auditor.model.report_source import ReportSource
 from auditor.model.simulation import NearLoss
@@ -139,6 +140,10 @@ class SelectedRun:
     def last_complete(self) -> int | None:
         """As the whole run's."""
         return self._run.last_complete()
+
+    def changes_since_complete(self) -> ChangesSince:
+        """As the whole run's."""
+        return self._run.changes_since_complete()
 
     def space_gauges(self) -> SpaceGauges:
         """As the whole run's."""

@@ -103,12 +103,16 @@ def last_complete(path: str, report: Report) -> int | None:
     Raises:
         RunError: the directory that the run lies in cannot be listed.
     """
-    finished = report.run.finished
     if report.complete:
-        return finished
-    times = [
-        run.finished
-        for run in sibling_runs(path, report.cluster)
-        if run.complete and run.finished <= finished
-    ]
-    return max(times, default=None)
+        return report.run.finished
+    return max((run.finished for run in runs_before(path, report) if run.complete), default=None)
+
+
+def runs_before(path: str, report: Report) -> list[RunSummary]:
+    """The runs of the same cluster beside the run at ``path`` that were done before it, the oldest first.
+
+    Raises: as `last_complete`.
+    """
+    mine = RunSummary.of(path, report)
+    beside = sibling_runs(path, report.cluster)
+    return [run for run in beside if run.name != mine.name and run.finished <= mine.finished]

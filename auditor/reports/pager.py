@@ -1,0 +1,120 @@
+"""A run as one message for whoever is on call: what changed since the last complete run, what to do first.
+
+It has fewer than 20 lines, whatever was found: a line for each kind of change in the order of the findings,
+as far as there is room, the counts complete. What a suppression names is no part of it.
+
+Slack takes it through an incoming webhook, and so does what speaks its language: one ``text``, of fixed words
+and a block of code, in which nothing is markup but ``&``, ``<`` and ``>``. Names mention nobody there.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+
+from auditor.model.amounts import first_names, format_time, plural
+from auditor.model.finding import Confidence
+from auditor.model.history import ChangedFinding, ChangeGroup, ChangesSince
+from auditor.model.report import Report
+from auditor.model.states import Change
+from auditor.reports.coverage import count_by_check, extents, severity_words
+from auditor.reports.plain_text import printable, shorten
+
+LINES = 19
+WIDTH = 160
+"""Characters of a line, at most, but for commands: they are there to be copied."""
+SLACK = 4_000
+"""Characters of a text that Slack asks for at most; it cuts at 40,000."""
+_LABEL = 11
+_WORDS = {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better", Change.FIXED: "fixed"}
+_UNSEEN = "could not be looked at again"
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
+
+
+def plain(report: Report, since: ChangesSince, run: str) -> str:
+    """The message as text; ``run`` is how commands name the run."""
+    return "\n".join([_headline(report), *_lines(report, since, run, WIDTH)])
+
+
+def slack(report: Report, since: ChangesSince, run: str) -> str:
+    """The message as the JSON that a Slack webhook takes."""
+    for width in (WIDTH, WIDTH // 2, WIDTH // 4):
+        block = "\n".join(_lines(report, since, run, width)).translate(_ESCAPES)
+        text = f"*{_headline(report)}*\n```\n{block}\n```"
+        if len(text) <= SLACK:
+            break
+    return json.dumps({"text": text, "unfurl_links": False, "unfurl_media": False}, ensure_ascii=False)
+
+
+def _headline(report: Report) -> str:
+    return f"BookKeeper audit: {report.verdict.upper()}"
+
+
+def _lines(report: Report, since: ChangesSince, run: str, width: int) -> list[str]:
+    above = [*_about(report), *_since(report, since)]
+    below = [("next", f"bkaudit explain run {shlex.quote(printable(run))}")]
+    changes = list(_changes(since) if since.run is not None else _found(report))
+    room = LINES - 1 - len(above) - len(below)
+    if len(changes) > room:
+        changes[room - 1 :] = [("", f"and {plural(len(changes) - room + 1, 'line')} more like these")]
+    cut = [(label, shorten(text, width)) for label, text in (*above, *changes)]
+    return [f"{label:<{_LABEL}}{text}" for label, text in (*cut, *below)]
+
+
+def _about(report: Report) -> Iterator[tuple[str, str]]:
+    """Which cluster and when, what is there, and what was not seen."""
+    yield "cluster", f"{report.cluster.name}, {format_time(report.run.scan_time)}"
+    yield "found", severity_words(report, suppressed=False) or "nothing"
+    if not report.complete:
+        yield "seen", "; ".join(f"{each.name} {each}" for each in extents(report))
+
+
+def _since(report: Report, since: ChangesSince) -> Iterator[tuple[str, str]]:
+    """The run that this one is compared with, and how much changed."""
+    if since.run is None:
+        yield "since", "; ".join(since.warnings) or "there is no run before this one"
+        return
+    counts = [f"{count:,} {word}" for change, word in _WORDS.items() if (count := since.count(change))]
+    if unseen := since.count(Change.UNSEEN):
+        counts.append(f"{unseen:,} {_UNSEEN}")
+    yield "since", f"{format_time(since.run.finished)}: {', '.join(counts) or 'nothing changed'}"
+    yield from (("warning", warning) for warning in since.warnings)
+
+
+def _changes(since: ChangesSince) -> Iterator[tuple[str, str]]:
+    """A line for each group that is new or worse; one for all that is fixed, one for what was not seen."""
+    for group in since.groups:
+        if group.change in (Change.NEW, Change.WORSE):
+            yield _WORDS[Change(group.change)], f"{group.severity} {_counted(group)}: {_subjects(group)}"
+    for change, label in ((Change.FIXED, "fixed"), (Change.UNSEEN, "not seen")):
+        if gone := [_counted(group) for group in since.groups if group.change == change]:
+            yield label, ", ".join(gone)
+
+
+def _found(report: Report) -> Iterator[tuple[str, str]]:
+    """What there is, where there is nothing to compare it with."""
+    for each in count_by_check(report):
+        if count := each.sums["count"] - each.sums["suppressed"]:
+            unsure = f" ({each.sums['unsure']:,} not confirmed)" if each.sums["unsure"] else ""
+            yield "", f"{each.severity} {each.id} {count:,}{unsure}"
+
+
+def _counted(group: ChangeGroup) -> str:
+    unsure = f" ({group.confidence})" if group.confidence != Confidence.CONFIRMED else ""
+    return f"{group.id} {group.count:,}{unsure}"
+
+
+def _subjects(group: ChangeGroup) -> str:
+    names = [_subject(finding) for finding in group.first]
+    more = group.count - len(names)
+    return f"{', '.join(names)} and {more:,} more" if more else first_names(names, len(names))
+
+
+def _subject(finding: ChangedFinding) -> str:
+    scope = f" of scope {finding.scope_id}" if finding.scope_id else ""
+    parts = [
+        *([f"ledger {finding.ledger_id}{scope}"] if finding.ledger_id is not None else []),
+        *([f"bookie {finding.bookie_id}"] if finding.bookie_id is not None else []),
+    ]
+    return " on ".join(parts) or "the cluster"

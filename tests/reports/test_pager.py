@@ -1,0 +1,131 @@
+"""The message for whoever is on call: short, complete in its counts, and harmless in Slack."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from auditor.model.history import ChangedFinding, ChangeGroup, ChangesSince, RunSummary
+from auditor.reports import pager
+from tests.reports.hostile import BOOKIE
+from tests.reports.samples import coverage, report, tally
+
+BEFORE = RunSummary.of("runs/before", report(coverage=coverage(True)))
+
+
+def changed(change: str, id: str, ledger: int | None, bookie: str | None = None) -> ChangedFinding:
+    return ChangedFinding(
+        change, id, "error", None, "confirmed", None, 0, ledger, bookie, 0, None, 1, 2, None, "0" * 16
+    )
+
+
+def group(
+    change: str,
+    id: str,
+    count: int,
+    severity: str = "error",
+    confidence: str = "confirmed",
+    bookie: str | None = None,
+) -> ChangeGroup:
+    first = tuple(changed(change, id, 40 + number, bookie) for number in range(min(count, 3)))
+    return ChangeGroup(change, id, severity, confidence, count, first)
+
+
+SINCE = ChangesSince(
+    BEFORE,
+    (
+        group("new", "entry-lost", 1, "critical"),
+        group("new", "below-ack-quorum", 5, confidence="suspect"),
+        group("worse", "below-write-quorum", 2, "warning"),
+        group("better", "mark-stuck", 1, "warning"),
+        group("fixed", "orphan-ledger", 12, "note"),
+        group("fixed", "below-write-quorum", 3, "warning"),
+        group("unseen", "stray-file", 2, "note"),
+    ),
+    ("bk-c:3181 was not read in the newer run: what was found there is unseen, not fixed",),
+)
+
+
+def test_it_says_what_changed_in_the_order_of_the_findings() -> None:
+    assert pager.plain(report(), SINCE, "runs/a b").splitlines() == [
+        "BookKeeper audit: NOT-HEALTHY",
+        "cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, 2026-11-21 05:07:49 UTC",
+        "found      1 critical, 3 error, 8 note",
+        "seen       ledgers 118 of 120 decided; replicas 340 of 360 decided; bookies 2 of 3 read",
+        "since      2026-11-21 05:08:09 UTC: 6 new, 2 worse, 1 better, 15 fixed, "
+        "2 could not be looked at again",
+        "warning    bk-c:3181 was not read in the newer run: what was found there is unseen, not fixed",
+        "new        critical entry-lost 1: ledger 40",
+        "new        error below-ack-quorum 5 (suspect): ledger 40, ledger 41, ledger 42 and 2 more",
+        "worse      warning below-write-quorum 2: ledger 40, ledger 41",
+        "fixed      orphan-ledger 12, below-write-quorum 3",
+        "not seen   stray-file 2",
+        "next       bkaudit explain run 'runs/a b'",
+    ]
+
+
+def test_a_quiet_night_is_a_few_lines() -> None:
+    text = pager.plain(report([], (), coverage(True)), ChangesSince(BEFORE), "runs/a")
+    assert text.splitlines() == [
+        "BookKeeper audit: HEALTHY",
+        "cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, 2026-11-21 05:07:49 UTC",
+        "found      nothing",
+        "since      2026-11-21 05:08:09 UTC: nothing changed",
+        "next       bkaudit explain run runs/a",
+    ]
+
+
+def test_without_a_run_before_nothing_is_new_and_all_is_said() -> None:
+    lines = pager.plain(report(), ChangesSince(None), "runs/a").splitlines()
+    assert "since      there is no run before this one" in lines
+    assert lines[-4:] == [
+        "           critical entry-lost 1",
+        "           error below-ack-quorum 3 (1 not confirmed)",
+        "           note orphan-ledger 8",
+        "next       bkaudit explain run runs/a",
+    ]
+    assert "new" not in "".join(lines)
+    lines = pager.plain(
+        report(), ChangesSince(None, (), ("not compared: it is damaged",)), "runs/a"
+    ).splitlines()
+    assert "since      not compared: it is damaged" in lines
+
+
+def many(name: str) -> ChangesSince:
+    groups = tuple(group("new", f"check-{number}", 10**6, bookie=name) for number in range(90))
+    return ChangesSince(BEFORE, groups, (name,))
+
+
+def test_it_has_less_than_twenty_lines_whatever_was_found() -> None:
+    tallies = [tally(f"check-{letter}", "error", 3) for letter in "abcdefghijklmnopqrstuvwxyz"]
+    for since, of in ((many("bk1:3181"), 90), (ChangesSince(None), 26)):
+        lines = pager.plain(report(tallies), since, "runs/a").splitlines()
+        assert len(lines) == pager.LINES < 20
+        shown = sum("check-" in line for line in lines)
+        assert lines[-2] == f"           and {of - shown} lines more like these"
+        assert max(map(len, lines)) <= pager.WIDTH + 11
+
+
+def unescaped(text: str) -> str:
+    """As Slack shows it: three entities, and nothing else."""
+    assert set(re.findall(r"&\w*;?", text)) <= {"&amp;", "&lt;", "&gt;"}
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def test_slack_takes_it_as_text_without_markup() -> None:
+    told = json.loads(pager.slack(report(), SINCE, "runs/a & b"))
+    headline, block = told.pop("text").split("\n```\n")
+    assert told == {"unfurl_links": False, "unfurl_media": False}
+    assert headline == "*BookKeeper audit: NOT-HEALTHY*"
+    assert block.endswith("\n```")
+    assert unescaped(block[:-4]).splitlines() == pager.plain(report(), SINCE, "runs/a & b").splitlines()[1:]
+
+
+def test_no_name_is_a_link_a_mention_or_the_end_of_the_block() -> None:
+    for name in (BOOKIE, "<!channel>", "<https://evil.example|bk1>", "``` *b*", "@here", "&" * 500, "\ud800"):
+        text = json.loads(pager.slack(report(), many(name), f"runs/{name}"))["text"]
+        assert len(text) <= pager.SLACK
+        assert "<" not in text
+        assert ">" not in text
+        assert text.count("`") == 6
+        assert len(text.splitlines()) <= pager.LINES + 2

@@ -1,0 +1,94 @@
+"""What changed since the last complete run: the run in between that did not see all is passed over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.cli import main
+from auditor.model.exit_code import USAGE
+from auditor.model.report import Report
+from auditor.runs.history import changes_since_complete
+from tests.findings.changed_runs import row, write_run
+
+A = "bk-a:3181"
+
+
+def run(folder: Path, name: str, finished: int, *ids: str, complete: bool = True) -> Report:
+    """A finished run with a finding of each check about ledger 1."""
+    path = folder / name
+    write_run(
+        path,
+        [row(id, 1) for id in ids] + [row("orphan-ledger", 9, A, suppressed="known")],
+        classes=[(1, "healthy", "healthy")],
+        bookies=[(A, "read")],
+    )
+    file = path / "report.json"
+    value = json.loads(file.read_text("utf-8"))
+    value["run"].update(finished=finished, bookie_sources=["/bookies"], gaps=[] if complete else ["/ledgers"])
+    file.write_text(json.dumps(value), "utf-8")
+    return Report.from_json(file.read_bytes())
+
+
+def test_the_newest_complete_run_before_is_what_it_is_compared_with(tmp_path: Path) -> None:
+    assert run(tmp_path, "a", 1000, "entry-lost").complete
+    run(tmp_path, "b", 2000, "below-ack-quorum", "mark-stuck")
+    run(tmp_path, "c", 3000, "mark-stuck", complete=False)
+    report = run(tmp_path, "d", 4000, "recovery-stuck", "below-ack-quorum")
+    run(tmp_path, "e", 5000)
+    since = changes_since_complete(f"{tmp_path}/d/", report)
+    assert since.run is not None
+    assert since.run.name == "b"
+    assert [(each.change, each.id, each.count) for each in since.groups] == [
+        ("new", "recovery-stuck", 1),
+        ("fixed", "mark-stuck", 1),
+    ]
+    assert since.count("new") == since.count("fixed") == 1
+    assert [each.ledger_id for each in since.groups[0].first] == [1]
+
+
+def test_where_no_run_saw_everything_it_is_the_newest(tmp_path: Path) -> None:
+    run(tmp_path, "a", 1000, complete=False)
+    run(tmp_path, "b", 2000, "mark-stuck", complete=False)
+    since = changes_since_complete(str(tmp_path / "c"), run(tmp_path, "c", 3000, "mark-stuck"))
+    assert since.run is not None
+    assert (since.run.name, since.groups) == ("b", ())
+    assert since.warnings[0] == "no run before this one saw everything: compared with the newest"
+
+
+def test_what_cannot_be_compared_is_a_warning_and_no_end(tmp_path: Path) -> None:
+    report = run(tmp_path, "b", 2000, "entry-lost")
+    assert changes_since_complete(str(tmp_path / "b"), report).run is None
+    run(tmp_path, "a", 1000)
+    (tmp_path / "a" / "tables" / "changes" / "_SUCCESS").unlink()
+    [warning] = changes_since_complete(str(tmp_path / "b"), report).warnings
+    assert warning.startswith(f"not compared: {tmp_path}/a: it has no tables/changes")
+
+
+def report_of(path: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["report", str(path), *arguments], prog_name="bkaudit")
+
+
+def test_since_last_is_the_message_plain_or_for_slack(tmp_path: Path) -> None:
+    run(tmp_path, "a", 1000)
+    run(tmp_path, "b", 2000, "entry-lost")
+    told = report_of(tmp_path / "b", "--since-last")
+    assert told.exit_code == 0, told.stderr
+    assert "\nnew        " in told.stdout
+    assert told.stdout == report_of(tmp_path / "b", "--format", "plain").stdout
+    slack = report_of(tmp_path / "b", "--since-last", "--format", "slack")
+    assert "entry-lost 1: ledger 1" in json.loads(slack.stdout)["text"]
+    both = report_of(tmp_path / "b", "--since-last", "--format", f"slack={tmp_path}/m", "--format", "plain")
+    assert both.stdout == told.stdout
+    assert (tmp_path / "m").read_text("utf-8") == slack.stdout
+
+
+@pytest.mark.parametrize("arguments", [("--format", "html"), ("--format", "plain", "--format", "text")])
+def test_other_forms_are_no_message(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    run(tmp_path, "a", 1000)
+    told = report_of(tmp_path / "a", "--since-last", *arguments)
+    assert (told.exit_code, told.stdout) == (USAGE, "")
+    assert told.stderr == "bkaudit: --since-last: it is a message, in --format plain or slack\n"
