@@ -31,6 +31,8 @@ CREDENTIALS = "/etc/bkaudit/credentials.toml"
 #                "--py-files", "/opt/bkaudit/auditor.zip", "/opt/bkaudit/jobs/audit.py"]
 COMMAND = ["bkaudit", "audit"]
 
+KEEP = ["--keep-last", "3", "--keep-daily", "14", "--keep-weekly", "8"]  # of old runs, after each night
+
 FOUND = 1
 # 3: not all of it could be decided; what is only suspected, the next run may decide.
 # 4: a source was not reachable.
@@ -92,7 +94,11 @@ def bookkeeper_audit() -> None:
         assert run_id is not None  # Airflow gives it: scheduled__2026-11-21T03:17:00+00:00
         run(re.sub(r"[^\w.-]", "_", run_id))
 
-    audit()
+    @task(trigger_rule="all_done")  # whatever the audit found
+    def prune() -> None:
+        subprocess.run(["bkaudit", "prune", str(RUNS), *KEEP, "--yes"], check=True)
+
+    audit() >> prune()
 
 
 bookkeeper_audit()

@@ -97,8 +97,7 @@ def test_a_wheel_says_where_to_read_on_and_what_it_is_for(wheel: Path) -> None:
     [file] = wheel.glob("*.dist-info/METADATA")
     about = message_from_string(file.read_text("utf-8"))
     assert {url.partition(",")[0] for url in about.get_all("Project-URL", [])} == {
-        "Apache BookKeeper",
-        "BP-34",
+        *("Homepage", "Documentation", "Changelog", "Apache BookKeeper", "BP-34"),
     }
     assert "bookkeeper" in about["Keywords"]
     assert "Topic :: System :: Monitoring" in about.get_all("Classifier", [])

@@ -9,11 +9,12 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as untyped
 
 from auditor.reports import openmetrics
-from tests.reports.samples import NAMESPACES, NEAR_LOSSES, report, space_gauges
+from auditor.watch.metrics_server import MetricsPage
+from tests.reports.samples import NAMESPACES, NEAR_LOSSES, TALLIES, report, space_gauges, tally
 
 _families: Callable[[str], Iterable[Metric]] = untyped
 _SELECTOR = re.compile(r"\b(bkaudit_\w+)(?:\{([^}]*)\})?")
-_MATCHER = re.compile(r'(\w+)\s*(=~|=)\s*"([^"]*)"')
+_MATCHER = re.compile(r'(\w+)\s*(=~|!=|=)\s*"([^"]*)"')
 _VARIABLE = "$cluster"
 
 
@@ -38,7 +39,9 @@ def unanswered(text: str) -> list[str]:
 
 
 def _samples() -> Iterator[tuple[str, dict[str, str]]]:
-    for family in _families(openmetrics.render(report(), 0, space_gauges(), NAMESPACES, NEAR_LOSSES)):
+    run = report([*TALLIES, tally("metadata-suspect", "critical", 1, "suspect")])
+    text = openmetrics.render(run, 0, space_gauges(), NAMESPACES, NEAR_LOSSES)
+    for family in _families(MetricsPage("zk://h1/ledgers", text).text()):
         for sample in family.samples:
             yield sample.name, sample.labels
 
@@ -47,6 +50,6 @@ def _matches(labels: dict[str, str], matchers: list[tuple[str, str, str]]) -> bo
     for name, operator, value in matchers:
         # Which cluster is chosen on the page; that the label is there is what counts.
         pattern = ".+" if value == _VARIABLE else value if operator == "=~" else re.escape(value)
-        if not re.fullmatch(pattern, labels.get(name, "")):
+        if bool(re.fullmatch(pattern, labels.get(name, ""))) == (operator == "!="):
             return False
     return True

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
+from auditor.checks import ALL
 from auditor.reports import openmetrics
 from tests.conf.selectors import metrics, unanswered
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "conf" / "alerts.yml"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CASES = Path(__file__).parent / "alerts_test.yml"
 
 
@@ -42,6 +46,37 @@ def test_every_alert_has_a_case() -> None:
     assert len(alerts()) > 10
     fired = {name for name, rest in re.findall(r"alertname: (\w+)\n +exp_alerts:(.*)", text) if not rest}
     assert fired == set(alerts())
+
+
+def runbooks() -> dict[str, str]:
+    """The runbook of each alert."""
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
+    return {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules}
+
+
+def test_every_alert_leads_to_a_page_that_is_there() -> None:
+    [base] = [url for name, url in PROJECT["urls"].items() if name == "Documentation"]
+    assert runbooks().keys() == set(alerts())
+    for url in runbooks().values():
+        page, _, anchor = url.removeprefix(f"{base}/").partition("#")
+        text = (ROOT / "docs" / page).read_text("utf-8")
+        ids = [check.id for check in ALL] if anchor == "{{ $labels.id }}" else [anchor]
+        headings = {re.sub("[^a-z0-9 -]", "", line.lower()).replace(" ", "-") for line in headed(text)}
+        assert all(f'<a id="{id}">' in text or id in headings for id in ids)
+
+
+def headed(text: str) -> list[str]:
+    return re.findall("(?m)^#+ (.*)$", text)
+
+
+def test_who_is_woken_is_woken_for_what_is_confirmed() -> None:
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
+    waking = {rule["alert"]: rule["expr"] for rule in rules if rule["labels"]["severity"] == "critical"}
+    assert waking.keys() == {"BookKeeperDataLostOrAboutToBe", "BookKeeperNewFindings"}
+    for expression in waking.values():
+        selectors = re.findall(r"bkaudit_\w+\{([^}]*)\}", expression)
+        assert len(selectors) == 2
+        assert all('confidence="confirmed"' in each for each in selectors)
 
 
 def test_alerts_ask_for_samples_that_a_report_has() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,18 +11,22 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from auditor.model.report import Cluster
 from auditor.reports import openmetrics
 from tests.reports.samples import report
 from tests.servers.etcd import free_port
 
 CONF = Path(__file__).parents[2] / "conf"
 LIMIT_S = 60
+CLUSTER = "zk://h1:2181;h2:2181/ledgers"
+"""Of a cluster without an instance id."""
 
 
 @contextmanager
@@ -76,15 +81,21 @@ def script(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
     [container] = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     for name in ("runs", "scratch", "bin"):
         (tmp_path / name).mkdir()
-    (tmp_path / "given.prom").write_text(openmetrics.render(report()))
+    nameless = replace(report(), cluster=Cluster(None, CLUSTER, "flat"))
+    (tmp_path / "given.prom").write_text(openmetrics.render(nameless))
     bkaudit = tmp_path / "bin" / "bkaudit"
-    bkaudit.write_text(f"#!/bin/sh\ncp {tmp_path}/given.prom {tmp_path}/scratch/bkaudit.prom\nexit 1\n")
+    bkaudit.write_text(
+        f'#!/bin/sh\n[ "$1" = audit ] || exec echo "$@"\n'
+        f"cp {tmp_path}/given.prom {tmp_path}/scratch/bkaudit.prom\nexit 1\n"
+    )
     bkaudit.chmod(0o755)
     [text] = container["args"]
     for name in ("runs", "scratch"):
-        text = text.replace(f"/{name}/", f"{tmp_path}/{name}/")
+        text = re.sub(rf"(?<=[ \"])/{name}(?=[ /])", f"{tmp_path}/{name}", text)
     path = f"{tmp_path}/bin:{os.environ['PATH']}"
-    return [*container["command"], text], {"PATH": path, "JOB": "bkaudit-1", "METADATA": "zk://a/ledgers"}
+    return [*container["command"], text], {
+        "PATH": path, "JOB": "bkaudit-1", "METADATA": "zk://a/ledgers", "KEEP": "--keep-last 3",
+    }  # fmt: skip
 
 
 def test_what_the_pod_pushes_is_what_a_pushgateway_serves(
@@ -97,9 +108,15 @@ def test_what_the_pod_pushes_is_what_a_pushgateway_serves(
         pushed = subprocess.run(
             command, env=environment | {"PUSHGATEWAY": f"http://{address}"}, capture_output=True, text=True
         )
+        # Another cluster's do not take the place of these.
+        (tmp_path / "given.prom").write_text(openmetrics.render(report()))
+        (tmp_path / "runs" / "bkaudit-1").mkdir()
+        subprocess.run(command, env=environment | {"PUSHGATEWAY": f"http://{address}"}, capture_output=True)
         served = shown(address)
     assert (pushed.returncode, pushed.stderr) == (1, "")  # how the audit ended
-    assert 'bkaudit_verdict{cluster="' in served
+    assert pushed.stdout == f"prune {tmp_path}/runs --conf /etc/bkaudit/audit.toml --keep-last 3 --yes\n"
+    for cluster in (CLUSTER, report().cluster.name):
+        assert f'bkaudit_run_complete{{cluster="{cluster}",' in served
     assert 'job="bkaudit"' in served
 
 
@@ -119,7 +136,8 @@ def test_an_audit_is_told_when_its_pod_is_to_end(script: tuple[list[str], dict[s
     command, environment = script
     bkaudit = Path(environment["PATH"].partition(":")[0], "bkaudit")
     bkaudit.write_text(
-        '#!/bin/sh\ntrap "echo told; exit 143" TERM\necho begun\nwhile :; do sleep 0.1; done\n'
+        '#!/bin/sh\n[ "$1" = audit ] || exit 0\n'
+        'trap "echo told; exit 143" TERM\necho begun\nwhile :; do sleep 0.1; done\n'
     )
     settings: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment | {"PUSHGATEWAY": ""}, **settings) as shell:

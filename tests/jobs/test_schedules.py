@@ -16,9 +16,11 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from click import Context
 
 from auditor.cli import BUG
 from auditor.cli.audit import audit as audit_command
+from auditor.cli.prune import prune as prune_command
 from auditor.model.exit_code import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions
 from auditor.reports.forms import FORMS
@@ -100,7 +102,7 @@ def test_the_options_and_the_uri_are_ones_that_the_program_takes(manifests: dict
 
 
 def test_the_shell_of_the_pod_resumes_a_try_and_spares_a_finished_run(
-    container: dict[str, Any], tmp_path: Path
+    manifests: dict[str, Any], container: dict[str, Any], tmp_path: Path
 ) -> None:
     [script] = container["args"]
     bkaudit = tmp_path / "bkaudit"
@@ -112,16 +114,20 @@ def test_the_shell_of_the_pod_resumes_a_try_and_spares_a_finished_run(
         "JOB": "bkaudit-1",
         "METADATA": "zk://a;b/l",
         "PUSHGATEWAY": "",
+        "KEEP": manifests["ConfigMap"]["data"]["keep"],
     }
 
     def given() -> list[str]:
-        command = [*container["command"], script.replace("/runs/", f"{tmp_path}/runs/")]
+        command = [*container["command"], re.sub('(?<=[ "])/runs', f"{tmp_path}/runs", script)]
         # Without a pushgateway nothing is pushed.
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, check=True
         ).stdout.split()
 
-    arguments = given()
+    whole = given()
+    arguments, pruning = whole[: whole.index("prune")], whole[whole.index("prune") :]
+    assert pruning[:2] == ["prune", f"{tmp_path}/runs"]
+    prune_command.make_parser(Context(prune_command)).parse_args(pruning[1:])
     forms = [after for option, after in pairwise(arguments) if option == "--format"]
     assert {form.partition("=")[0] for form in forms} <= set(FORMS)
     named = {option for parameter in audit_command.params for option in parameter.opts}
@@ -160,7 +166,7 @@ def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def decorator(**settings: Any) -> Any:
         made.append(settings)
-        return lambda function: function if "retries" not in settings else lambda: None
+        return lambda function: function if "schedule" in settings else lambda: 0
 
     exceptions = SimpleNamespace(AirflowException=TriedAgainError, AirflowFailException=FailedError)
     monkeypatch.setitem(sys.modules, "airflow", ModuleType("airflow"))
@@ -194,6 +200,12 @@ def test_airflow_tries_again_one_run_at_a_time_and_never_writes_over_one(dag: An
     (tmp_path / "night").mkdir()
     (tmp_path / "night" / "report.json").touch()
     assert dag.directory_of("night") == tmp_path / "night-again"
+
+
+def test_airflow_prunes_whatever_the_night_found(dag: Any) -> None:
+    [rule] = [each["trigger_rule"] for each in dag.made if "trigger_rule" in each]
+    assert rule == "all_done"
+    prune_command.make_parser(Context(prune_command)).parse_args([str(dag.RUNS), *dag.KEEP, "--yes"])
 
 
 def test_the_command_that_airflow_calls_is_one_that_the_program_takes(dag: Any, tmp_path: Path) -> None:
