@@ -106,7 +106,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
 
     They are at most `LINES`, but for what is never left out.
     """
-    last = [*fold_text(verdict(report), width), *_do_now(report, run, width), *_next(report, run)]
+    last = [*fold_text(verdict(report), width), *do_now_lines(report, run, width), *_next(report, run)]
     counts = _counts(report)
     for limits in (_ROOMY, _TIGHT):
         above = [*_seen_lines(report, limits, width), ""]
@@ -286,7 +286,7 @@ def do_now(report: Report) -> Step | None:
     return next((step for step in report.run.steps or () if step["action"] is not None), None)
 
 
-def _do_now(report: Report, run: str, width: int) -> list[str]:
+def do_now_lines(report: Report, run: str, width: int) -> list[str]:
     """What to do first; its command stands in a line of its own where it does not fit behind."""
     if (step := do_now(report)) is None:
         return []

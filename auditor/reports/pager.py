@@ -19,11 +19,12 @@ from auditor.model.history import ChangedFinding, ChangeGroup, ChangesSince
 from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.coverage import count_by_check, extents, severity_words
+from auditor.reports.first_screen import do_now_lines
 from auditor.reports.plain_text import printable, shorten
 
 LINES = 19
 WIDTH = 160
-"""Characters of a line, at most, but for commands: they are there to be copied."""
+"""Characters of a line, at most; of commands, which are there to be copied, four times as many."""
 SLACK = 4_000
 """Characters of a text that Slack asks for at most; it cuts at 40,000."""
 _LABEL = 11
@@ -39,7 +40,7 @@ def plain(report: Report, since: ChangesSince, run: str) -> str:
 
 def slack(report: Report, since: ChangesSince, run: str) -> str:
     """The message as the JSON that a Slack webhook takes."""
-    for width in (WIDTH, WIDTH // 2, WIDTH // 4):
+    for width in (WIDTH, WIDTH // 2, WIDTH // 4, WIDTH // 8):
         block = "\n".join(_lines(report, since, run, width)).translate(_ESCAPES)
         text = f"*{_headline(report)}*\n```\n{block}\n```"
         if len(text) <= SLACK:
@@ -53,13 +54,14 @@ def _headline(report: Report) -> str:
 
 def _lines(report: Report, since: ChangesSince, run: str, width: int) -> list[str]:
     above = [*_about(report), *_since(report, since)]
-    below = [("next", f"bkaudit explain run {shlex.quote(printable(run))}")]
+    first = do_now_lines(report, run, width)
+    last = f"{'next':<{_LABEL}}bkaudit explain run {shlex.quote(printable(run))}"
     changes = list(_changes(since) if since.run is not None else _found(report))
-    room = LINES - 1 - len(above) - len(below)
+    room = LINES - 2 - len(first) - len(above)
     if len(changes) > room:
         changes[room - 1 :] = [("", f"and {plural(len(changes) - room + 1, 'line')} more like these")]
-    cut = [(label, shorten(text, width)) for label, text in (*above, *changes)]
-    return [f"{label:<{_LABEL}}{text}" for label, text in (*cut, *below)]
+    cut = [f"{label:<{_LABEL}}{shorten(text, width)}" for label, text in (*above, *changes)]
+    return [*(shorten(line, 4 * width) for line in first), *cut, shorten(last, 4 * width)]
 
 
 def _about(report: Report) -> Iterator[tuple[str, str]]:
