@@ -212,8 +212,10 @@ def _writes(writes: Sequence[WriteAnswer]) -> Iterator[str]:
     """What cannot be written, or is not known, each; all that can in one line."""
     fine = [each for each in writes if each.answer == YES]
     said = [f"{each.answer} for {_shape(each)}: {each.why}" for each in writes if each.answer != YES]
+    if (more := len(said) - ROWS) > 0:
+        said[ROWS:] = [f"and {more:,} more that are not yes: --format json has all"]
     if fine:
-        shapes = ", ".join(_shape(each) for each in fine)
+        shapes = first_names([_shape(each) for each in fine], ROWS)
         said.append(f"yes for {shapes}: {fine[-1].why}")
     for number, each in enumerate(said):
         yield from _said("" if number else "writes go on", each)

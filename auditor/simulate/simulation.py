@@ -74,8 +74,9 @@ class Placed:
         return any(self.registered.values())
 
     def writable(self, without: Sequence[str] = ()) -> list[str]:
-        """The bookies that would still take entries."""
-        return [name for name, mode in self.registered.items() if mode == "writable" and name not in without]
+        """The bookies that would still take entries; whoever is registered as both is writable to clients."""
+        modes = ("writable", "both")
+        return [name for name, mode in self.registered.items() if mode in modes and name not in without]
 
     def doubts(self, windows: RunWindows) -> Doubts:
         """What was not known, once a pass is done."""

@@ -98,6 +98,19 @@ def test_each_ledger_is_written_in_its_groups(make: Make) -> None:
     ]  # fmt: skip
 
 
+def test_many_groups_are_not_all_in_the_text(make: Make) -> None:
+    several = [
+        (THREE, config(primary=f"nobody{number}" if number % 2 else f"*,{number}")) for number in range(60)
+    ]
+    found = losing(make(*several), "a", "b", "c", "d")
+    assert len(found.writes) == 60
+    assert "and 40 more that are not yes: --format json has all" in words(found)
+    found = losing(make(*several), "e")
+    assert "and 40 more" not in words(found)
+    assert "yes for E3 Qw3 Qa2 in groups *,0 (1 open)" in words(found)
+    assert " and 10 more: 4 writable bookies" in words(found)
+
+
 def words(found: Simulation) -> str:
     return " ".join(text(found).split())
 
