@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata
 from auditor.model.bookie_id import is_accepted
 from auditor.model.states import BookieRead
+from auditor.sources.bookies.parts import IDX, ROCKSDB
 from auditor.spark import functions as F
+from auditor.tables.index_counts import IndexCount
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.starts import starts
 
@@ -40,10 +42,12 @@ def bookie_rows(
     cookies = {cookie.bookie_id for cookie in metadata.cookies()}
     modes, twice = metadata.modes(), metadata.registered_twice()
     members = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
+    storage = _storage(indexes.counts)
     return [
         _row(indexes, name, members.get(name), asked)
         | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
         | {"page_size": indexes.shapes.pages.get(name), "registered_twice": name in twice}
+        | {"storage": storage.get(name)}
         for name in sorted({*members, *cookies, *modes, *indexes.bookies.attribution.bookies, *marked})
     ]
 
@@ -90,6 +94,21 @@ def _row(
         "tail": tail,
         "tail_reason": tail_reason,
     }
+
+
+def _storage(counts: Iterable[IndexCount]) -> dict[str, str]:
+    """How the index of each bookie is kept that has rows of one kind alone.
+
+    >>> rest = (0, None, True, True, 1)
+    >>> kinds = (("b1", IDX), ("b2", ROCKSDB), ("b2", "rpc"), ("b3", IDX), ("b3", ROCKSDB))
+    >>> _storage(IndexCount(bookie, "ok", storage, *rest) for bookie, storage in kinds)
+    {'b1': 'idx', 'b2': 'rocksdb'}
+    """
+    kinds: dict[str, set[str]] = {}
+    for each in counts:
+        if each.storage in (IDX, ROCKSDB):
+            kinds.setdefault(each.bookie_id, set()).add(each.storage)
+    return {bookie: kind for bookie, found in kinds.items() for kind in found if len(found) == 1}
 
 
 def _bookies_of_marks(marks: DataFrame) -> set[str]:

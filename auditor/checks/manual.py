@@ -26,6 +26,8 @@ RISKS = {
     "writes": "something changes, and can be changed back",
     "danger": "something changes that cannot be changed back, or data may be lost",
 }
+_STORAGES = {"regenerate-interleaved-": "idx", "rebuild-db-": "rocksdb", "check-db-": "rocksdb"}
+"""How the shell's commands begin that are for one kind of index: files (Interleaved, Sorted) or RocksDB."""
 READS_METADATA = "none; it reads metadata."
 READS_ALL_METADATA = "none; it reads all metadata."
 
@@ -37,6 +39,15 @@ class Command:
     text: str
     does: str
     risk: str
+
+    @property
+    def storage(self) -> str | None:
+        """Which indexes it is for, as column ``storage`` of the table bookies has it; None: of any bookie.
+
+        >>> SHARED["bookkeeper shell rebuild-db-ledgers-index"].storage
+        'rocksdb'
+        """
+        return next((kind for part, kind in _STORAGES.items() if f" {part}" in self.text), None)
 
     @property
     def level(self) -> str:

@@ -44,12 +44,14 @@ def ledger(
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
     from auditor.runs.damage import damage_named
+    from auditor.runs.load_bookie import storages
     from auditor.runs.load_ledger import findings_for_ledger
 
     path = run or newest_run(runs_directory(cluster, conf))
     with damage_named(path):
         opened = open_run(path)
         found = findings_for_ledger(opened, named.id, named.scope)
+        kinds = storages(opened)
         try:
             view = opened.ledger(named.id, named.scope)
         except RunUsageError as error:
@@ -59,8 +61,8 @@ def ledger(
             click.echo(str(error))
         else:
             click.echo(drawing.render(view, unicode=not ascii and takes_unicode()))
-    lines = advice_lines(found, _width(), opened.report.cluster.instance_id) or ["nothing was found about it"]
-    click.echo("\n" + "\n".join(lines))
+    lines = advice_lines(found, _width(), opened.report.cluster.instance_id, kinds)
+    click.echo("\n" + "\n".join(lines or ["nothing was found about it"]))
 
 
 @explain.command()
@@ -79,7 +81,7 @@ def bookie(id: str, run: str | None, cluster: str | None, conf: Path | None) -> 
 
     path = run or newest_run(runs_directory(cluster, conf))
     with damage_named(path):
-        click.echo(telling.render(bookie_view(open_run(path), id)))
+        click.echo(telling.render(bookie_view(open_run(path), id), _width()))
 
 
 @explain.command()

@@ -135,6 +135,7 @@ class BookieView:
     aliases: tuple[AliasView, ...] = ()
     tail: str | None = None
     journals: tuple[JournalView, ...] = ()
+    storage: str | None = None  # idx, rocksdb; None where nothing says
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +313,8 @@ class RunView:
 
     ``directories`` of bookies were found, 0 where bookies were only asked. ``fail_on`` and
     ``fail_on_suspect`` are the options that the exit code came from; None where the run does not say.
-    ``standings`` are those of the report's findings, by fingerprint.
+    ``standings`` are those of the report's findings, by fingerprint; ``storages`` says how the index of each
+    bookie is kept, where that is known.
     """
 
     path: str
@@ -322,3 +324,4 @@ class RunView:
     fail_on: Severity | Literal["new"] | None = None
     fail_on_suspect: bool = False
     standings: Mapping[str, Standing] = field(default_factory=dict)
+    storages: Mapping[str, str] = field(default_factory=dict)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, islice
+from types import MappingProxyType
 
 from auditor.checks import BY_ID, Check
 from auditor.model.amounts import format_time
@@ -20,6 +21,8 @@ from auditor.reports.plain_text import fold_text, labelled
 
 Blanks = Mapping[str, str]
 """Words in capitals of a manual page's commands, and what to put in their place."""
+Storages = Mapping[str, str]
+"""How the index of a bookie is kept (`auditor.tables.registry.BOOKIES`), where that is known."""
 
 # Doubts that a table keeps as a word.
 _DOUBTS = {
@@ -34,6 +37,7 @@ RUNS_SHOWN = 3
 _SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNSURE = ("Suspect", "Always")
 _PORT = re.compile(r"[^:]+:\d+(:.*)?")
+_OPEN_STORAGE = "How to rebuild an index depends on the bookie's storage, which this run did not see."
 _COOKIE = re.compile(r"bookkeeper shell cookie_")
 _NAMES_LEDGER = re.compile(r"\bID\b")
 _NAMES_LAST = re.compile(r"\bLAST\b")
@@ -103,15 +107,22 @@ def advice(
     indent: str = "",
     scope_id: int | None = 0,
     finding: Finding | None = None,
+    storages: Collection[str | None] | None = None,
 ) -> list[str]:
     """What to do: the check's words, then its commands, each with what it does and risks.
 
     A command for a run of entries is shown for each run in the class of ``finding``, up to `RUNS_SHOWN`.
+    ``storages`` are those of the bookies that it is about, None for a bookie of which it is not known: only
+    commands for these are shown. Without it all are.
     """
     lines = _label("do", check.sections["What to do"].replace("\n- ", " "), width, indent)
     below_0 = blanks.get("ID", "").startswith("-")
+    open_storage = False
     for command in check.commands:
         if (scope_id or below_0) and _NAMES_LEDGER.search(command.text):
+            continue
+        if storages is not None and command.storage is not None and command.storage not in storages:
+            open_storage |= not storages or None in storages
             continue
         shown, *below = command_lines(command, width, indent + " " * _LABEL)
         of_runs = finding is not None and _NAMES_LAST.search(command.text)
@@ -129,6 +140,8 @@ def advice(
         if _COOKIE.match(command.text) and not _PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
             inner = indent + " " * (_LABEL + 4)
             lines += fold_text("The shell refuses an id that is not a host:port.", width, inner, inner)
+    if open_storage:
+        lines += _label("", _OPEN_STORAGE, width, indent)
     if scope_id:
         lines += _label("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
     elif below_0:
@@ -136,10 +149,23 @@ def advice(
     return lines
 
 
+def storages_of(finding: Finding, known: Storages) -> set[str | None]:
+    """How the indexes are kept of the bookies that a finding is about."""
+    lacking = (part.bookie_id for part in finding.missing)
+    about = {name for name in (finding.bookie_id, *lacking, *finding.unknown) if name is not None}
+    return {known.get(name) for name in about}
+
+
 def advice_lines(
-    found: Sequence[FindingWithHistory], width: int, instance_id: str | None = None
+    found: Sequence[FindingWithHistory],
+    width: int,
+    instance_id: str | None = None,
+    storages: Storages = MappingProxyType({}),
 ) -> list[str]:
-    """Findings, of one check after the other: each with how sure and since when; why and what to do once."""
+    """Findings, of one check after the other: each with since when; how sure, why and what to do once.
+
+    Where not all findings of a check are equally sure, each says how sure it is.
+    """
     lines: list[str] = []
     for id, group in groupby(found, key=lambda each: each.finding.id):
         each = list(group)
@@ -147,31 +173,41 @@ def advice_lines(
         lines += [""] if lines else []
         lines.append(id if check is None else f"{id}: {check.title}")
         lines = [*lines[:-1], *fold_text(lines[-1], width)]
-        for one in each:
-            lines += _finding(one, check, width)
+        certainties = [how_sure(check, one.finding) for one in each] if check else [""] * len(each)
+        alike = len(set(certainties)) == 1
+        for one, certainty in zip(each, certainties, strict=True):
+            lines += _finding(one, "" if alike else certainty, width)
         if check is not None:
             first = each[0].finding
+            lines += _label("sure", certainties[0], width, "  ") if alike else []
             lines += _label("why", check.sections["Why it matters"], width, "  ")
-            lines += advice(check, blanks_of(first, instance_id), width, "  ", first.scope_id, first)
+            blanks, kinds = blanks_of(first, instance_id), storages_of(first, storages)
+            lines += advice(check, blanks, width, "  ", first.scope_id, first, kinds)
     return lines
 
 
-def page_advice(check: Check, blanks: Blanks, width: int, indent: str) -> list[str]:
-    """What a check says of all its findings at once: why, how sure, and what to do."""
+def page_advice(
+    check: Check, blanks: Blanks, width: int, indent: str, count: int, unsure: int, storage: str | None
+) -> list[str]:
+    """What a check says of its ``count`` findings on a bookie: why, how sure in one line, what to do."""
+    certainty = _sentences(check)[0]
+    if unsure or not certainty.startswith("Confirmed") or len(certainty) > width - len(indent) - _LABEL:
+        confirmed = "confirmed" if not unsure else f"{count - unsure:,} of {count:,} confirmed"
+        certainty = f"{confirmed}; bkaudit explain check {check.id}"
     return [
         *_label("why", check.sections["Why it matters"], width, indent),
-        *_label("sure", check.sections["How sure"], width, indent),
-        *advice(check, blanks, width, indent),
+        f"{indent}{'sure':<{_LABEL}}{certainty}",
+        *advice(check, blanks, width, indent, storages={storage}),
     ]
 
 
-def _finding(one: FindingWithHistory, check: Check | None, width: int) -> list[str]:
+def _finding(one: FindingWithHistory, certainty: str, width: int) -> list[str]:
     finding = one.finding
     lines = fold_text(f"{finding.severity}: {finding.message}", width, "  ", "    ")
     for part in filter(None, (class_text(finding), positions_text(finding))):
         lines += fold_text(part, width, "    ", "      ")
-    if check is not None:
-        lines += _label("sure", how_sure(check, finding), width, "    ")
+    if certainty:
+        lines += _label("sure", certainty, width, "    ")
     if (since := since_when(one.standing)) is not None:
         lines += _label("since", since, width, "    ")
     return lines

@@ -1,6 +1,6 @@
 """One bookie told as text: who it is, where its data lies, how far it was read, and what is wrong.
 
-Every line but commands fits into `WIDTH` columns, for this is read beside other windows; nothing is coloured.
+Every line but commands fits into the width; nothing is coloured.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from auditor.model.views import (
 )
 from auditor.reports.advice import page_advice, since_when
 
-WIDTH = 60
 _LABEL = 12
 _TAILS: dict[str, str] = {
     TailRead.READ: "read whole: what they have is held too",
     TailRead.STOPPED: "not needed: it went down cleanly, with all in its index",
     TailRead.UNREAD: "not read whole",
+}
+_STORAGE = {
+    "idx": "index files: InterleavedLedgerStorage or SortedLedgerStorage",
+    "rocksdb": "DbLedgerStorage",
 }
 _READ: dict[str, str] = {
     BookieRead.READ: "whole",
@@ -34,148 +37,158 @@ _READ: dict[str, str] = {
 }
 
 
-def render(bookie: BookieView) -> str:
+def render(bookie: BookieView, width: int = 80) -> str:
     """Registration, cookie, ledgers; then its directories; then the findings that name it."""
     parts = [
-        [*_line("bookie", bookie.bookie_id), *_identity(bookie), *_reading(bookie), *_ledgers(bookie)],
-        [*_disks(bookie), *_journals(bookie)],
-        _problems(bookie),
+        [
+            *_line("bookie", bookie.bookie_id, width),
+            *_identity(bookie, width),
+            *_reading(bookie, width),
+            *_ledgers(bookie, width),
+        ],
+        [*_disks(bookie, width), *_journals(bookie, width)],
+        _problems(bookie, width),
     ]
     return "\n\n".join("\n".join(part) for part in parts)
 
 
-def _identity(bookie: BookieView) -> list[str]:
+def _identity(bookie: BookieView, width: int) -> list[str]:
     lines = []
     for registration in bookie.registrations:
-        lines += _registration(registration)
+        lines += _registration(registration, width)
     if not bookie.registrations:
-        lines += _line("registered", "no")
-    lines += _cookie(bookie.cookie) if bookie.cookie else _line("cookie", "none in the store")
+        lines += _line("registered", "no", width)
+    lines += _cookie(bookie.cookie, width) if bookie.cookie else _line("cookie", "none in the store", width)
     for alias in bookie.aliases:
-        lines += _alias(alias)
+        lines += _alias(alias, width)
     return lines
 
 
-def _alias(alias: AliasView) -> list[str]:
+def _alias(alias: AliasView, width: int) -> list[str]:
     registered = "registered" if alias.registered else "not registered"
-    lines = _line("same as" if alias.same else "looks like", f"{alias.bookie_id} ({registered})")
+    lines = _line("same as" if alias.same else "looks like", f"{alias.bookie_id} ({registered})", width)
     for rule, evidence, against in alias.edges:
-        lines += _line("", f"{rule}: {evidence}" + (f"; but {against}" if against else ""))
+        lines += _line("", f"{rule}: {evidence}" + (f"; but {against}" if against else ""), width)
     return lines
 
 
-def _registration(registration: RegistrationView) -> list[str]:
+def _registration(registration: RegistrationView, width: int) -> list[str]:
     lasts = ", not ephemeral: no live bookie"
-    lines = _line("registered", registration.mode + (lasts if registration.ephemeral is False else ""))
+    lines = _line("registered", registration.mode + (lasts if registration.ephemeral is False else ""), width)
     for name, host, port, protocol in registration.endpoints:
-        lines += _line("", f"{name} at {host}:{port} ({protocol})")
+        lines += _line("", f"{name} at {host}:{port} ({protocol})", width)
     if registration.damage is not None:
-        lines += _line("", f"its service info cannot be read: {registration.damage}")
+        lines += _line("", f"its service info cannot be read: {registration.damage}", width)
     elif not registration.endpoints:
-        lines += _line("", "no endpoint")
+        lines += _line("", "no endpoint", width)
     return lines
 
 
-def _cookie(cookie: CookieView) -> list[str]:
+def _cookie(cookie: CookieView, width: int) -> list[str]:
     if cookie.damage is not None:
-        return _line("cookie", f"in the store, cannot be read: {cookie.damage}")
-    lines = _line("cookie", f"of {cookie.bookie_host}, layout {cookie.layout}")
-    lines += _line("", f"instance {cookie.instance_id or 'none'}")
+        return _line("cookie", f"in the store, cannot be read: {cookie.damage}", width)
+    lines = _line("cookie", f"of {cookie.bookie_host}, layout {cookie.layout}", width)
+    lines += _line("", f"instance {cookie.instance_id or 'none'}", width)
     for label, paths in (
         ("journal", (cookie.journal_dirs,)),
         ("ledgers", cookie.ledger_dirs),
         ("index", cookie.index_dirs),
     ):
-        lines += [part for path in paths if path for part in _line("", f"{label} {path}")]
+        lines += [part for path in paths if path for part in _line("", f"{label} {path}", width)]
     return lines
 
 
-def _reading(bookie: BookieView) -> list[str]:
-    lines = _line("read", _READ[bookie.read])
+def _reading(bookie: BookieView, width: int) -> list[str]:
+    lines = _line("read", _READ[bookie.read], width)
     if bookie.reason is not None:
-        lines += _line("", bookie.reason)
+        lines += _line("", bookie.reason, width)
+    if bookie.storage is not None:
+        lines += _line("storage", _STORAGE.get(bookie.storage, bookie.storage), width)
     if bookie.suspect:
-        lines += _line("", "a directory lies in another's place, or carries another's id")
-    return [*lines, *_line("index time", _time(bookie.index_time))]
+        lines += _line("", "a directory lies in another's place, or carries another's id", width)
+    return [*lines, *_line("index time", _time(bookie.index_time), width)]
 
 
-def _ledgers(bookie: BookieView) -> list[str]:
-    lines = _line("ledgers", f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it")
-    lines += _line("", f"entries of {bookie.replicas:,} judged there")
+def _ledgers(bookie: BookieView, width: int) -> list[str]:
+    lines = _line("ledgers", f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it", width)
+    lines += _line("", f"entries of {bookie.replicas:,} judged there", width)
     if bookie.held is None:
-        lines += _line("held", "unknown" if bookie.read != BookieRead.READ else "none")
+        lines += _line("held", "unknown" if bookie.read != BookieRead.READ else "none", width)
     else:
-        lines += _line("held", f"{bookie.held:,} ledgers; {bookie.orphans:,} not in the metadata")
+        lines += _line("held", f"{bookie.held:,} ledgers; {bookie.orphans:,} not in the metadata", width)
     if bookie.marked:
-        lines += _line("marked", "under-replication marks name it")
+        lines += _line("marked", "under-replication marks name it", width)
     return lines
 
 
-def _disks(bookie: BookieView) -> list[str]:
+def _disks(bookie: BookieView, width: int) -> list[str]:
     if not bookie.directories:
         return ["disks", "  none was found"]
     lines = ["disks"]
     for directory in bookie.directories:
-        lines += _directory(bookie.bookie_id, directory)
+        lines += _directory(bookie.bookie_id, directory, width)
     return lines
 
 
-def _directory(bookie_id: str, directory: DirectoryView) -> list[str]:
-    lines = _fold(directory.path, "  ")
+def _directory(bookie_id: str, directory: DirectoryView, width: int) -> list[str]:
+    lines = _fold(directory.path, "  ", width)
     version = f"VERSION of {directory.cookie_bookie_id}, layout {directory.layout}"
     if directory.cookie_bookie_id is None:
         version = f"no VERSION: {directory.damage}" if directory.damage else "no VERSION"
-    lines += _fold(f"{directory.role}; {version}", "    ")
+    lines += _fold(f"{directory.role}; {version}", "    ", width)
     if directory.cookie_bookie_id is not None:
-        lines += _fold(f"instance {directory.instance_id or 'none'}", "    ")
+        lines += _fold(f"instance {directory.instance_id or 'none'}", "    ", width)
     if directory.index_time is not None:
-        lines += _fold(f"last mark {_time(directory.index_time)}", "    ")
+        lines += _fold(f"last mark {_time(directory.index_time)}", "    ", width)
     if directory.place != bookie_id:
-        lines += _fold(f"lies in the place of {directory.place or 'nobody'}", "    ")
+        lines += _fold(f"lies in the place of {directory.place or 'nobody'}", "    ", width)
     if directory.owner != bookie_id:
-        lines += _fold(f"counted for {directory.owner or 'nobody'}", "    ")
+        lines += _fold(f"counted for {directory.owner or 'nobody'}", "    ", width)
     if directory.contents:
-        lines += _fold(f"of {directory.ledgers:,} ledgers here", "    ")
+        lines += _fold(f"of {directory.ledgers:,} ledgers here", "    ", width)
         for each in directory.contents:
             lines += _fold(
-                f"{each.bookie_id}: {each.named:,} name it, {each.exact:,} match entry for entry", "      "
+                f"{each.bookie_id}: {each.named:,} name it, {each.exact:,} match entry for entry",
+                "      ",
+                width,
             )
     return lines
 
 
-def _journals(bookie: BookieView) -> list[str]:
+def _journals(bookie: BookieView, width: int) -> list[str]:
     """What follows the marks in its journals, and what else lies there."""
     if not bookie.journals:
         return []
-    lines = ["", "journals", *_fold(_TAILS.get(bookie.tail or "", "not looked at"), "  ")]
+    lines = ["", "journals", *_fold(_TAILS.get(bookie.tail or "", "not looked at"), "  ", width)]
     for journal in bookie.journals:
-        lines += _fold(journal.path or "no journal directory", "  ")
+        lines += _fold(journal.path or "no journal directory", "  ", width)
         if journal.mark_file is not None:
-            lines += _fold(f"mark {journal.mark_file}, byte {journal.mark_offset:,}", "    ")
-            lines += _fold(f"{journal.entries:,} entries after it, in {journal.files:,} files", "    ")
+            lines += _fold(f"mark {journal.mark_file}, byte {journal.mark_offset:,}", "    ", width)
+            lines += _fold(f"{journal.entries:,} entries after it, in {journal.files:,} files", "    ", width)
         if journal.reason is not None:
-            lines += _fold(f"not all of it was read: {journal.reason}", "    ")
+            lines += _fold(f"not all of it was read: {journal.reason}", "    ", width)
         if journal.files_below:
-            lines += _fold(f"{journal.files_below:,} files below the mark are still there", "    ")
+            lines += _fold(f"{journal.files_below:,} files below the mark are still there", "    ", width)
     return lines
 
 
-def _problems(bookie: BookieView) -> list[str]:
+def _problems(bookie: BookieView, width: int) -> list[str]:
     """Each problem with its first sentences, why it matters, how sure it is and what to do."""
     lines = ["problems"]
     instance = bookie.cookie.instance_id if bookie.cookie else None
     for number, problem in enumerate(bookie.problems):
         lines += [""] if number else []
         unsure = f", {problem.unsure:,} not confirmed" if problem.unsure else ""
-        lines += _fold(f"{problem.id} ({problem.severity}; {problem.count:,}{unsure})", "  ")
+        lines += _fold(f"{problem.id} ({problem.severity}; {problem.count:,}{unsure})", "  ", width)
         standings = problem.standings or (None,) * len(problem.messages)
         for message, standing in zip(problem.messages, standings, strict=True):
             since = since_when(standing)
-            lines += _fold(message if since is None else f"{message} [since: {since}]", "    ")
+            lines += _fold(message if since is None else f"{message} [since: {since}]", "    ", width)
         if problem.count > len(problem.messages):
             lines.append(f"    and {problem.count - len(problem.messages):,} more")
         if (check := BY_ID.get(problem.id)) is not None:
-            lines += page_advice(check, _blanks(bookie.bookie_id, problem, instance), WIDTH, "    ")
+            blanks, counts = _blanks(bookie.bookie_id, problem, instance), (problem.count, problem.unsure)
+            lines += page_advice(check, blanks, width, "    ", *counts, bookie.storage)
     return lines if len(lines) > 1 else [*lines, "  none"]
 
 
@@ -186,14 +199,14 @@ def _blanks(bookie_id: str, problem: ProblemView, instance_id: str | None) -> di
     return blanks if instance_id is None else blanks | {"INSTANCE": instance_id}
 
 
-def _line(label: str, text: str) -> list[str]:
+def _line(label: str, text: str, width: int) -> list[str]:
     """A labelled text, what does not fit below it."""
-    parts = _wrap(text, WIDTH - _LABEL, "  ")
+    parts = _wrap(text, width - _LABEL, "  ")
     return [f"{'' if number else label:<{_LABEL}}{part}" for number, part in enumerate(parts)]
 
 
-def _fold(text: str, indent: str) -> list[str]:
-    return [indent + part for part in _wrap(text, WIDTH - len(indent), "    ")]
+def _fold(text: str, indent: str, width: int) -> list[str]:
+    return [indent + part for part in _wrap(text, width - len(indent), "    ")]
 
 
 def _wrap(text: str, width: int, later: str) -> list[str]:

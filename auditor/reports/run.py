@@ -17,7 +17,7 @@ from auditor.model.report import Report
 from auditor.model.run_facts import Tally
 from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView
-from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when
+from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when, storages_of
 from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.coverage import (
     accepted_gaps,
@@ -240,7 +240,8 @@ def _step(number: int, step: CheckStep, run: RunView, width: int) -> list[str]:
         return lines + advice(check, {}, width, "     ")
     lines += _first(first, run, width)
     blanks = blanks_of(first, run.report.cluster.instance_id)
-    return lines + advice(check, blanks, width, "     ", first.scope_id, first)
+    kinds = storages_of(first, run.storages)
+    return lines + advice(check, blanks, width, "     ", first.scope_id, first, kinds)
 
 
 def _suppressed(standing: Standing | None) -> bool:

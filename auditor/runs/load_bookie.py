@@ -55,6 +55,7 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
         aliases=_aliases(run, bookie_id),
         problems=_problems(run, bookie_id),
         tail=row.get("tail"),
+        storage=row.get("storage"),
         journals=_journals(run, bookie_id),
         **{name: row[name] for name in _SAME},
     )
@@ -64,6 +65,12 @@ _SAME = (
     "read", "reason", "index_time", "suspect", "foreign_instance", "marked", "ledgers", "depending",
     "replicas",
 )  # fmt: skip
+
+
+def storages(run: RunReader) -> dict[str, str]:
+    """How the index of each bookie is kept, where the run says it; one of an older version never does."""
+    rows = run.table("bookies").to_pylist()
+    return {row["bookie_id"]: row["storage"] for row in rows if row.get("storage") is not None}
 
 
 def whole_bookie_id(run: RunReader, given: str) -> str:

@@ -10,6 +10,7 @@ from auditor.model.run_layout import MANIFEST
 from auditor.model.states import BookieRead
 from auditor.model.views import RunView, UnreadBookie
 from auditor.runs.directory import damaged
+from auditor.runs.load_bookie import storages
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
 
@@ -36,6 +37,7 @@ def run_view(run: RunReader) -> RunView:
         unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
         fail_on=options.fail_on,
         fail_on_suspect=options.fail_on_suspect,
+        storages=storages(run),
         standings=standings_of(run.directory, [finding.fingerprint for finding in run.report.findings]),
     )
 

@@ -206,6 +206,11 @@ BOOKIES = schema_of(
         pa.int32(),
         "bytes a page of its index files, from their lengths; null: no file says",
     ),
+    (
+        "storage",
+        pa.string(),
+        "how its index is kept: idx (Interleaved or Sorted) or rocksdb (DbLedgerStorage); null: nothing says",
+    ),
     ("suspect", pa.bool_(), "one of its directories lies in another's place or carries another's id"),
     ("foreign_instance", pa.bool_(), "all its directories carry another cluster's instance id"),
     (

@@ -10,11 +10,10 @@ from auditor.checks import BY_ID
 from auditor.cli import main
 from auditor.findings.rows import finding_of
 from auditor.notebook.run import open_run
-from auditor.reports.advice import RUNS_SHOWN, class_runs
-from auditor.reports.bookie import WIDTH
+from auditor.reports.advice import RUNS_SHOWN, class_runs, storages_of
 from auditor.reports.finding_text import class_text
 from auditor.reports.ledger import render
-from auditor.runs.load_bookie import bookie_view
+from auditor.runs.load_bookie import bookie_view, storages
 from tests.corpora.audited import Audited
 from tests.corpora.corpora import Corpus
 
@@ -78,10 +77,9 @@ cookie      of 127.0.103.1:3181, layout 5
             ledgers /data/bookkeeper/bk1/ledgers0
             ledgers /data/bookkeeper/bk1/ledgers1
 same as     bk-a.rack1 (registered)
-            endpoint-is-id: bk-a.rack1 is registered at
-              127.0.103.1:3181
-            same-directories: their cookies name the same
-              directories, and hardly any others do
+            endpoint-is-id: bk-a.rack1 is registered at 127.0.103.1:3181
+            same-directories: their cookies name the same directories, and hardly any
+              others do
 read        not at all
             no --bookies source has a place for it
 index time  unknown
@@ -97,13 +95,13 @@ def explained(audited: Audited, bookie: str) -> Result:
     return CliRunner().invoke(main, ["explain", "bookie", bookie, "--run", str(audited.out)])
 
 
-def test_every_bookie_of_the_corpus_is_told_in_sixty_columns(audited: Audited) -> None:
+def test_every_bookie_of_the_corpus_is_told_in_eighty_columns(audited: Audited) -> None:
     for row in audited.table("bookies"):
         told = explained(audited, row["bookie_id"])
         assert told.exit_code == 0, told.output
         assert told.stdout.startswith(f"bookie      {row['bookie_id']}\n")
         lines = told.stdout.splitlines()
-        assert all(len(line) <= WIDTH for line in lines if "bookkeeper shell" not in line)
+        assert all(len(line) <= 80 for line in lines if "bookkeeper shell" not in line)
         assert told.stdout.replace("\n", "").isprintable()
 
 
@@ -127,9 +125,19 @@ def test_a_ledger_is_told_with_every_finding_about_it_and_what_to_do(audited: Au
                 assert all(f" {command}{first} -le {last} " in said for first, last in runs)
                 assert (f"the same for {total - len(runs):,} more" in said) == (total > RUNS_SHOWN)
             assert f"{finding['id']}: {BY_ID[finding['id']].title}" in said
-        assert said.count(" Risk: ") == sum(
-            len(BY_ID[id].commands) for id in {f["id"] for f in about[ledger]}
-        )
+        kinds = storages(open_run(audited.out))
+        fitting = 0
+        for id in {f["id"] for f in about[ledger]}:
+            first = next(finding_of(each) for each in about[ledger] if each["id"] == id)
+            fits = {None, *storages_of(first, kinds)}
+            fitting += sum(command.storage in fits for command in BY_ID[id].commands)
+        assert said.count(" Risk: ") == fitting
+
+
+def test_the_storage_of_a_bookie_is_that_of_its_index(audited: Audited, corpus: Corpus) -> None:
+    kind = "rocksdb" if corpus.name == "dbledger-long" else "idx"
+    held = {row["bookie_id"] for row in audited.table("availability")}
+    assert storages(open_run(audited.out)) == dict.fromkeys(held, kind)
 
 
 def test_the_problems_of_a_bookie_are_the_findings_that_name_it(audited: Audited) -> None:

@@ -29,9 +29,9 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
     assert text.startswith(
         "entry-lost: A closed ledger has an entry with no copy left.\n"
         "  critical: entry 4 has no copy left\n"
-        "    sure   Confirmed where the ledger stood at one version in both scans of the\n"
+        "    since  2026-11-18 11:06:40 UTC\n"
+        "  sure   Confirmed where the ledger stood at one version in both scans of the\n"
     )
-    assert "\n    since  2026-11-18 11:06:40 UTC\n" in text
     assert "\n  why    The entry was promised to be kept," in text
     assert "\n  do     Stop whatever deletes data on these bookies" in text
     assert (
@@ -68,6 +68,16 @@ def test_findings_of_one_check_share_its_words() -> None:
     assert text.count("\n\norphan-ledger: ") == 1
     assert [text.count(f"  note: on {name}\n") for name in "abc"] == [1, 1, 1]
     assert text.count("They take disk space") == 1
+
+
+def test_findings_that_are_equally_sure_say_so_once() -> None:
+    others = [replace(SHORT, ledger_id=number, message=f"ledger {number}") for number in (1, 2)]
+    text = "\n".join(advice_lines([FindingWithHistory(each) for each in others], 80))
+    assert text.count("Confirmed where the ledger stood") == 1
+    doubted = replace(others[1], confidence=Confidence.SUSPECT, evidence={"doubts": ["it is new"]})
+    lines = advice_lines([FindingWithHistory(others[0]), FindingWithHistory(doubted)], 80)
+    assert lines[lines.index("  critical: ledger 2") + 1] == "    sure   suspect: it is new"
+    assert lines[lines.index("  critical: ledger 1") + 1].startswith("    sure   Confirmed where")
 
 
 def test_nothing_found_is_nothing_told() -> None:
@@ -107,7 +117,8 @@ def test_entries_are_those_that_the_named_bookie_lacks() -> None:
 
 
 def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> None:
-    text = "\n".join(advice_lines([FindingWithHistory(replace(SHORT, scope_id=7))], 80))
+    kinds = {"bk-a:3181": "idx", "bk-b:3181": "rocksdb"}
+    text = "\n".join(advice_lines([FindingWithHistory(replace(SHORT, scope_id=7))], 80, storages=kinds))
     assert "-l 43" not in text
     assert "-l ID" not in text
     assert "bookkeeper shell rebuild-db-ledger-locations-index" in text

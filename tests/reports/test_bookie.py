@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -17,7 +18,10 @@ from auditor.model.views import (
     ProblemView,
     RegistrationView,
 )
-from auditor.reports.bookie import WIDTH, render
+from auditor.reports import bookie
+
+WIDTH = 60
+render = partial(bookie.render, width=WIDTH)
 
 DISK = DirectoryView(
     path="/mnt/bk-a/ledgers1",
@@ -112,6 +116,34 @@ def test_each_problem_says_why_how_sure_and_what_to_do() -> None:
     assert "\n           bookkeeper shell ledgermetadata -l 36\n" in orphan
 
 
+def test_certainty_is_one_line_of_each_problem() -> None:
+    wide = bookie.render(BOOKIE, 100).splitlines()
+    assert [line for line in wide if line.startswith("    sure ")] == [
+        "    sure   0 of 1 confirmed; bkaudit explain check alias-gc-danger",
+        "    sure   Confirmed where neither scan knows the ledger and the index is older than the scan.",
+    ]
+    assert "\n    sure   confirmed; bkaudit explain check orphan-ledger\n" in render(BOOKIE)
+
+
+def test_commands_fit_the_storage() -> None:
+    files, database = "regenerate-interleaved-storage-index-file", "rebuild-db-ledger"
+    damaged = replace(BOOKIE, problems=(ProblemView("index-unreadable", Severity.ERROR, 1, 0, ("cut",)),))
+    for storage, shown, said in (
+        ("idx", files, "storage     index files: InterleavedLedgerStorage or"),
+        ("rocksdb", database, "storage     DbLedgerStorage\n"),
+    ):
+        text = render(replace(damaged, storage=storage))
+        assert [f" {command}" in text for command in (files, database)] == [
+            shown is files,
+            shown is database,
+        ]
+        assert said in text
+    unknown = render(damaged)
+    assert files not in unknown
+    assert database not in unknown
+    assert "the bookie's storage, which this run did not see." in " ".join(unknown.split())
+
+
 def test_an_id_that_the_shell_refuses_is_said_to_be_one() -> None:
     unused = ProblemView("cookie-unused", Severity.NOTE, 1, 0, ("it has a cookie",))
     refused = "The shell refuses an id that is not a host:port."
@@ -180,7 +212,8 @@ def test_what_cannot_be_read_says_why() -> None:
 def test_every_line_fits_and_nothing_reaches_the_terminal_as_a_command() -> None:
     long = replace(BOOKIE, bookie_id="bk\x1b[31m" + "x" * 200, directories=(replace(DISK, path="/d" * 90),))
     lines = render(long).splitlines()
-    assert all(len(line) <= WIDTH for line in lines if "bookkeeper shell" not in line)
+    commands = ("bookkeeper shell", "bkaudit explain")
+    assert all(len(line) <= WIDTH for line in lines if not any(each in line for each in commands))
     assert "\x1b" not in render(long)
 
 

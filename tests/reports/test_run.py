@@ -33,6 +33,7 @@ RUN = RunView(
     unread=(UnreadBookie("bk-c:3181", "unread", "no source covers it", 20),),
     fail_on=Severity.ERROR,
     standings={LOST.fingerprint: Standing("same", 1_795_000_000_000)},
+    storages={"bk-a:3181": "idx", "bk-b:3181": "rocksdb"},
 )
 TOP = """\
 run        runs/20261121T050749Z, ended 2026-11-21 05:08:09 UTC, took 20 s
