@@ -71,6 +71,15 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(module, cmd_name)
         return with_examples(command, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command; the error of a mistyped one names those that are like it, none of which is loaded."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in --help, without loading any of them."""
         with formatter.section("Commands"):

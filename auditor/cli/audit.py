@@ -11,6 +11,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import sources
 from auditor.cli.interruption import takes_up
+from auditor.cli.option_groups import GroupedCommand
 from auditor.cli.options import (
     BOOKIES_HELP,
     options_from_flags,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @source_options
 @click.option(
     "--bookies",

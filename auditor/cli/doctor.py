@@ -10,6 +10,7 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import defaults
+from auditor.cli.option_groups import GroupedCommand
 from auditor.cli.options import (
     BOOKIES_HELP,
     DOCTOR_OPTIONS,
@@ -19,7 +20,7 @@ from auditor.cli.options import (
 )
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @source_options
 @click.option("--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=BOOKIES_HELP)
 @click.option(

@@ -10,6 +10,7 @@ import click
 
 from auditor.cli.defaults import sources
 from auditor.cli.interruption import takes_up
+from auditor.cli.option_groups import GroupedCommand
 from auditor.cli.options import (
     SCAN_OPTIONS,
     option_flags,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @source_options
 @out_option
 @verbosity_options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import shlex
 import textwrap
 from functools import cache
@@ -18,6 +19,7 @@ from click.testing import CliRunner, Result
 from auditor.cli import COMMANDS, main
 from auditor.cli.decode import KINDS
 from auditor.cli.examples import EXAMPLES
+from auditor.cli.option_groups import GROUPS, GroupedCommand
 from auditor.model.options import option_types
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.made_runs import made_run
@@ -228,3 +230,33 @@ def test_a_shell_completes_whatever_is_a_file_a_run_or_a_name(words: str) -> Non
         )
         if plain and parameter.metavar not in free and f"{words} {parameter.name}" not in UNLISTED:
             assert parameter._custom_shell_complete is not None, parameter
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("adit", "'audit'"), ("repot", "'report'"), ("explain leger 4", "'ledger'"), ("ledger lst", "'list'")],
+)
+def test_a_mistyped_command_is_answered_with_those_like_it(typed: str, meant: str) -> None:
+    answer = bkaudit(*typed.split())
+    assert answer.exit_code == 2
+    assert f"Did you mean {meant}" in answer.stderr
+    assert "Did you mean" not in bkaudit("xyzzy").stderr
+
+
+@pytest.mark.parametrize("words", [words for words, each in ALL.items() if isinstance(each, GroupedCommand)])
+def test_every_option_of_a_grouped_command_stands_under_one_heading(words: str) -> None:
+    names = [name for group in GROUPS.values() for name in group]
+    assert len(names) == len(set(names))
+    assert {parameter.name for parameter in ALL[words].params} <= set(names)
+    output = bkaudit(*words.split(), "--help").output
+    assert output.index("\nWhat to read:\n") < output.index("\nSpark:\n")
+    assert output.index("\nOther options:\n  -h, --help") > output.index("\nSpark:\n")
+    options = output[output.index("\nWhat to read:\n") :]
+    for parameter in ALL[words].params:
+        assert len(re.findall(rf"(?m)^  {parameter.opts[0]}[ ,]", options)) == 1, parameter.name
+
+
+def test_no_group_names_an_option_that_no_command_has() -> None:
+    assert {name for group in GROUPS.values() for name in group} <= {
+        parameter.name for command in ALL.values() for parameter in command.params
+    }
