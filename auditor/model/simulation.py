@@ -180,11 +180,31 @@ class BookieLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskLoad:
+    """What lies in a ledger directory of a bookie, by its entry logs: all that is in them, live or not.
+
+    ``entries`` is None where a ledgers map says bytes alone; ``used`` is the share of its file system that
+    is in use, None where that was not seen.
+    """
+
+    bookie: str
+    directory: str
+    ledgers: int
+    entries: int | None
+    bytes: int
+    used: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Balance:
-    """Loads of all bookies, the largest first, and of all domains of each level that is known."""
+    """Loads of all bookies, the largest first, and of all domains of each level that is known.
+
+    ``disks`` are None where entry logs were not read.
+    """
 
     bookies: tuple[BookieLoad, ...]
     domains: dict[str, tuple[BookieLoad, ...]]
+    disks: tuple[DiskLoad, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

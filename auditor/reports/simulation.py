@@ -16,6 +16,7 @@ from auditor.model.simulation import (
     BookieLoad,
     Bounds,
     Copysets,
+    DiskLoad,
     Failure,
     LevelLoss,
     NearLoss,
@@ -285,6 +286,9 @@ def _balance(balance: Balance) -> Iterator[str]:
         yield from _loads(level, loads)
         yield ""
     yield from _loads("bookie", balance.bookies)
+    if balance.disks:
+        yield ""
+        yield from _disks(balance.disks)
     idle = [each for each in balance.bookies if each.idle is not None]
     for each in idle[:ROWS]:
         yield from _said("gets nothing new", f"{printable(each.name)}: {each.idle}")
@@ -306,6 +310,20 @@ def _loads(level: str, loads: Sequence[BookieLoad]) -> Iterator[str]:
     if (more := len(loads) - ROWS) > 0:
         least = loads[-1]
         yield f"and {plural(more, f'more {level}')}, down to {size(least.bytes)} on {printable(least.name)}"
+
+
+def _disks(disks: Sequence[DiskLoad]) -> Iterator[str]:
+    mean = sum(each.bytes for each in disks) / len(disks)
+    rows = []
+    for each in disks[:ROWS]:
+        share = f"{each.bytes / mean:.2f}x" if mean else "-"
+        entries = "not known" if each.entries is None else f"{each.entries:,}"
+        used = "not seen" if each.used is None else f"{each.used:.0%}"
+        name = f"{each.bookie} {each.directory}"
+        rows.append((name, size(each.bytes), share, entries, f"{each.ledgers:,}", used))
+    yield from _table(("disk has", "bytes", "of mean", "entries", "ledgers", "used"), rows)
+    if (more := len(disks) - ROWS) > 0:
+        yield f"and {plural(more, 'more disk')}: --format json has all"
 
 
 def _names(names: Sequence[str]) -> str:

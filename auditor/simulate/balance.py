@@ -11,7 +11,7 @@ import numpy as np
 
 from auditor.model.placement import DEFAULT_RACK, Level, Locations
 from auditor.model.simulation import Balance, BookieLoad
-from auditor.runs.load_space import space_view
+from auditor.simulate.disks import disk_loads
 from auditor.simulate.domains import grown
 from auditor.simulate.windows import NO_BOOKIE, BookieNumbers, Windows, distinct_values
 
@@ -49,7 +49,10 @@ class LoadSums:
     ) -> Balance:
         """All loads, the largest first."""
         sums = grown(self._sums, len(numbers), axis=0)
-        logs = _log_bytes(run)
+        disks = disk_loads(run)
+        logs: Counter[str] = Counter()
+        for each in disks or ():
+            logs[each.bookie] += each.bytes
         # With few open ledgers some bookies are in none of their ensembles by chance.
         writable = sum(mode == "writable" for mode in registered.values())
         enough = writable > 0 and (1 - 1 / writable) ** int(sums[:, _OPEN].sum()) < _BY_CHANCE
@@ -63,7 +66,7 @@ class LoadSums:
         domains = {
             str(level): _by_domain(loads, locations, level) for level in levels if level is not Level.BOOKIE
         }
-        return Balance(tuple(sorted(loads, key=_largest)), domains)
+        return Balance(tuple(sorted(loads, key=_largest)), domains, disks)
 
 
 def _idle(name: str, registered: Mapping[str, str | None], locations: Locations, enough: bool) -> str | None:
@@ -107,10 +110,3 @@ def _by_domain(loads: list[BookieLoad], locations: Locations, level: Level) -> t
 
 def _largest(load: BookieLoad) -> tuple[int, int, int, str]:
     return -load.bytes, -load.entries, -load.ledgers, load.name
-
-
-def _log_bytes(run: RunReader) -> dict[str, int]:
-    """Bytes of the entry logs of each bookie; none where they were not read."""
-    if "space" not in run.table_names():
-        return {}
-    return {each.name: each.bytes for each in space_view(run, "bookie").totals}

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from auditor.model.placement import Level, Location, Locations
-from auditor.model.simulation import NEAR_LOSS, Amount, NearLoss, Simulation
+from auditor.model.simulation import NEAR_LOSS, Amount, DiskLoad, NearLoss, Simulation
 from auditor.notebook.run import open_run
 from auditor.reports.first_screen import render
 from auditor.reports.schema import simulation_schema
@@ -144,6 +144,29 @@ def test_a_bookie_without_a_location_may_be_in_any_rack(run: RunReader) -> None:
     failure = simulate_failure(run, [(Level.RACK, ["/r1"])], placed(c=None)).failure
     assert failure is not None
     assert not failure.promise.known
+
+
+def test_disks_have_their_logs_each_ledger_once(tmp_path: Path) -> None:
+    log = {"bookie_id": "a", "directory": "/d1", "kind": "log", "log_id": 1}
+    ledger = log | {"scope_id": 0, "ledger_id": 7, "entries": 3}
+    logs = [
+        log | {"bytes": 500}, ledger, ledger | {"ledger_id": 8},
+        log | {"bytes": 300, "log_id": 2}, ledger | {"log_id": 2},
+        log | {"bytes": 300, "kind": "compacted"},
+        log | {"bytes": 40, "directory": "/d2"}, ledger | {"directory": "/d2", "entries": None},
+        log | {"bytes": 9, "bookie_id": None, "directory": "/nobody"},
+    ]  # fmt: skip
+    disks = [{"bookie_id": "a", "directory": "/d1", "capacity_bytes": 1000, "free_bytes": 150}]
+    found = simulate_all(make(tmp_path, entry_logs=logs, disks=disks))
+    assert found.balance is not None
+    assert found.balance.disks == (
+        DiskLoad("a", "/d1", 2, 9, 800, 0.85),
+        DiskLoad("a", "/d2", 1, None, 40, None),
+    )
+    assert {each.name: each.disk for each in found.balance.bookies}["a"] == 840
+    words = " ".join(text(found).split())
+    assert "a /d1 800 B 1.90x 9 2 85%" in words
+    assert "a /d2 40 B 0.10x not known 1 not seen" in words
 
 
 def test_the_command_says_it_in_text_and_json(run: RunReader, tmp_path: Path) -> None:
