@@ -35,6 +35,7 @@ FLOORS = (
     "runs",
     "simulate",
     "decommission",
+    "plan",
     "notebook",
     "audit",
     "watch",
@@ -46,7 +47,7 @@ FLOORS = (
     "cli",
     "jobs",
 )
-NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs", "simulate", "decommission")
+NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs", "simulate", "decommission", "plan")
 SPARK_WHEN_CALLED = (
     "checks",
     "findings",

@@ -62,6 +62,7 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell autorecovery -e`.
         - `bookkeeper shell recover -dr -l ID BOOKIE`.
+        - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
         The index is not the data: bytes damaged inside an entry log are not seen. Bookies that could not be

@@ -60,6 +60,7 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell recover -dr -l ID BOOKIE`.
+        - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
         The index is not the data. Bookies that could not be read count as having their copies. Where ack

@@ -40,7 +40,8 @@ def bookie_id_reserved(roster: Roster) -> Iterator[Row]:
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`.
         - `bookkeeper shell recover -q BOOKIE`.
-        - `bookkeeper shell recover -sk BOOKIE`.
+        - `bookkeeper shell recover -dr -sk -sku BOOKIE`.
+        - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
         An id like this that is not in an ensemble is not reported. It is not reported as a ghost-bookie

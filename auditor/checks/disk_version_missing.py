@@ -45,7 +45,8 @@ def disk_version_missing(roster: Roster) -> Iterator[Row]:
 
     Commands:
         - `bookkeeper shell recover -q BOOKIE`.
-        - `bookkeeper shell recover -sk BOOKIE`.
+        - `bookkeeper shell recover -dr -sk -sku BOOKIE`.
+        - `bookkeeper shell recover -sk -sku BOOKIE`.
         - `bookkeeper shell bookieformat -deleteCookie`
           Do it only once its ledgers are copied.
 

@@ -43,7 +43,8 @@ def ghost_bookie(roster: Roster) -> Iterator[Row]:
         - `bookkeeper shell listledgers -bookieid BOOKIE`
           Those that name it in empty segments alone are left out.
         - `bookkeeper shell recover -q BOOKIE`.
-        - `bookkeeper shell recover -sk BOOKIE`.
+        - `bookkeeper shell recover -dr -sk -sku BOOKIE`.
+        - `bookkeeper shell recover -sk -sku BOOKIE`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:

@@ -50,11 +50,9 @@ def index_incomplete(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
-        - `bookkeeper shell recover -ledger ID -q BOOKIE`
+        - `bookkeeper shell recover -q -l ID BOOKIE`
           prints the ledger's ensembles. Risk: none with -q; it reads metadata.
-        - `bookkeeper shell recover -ledger ID BOOKIE`
-          copies what the bookie should have of the ledger to other bookies, reading from whoever serves it.
-          Risk: danger; it rewrites metadata, and fences the ledger if it is open.
+        - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
         Only what seemed to be missing is asked for, and of that a sample: what else the index may lack is

@@ -75,6 +75,12 @@ SHARED = _by_text(
             "then keep it with the store's own client.",
         ),
         (
+            "ledgermetadata -l ID -restorefromfile FILE",
+            "makes the ledger's metadata again from a file that -dumptofile wrote before it went",
+            "writes; it refuses where the ledger is there, and deleteledger takes it back. It helps only "
+            "while bookies still have the entries, and a wrong ensemble makes them unfindable: audit then.",
+        ),
+        (
             "readledger -l ID -fe FIRST -le NEXT -b BOOKIE",
             "asks one bookie for these entries: with -b the command stops before the one after -le",
             "load; it reads from the bookie. Never add -r to find something out: that recovers, and so "
@@ -144,18 +150,28 @@ SHARED = _by_text(
             "none with -q; it reads all metadata.",
         ),
         (
-            "recover -sk BOOKIE",
+            "recover -dr -sk -sku BOOKIE",
+            "prints what the same without -dr would copy and where; it asks for a Y all the same",
+            "none with -dr; it reads all metadata.",
+        ),
+        (
+            "recover -sk -sku BOOKIE",
             "copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves "
-            "open ledgers alone",
+            "open ledgers alone, -sku those that cannot be copied",
             "danger; without -sk it fences open ledgers, whose writers then fail. It takes no locks: "
-            "keep replication workers away meanwhile. Try -dr first: it prints the plan and copies "
-            "nothing.",
+            "keep replication workers away meanwhile.",
         ),
         (
             "recover -dr -l ID BOOKIE",
-            "prints how the ledger would be copied away from the bookie; without -dr it is done",
-            "none with -dr. Without it: writes; copies are made, the metadata is rewritten, no lock is "
-            "taken, and a ledger that is not closed is fenced where its last segment names the bookie.",
+            "prints how the ledger would be copied away from the bookie; it asks for a Y all the same",
+            "none with -dr; it reads metadata.",
+        ),
+        (
+            "recover -l ID BOOKIE",
+            "copies what the bookie should have of the ledger to another one, reading from whoever serves "
+            "it, and puts that one into the metadata; it asks before",
+            "writes; no lock is taken, and a ledger that is not closed is fenced where its last segment "
+            "names the bookie.",
         ),
         (
             "decommissionbookie -bookieid BOOKIE",

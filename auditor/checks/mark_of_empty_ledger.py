@@ -46,8 +46,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
           It should be closed, with lastEntryId=-1.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell recover -l ID BOOKIE`
-          puts another bookie into the ensemble; it copies nothing, for there is nothing, and asks before. A
-          worker that takes the mark then removes it. Risk: writes; it changes the ledger's metadata.
+          There is nothing to copy. A worker that takes the mark then removes it.
         - `bookkeeper shell deleteledger -l ID`.
 
     Limits:

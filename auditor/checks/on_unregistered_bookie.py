@@ -46,7 +46,8 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         - `bookkeeper shell listledgers -bookieid BOOKIE`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
         - `bookkeeper shell recover -q BOOKIE`.
-        - `bookkeeper shell recover -sk BOOKIE`.
+        - `bookkeeper shell recover -dr -sk -sku BOOKIE`.
+        - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
         A store that was saved while bookies restarted, or whose ephemeral nodes had gone, shows them as

@@ -41,9 +41,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           There should be none.
-        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`
-          puts metadata back that was dumped before. Risk: writes; it helps only while the bookies still have
-          the entries, and a wrong ensemble makes them unfindable.
+        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
         Only a live store is scanned twice. In saved metadata such a ledger is an orphan-ledger or none at

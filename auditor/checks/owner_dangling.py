@@ -53,6 +53,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It confirms that the ledger is gone.
+        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
         A schema's ledgers are deleted before its znode: one that is being deleted at the moment of the scan

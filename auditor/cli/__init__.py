@@ -46,6 +46,7 @@ COMMANDS = {
     "compare": "Say whether one metadata store has all that another has.",
     "history": "List the runs of a directory, and what changed from each to the next.",
     "decommission": "Say whether bookies may go, what keeps them, and what it takes.",
+    "plan": "Plan the repair of what a run found; nothing is ever applied.",
     "space": "Say what fills the bookies' disks, and what frees most.",
     "simulate": "Say what the failure of bookies, racks or regions would cost.",
     "prune": "Take old runs of a directory away; without --yes only say which.",

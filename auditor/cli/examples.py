@@ -56,6 +56,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit decommission runs/A bk-7:3181",
         "bkaudit decommission runs/A bk-7:3181 bk-8:3181 --rate 20M --format json",
     ),
+    "plan": ("bkaudit plan make runs/A --out plan.toml", "bkaudit plan check plan.toml --run runs/B"),
+    "plan make": ("bkaudit plan make runs/A --out plan.toml",),
+    "plan show": ("bkaudit plan show plan.toml --format markdown",),
+    "plan check": (
+        "bkaudit plan check plan.toml --run runs/B",
+        "bkaudit plan check plan.toml --metadata zk://zk1:2181/ledgers",
+    ),
     "prune": (
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --keep-weekly 5 --keep-last 3",
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --suppressions suppressions.toml --yes",

@@ -1,4 +1,4 @@
-"""The published schemas of reports, findings, differences, failures, decommissions; JSON Schema 2020-12.
+"""The published schemas of reports, findings, differences, failures, plans and so on; JSON Schema 2020-12.
 
 python -m auditor.reports.schema finding > schemas/finding.schema.json
 python -m auditor.reports.schema report > schemas/report.schema.json
@@ -6,6 +6,8 @@ python -m auditor.reports.schema diff > schemas/diff.schema.json
 python -m auditor.reports.schema comparison > schemas/comparison.schema.json
 python -m auditor.reports.schema simulation > schemas/simulation.schema.json
 python -m auditor.reports.schema decommission > schemas/decommission.schema.json
+python -m auditor.reports.schema plan > schemas/plan.schema.json
+python -m auditor.reports.schema plan-check > schemas/plan-check.schema.json
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 from auditor.model.comparison import CopyState, StoreItem
 from auditor.model.decommission import Answer, Rehearsal
 from auditor.model.json_shape import Count, Time, json_object, json_schema
+from auditor.model.plan import PLAN_SCHEMA, PlanCheck, RepairPlan
 from auditor.model.report import SCHEMA, Cluster, Coverage
 from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, RunFacts, SeverityWord, UrgencyWord
 from auditor.model.simulation import Simulation
@@ -24,6 +27,7 @@ from auditor.model.states import Change, Verdict
 from auditor.reports.comparison import COMPARISON_SCHEMA
 from auditor.reports.decommission import DECOMMISSION_SCHEMA
 from auditor.reports.diff import SCHEMA as DIFF_SCHEMA
+from auditor.reports.plan import PLAN_CHECK_SCHEMA
 from auditor.reports.simulation import SIMULATION_SCHEMA
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -161,6 +165,27 @@ def decommission_schema() -> dict[str, Any]:
     }
 
 
+def plan_schema() -> dict[str, Any]:
+    """What ``bkaudit plan show --format json`` prints; PLAN.toml has the same keys."""
+    made = json_schema(RepairPlan)
+    made["properties"]["schema"] = {"const": PLAN_SCHEMA}
+    return {"$schema": _DIALECT, "$id": PLAN_SCHEMA, "title": "A plan of repair", **made}
+
+
+def plan_check_schema() -> dict[str, Any]:
+    """What ``bkaudit plan check --format json`` prints."""
+    head = {
+        "schema": {"const": PLAN_CHECK_SCHEMA},
+        "exit_code": {"enum": [0, 1, 3], "description": "0 still true or done; 1 no longer true; 3 unknown"},
+    }
+    return {
+        "$schema": _DIALECT,
+        "$id": PLAN_CHECK_SCHEMA,
+        "title": "A plan of repair, asked again",
+        **json_object(head | json_schema(PlanCheck)["properties"]),
+    }
+
+
 def _change_schema() -> dict[str, Any]:
     return json_object(
         {
@@ -259,5 +284,7 @@ if __name__ == "__main__":
         "comparison": comparison_schema,
         "simulation": simulation_schema,
         "decommission": decommission_schema,
+        "plan": plan_schema,
+        "plan-check": plan_check_schema,
     }[sys.argv[1]]
     print(json.dumps(schema(), indent=2))

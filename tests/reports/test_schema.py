@@ -18,6 +18,8 @@ from auditor.reports.schema import (
     decommission_schema,
     diff_schema,
     finding_schema,
+    plan_check_schema,
+    plan_schema,
     report_schema,
     simulation_schema,
 )
@@ -42,6 +44,8 @@ def test_the_files_are_what_the_code_says() -> None:
     assert published("comparison.schema.json") == comparison_schema()
     assert published("simulation.schema.json") == simulation_schema()
     assert published("decommission.schema.json") == decommission_schema()
+    assert published("plan.schema.json") == plan_schema()
+    assert published("plan-check.schema.json") == plan_check_schema()
 
 
 def test_the_schemas_are_schemas() -> None:

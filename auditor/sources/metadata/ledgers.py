@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from auditor.sources.metadata.store import (
     Part,
     StoreOptions,
     Tree,
+    WatchableStore,
     ZnodeBatch,
 )
 from auditor.sources.metadata.stores import check_reachable, open_store
@@ -61,7 +62,7 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
             raise UsageError(
                 f"{uri} has no ledger {ledger.id}: layout {layout.value} has no place for ids below 0"
             )
-        path = f"{store.root}/{_rel(layout, ledger)}"
+        path = f"{store.root}/{path_of(layout, ledger)}"
         others = _other_places(store.root, layout, ledger)
         misplaced, gaps = "", list[tuple[str, str]]()
         for part in _parts(store, layout, [path, *others]):
@@ -116,13 +117,42 @@ def list_ledgers(
                         yield path, reason
 
 
+def read_paths(
+    store: MetadataStore, layout: LayoutKind, tree: Tree, paths: Collection[str]
+) -> tuple[dict[str, tuple[bytes, int]], list[tuple[str, str]]]:
+    """Bytes and version of those of these absolute paths of a tree that are there; and gaps, as batches have.
+
+    After `MetadataStore.cluster`. A running store is asked for them alone, a saved one read to its end.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    if not paths:
+        return {}, []
+    if isinstance(store, WatchableStore):
+        parts = store.parts_of(sorted(paths), _PARTS)
+    elif isinstance(store, OnePathStore):
+        parts = [store.part_of(path) for path in sorted(paths)]
+    else:
+        parts = store.parts(tree, layout, _PARTS)
+    wanted, found, gaps = set(paths), dict[str, tuple[bytes, int]](), list[tuple[str, str]]()
+    for part in parts:
+        for batch in store.read(part):
+            gaps += batch.gaps
+            for row, path in enumerate(batch.paths):
+                if path in wanted:
+                    found[path] = bytes(batch.data[row]), int(batch.version[row])
+    return found, gaps
+
+
 def _anywhere(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
     """What says that any znode may be missing: a dump that was cut lacks what came after."""
     cut = [(store.root, nodes.cut)] if nodes.cut is not None else []
     return [*cut, *(gap for gap in nodes.gaps if gap[0] == store.root)]
 
 
-def _rel(layout: LayoutKind, ledger: LedgerId) -> str:
+def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
+    """Where a layout keeps a ledger, below the root."""
     if layout is LayoutKind.ETCD:
         return etcd.to_path(ledger)
     return scoped_path.to_path(ledger) if ledger.scope else to_path(layout, ledger.id)

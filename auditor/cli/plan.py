@@ -1,0 +1,136 @@
+"""``bkaudit plan``: from a finished run to a plan of repair; showing one, and asking it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from auditor.cli import completion
+from auditor.cli.defaults import sources
+from auditor.cli.options import (
+    conf_option,
+    credentials_option,
+    format_option,
+    options_from_flags,
+    source_options,
+)
+from auditor.cli.verbosity import say
+from auditor.errors import UsageError
+
+if TYPE_CHECKING:
+    from auditor.model.plan import RepairPlan
+
+
+class _PlanGroup(click.Group):
+    """``plan check`` and ``plan show`` are commands; whatever else comes first is a run to plan for."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands:
+            args = ["make", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_PlanGroup)
+def plan() -> None:
+    """Plan the repair of what a run found; `bkaudit plan RUN` is `plan make RUN`. Nothing is ever applied."""
+
+
+@plan.command()
+@click.argument("run", metavar="RUN", shell_complete=completion.runs)
+@click.option(
+    "--out",
+    metavar="PLAN.toml",
+    shell_complete=completion.paths,
+    help="The plan to write; long lists of ledgers go beside it. Without it the plan is only shown.",
+)
+@format_option("text", "markdown", "json")
+def make(run: str, out: str | None, form: str) -> None:
+    """Plan the repair of what RUN found, in order, each step with its commands and what it rests on.
+
+    `bkaudit plan RUN` does the same. Nothing is asked of the cluster, and nothing is applied.
+    """
+    from auditor.plan.make import make_plan
+    from auditor.plan.plan_file import write_plan
+    from auditor.runs.damage import damage_named
+    from auditor.runs.reader import RunReader
+
+    if out is not None and Path(out).exists():
+        raise UsageError(f"--out {out}: is there already; name another file")
+    with damage_named(run):
+        made = make_plan(RunReader(run))
+    if out is not None:
+        for file in write_plan(made, out):
+            say(f"wrote {file}")
+    _show(made, form)
+
+
+@plan.command()
+@click.argument("file", metavar="PLAN.toml", shell_complete=completion.paths)
+@format_option("text", "markdown", "json")
+def show(file: str, form: str) -> None:
+    """Show a plan: for a terminal of 80 columns, as Markdown for a ticket, or as JSON."""
+    from auditor.plan.plan_file import read_plan
+
+    _show(read_plan(file), form)
+
+
+@plan.command()
+@click.argument("file", metavar="PLAN.toml", shell_complete=completion.paths)
+@click.option(
+    "--run",
+    metavar="NEWER",
+    shell_complete=completion.runs,
+    help="A finished run that is newer than the plan's.",
+)
+@source_options
+@conf_option
+@credentials_option
+@format_option("text", "markdown", "json")
+def check(
+    file: str,
+    run: str | None,
+    metadata: str | None,
+    cluster: str | None,
+    conf: Path | None,
+    credentials: str | None,
+    form: str,
+) -> None:
+    """Ask every condition of a plan again: of a newer run (--run), or of the metadata store (--metadata).
+
+    A store does not say what bookies hold: what rests on that is not known of it.
+
+    Exit codes: 0 every step is still true or done; 1 one is no longer true; 2 wrong usage; 3 something is not
+    known; 4 the store cannot be reached.
+    """
+    from auditor.plan.answers import ask_run, ask_store
+    from auditor.plan.check import check_plan, ledgers_in
+    from auditor.plan.plan_file import read_plan
+    from auditor.reports import plan as report
+    from auditor.runs.damage import damage_named
+    from auditor.sources.metadata.options import store_options
+
+    made = read_plan(file)
+    if run is not None and metadata is not None:
+        raise UsageError("--run and --metadata: give one of them")
+    if run is not None:
+        with damage_named(run):
+            now = ask_run(run, ledgers_in(made), made.scan_time)
+    else:
+        uri = sources(metadata, (), cluster, conf).metadata
+        options = store_options(options_from_flags(conf, {"credentials": credentials}))
+        now = ask_store(uri, ledgers_in(made), options)
+    found = check_plan(made, now)
+    render = {"text": report.check_text, "markdown": report.check_markdown, "json": report.check_json}[form]
+    click.echo(render(found))
+    raise click.exceptions.Exit(found.exit_code)
+
+
+def _show(made: RepairPlan, form: str) -> None:
+    from auditor.reports import plan as report
+
+    render = {"text": report.plan_text, "markdown": report.plan_markdown, "json": report.plan_json}[form]
+    click.echo(render(made))

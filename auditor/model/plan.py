@@ -1,0 +1,221 @@
+"""A plan of repair: steps in order with what each rests on, steps that are refused, and how a check ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from auditor.model.exit_code import CLEAN, FOUND, NOT_COVERED
+from auditor.model.json_shape import Count, Time, about
+
+PLAN_SCHEMA = "bookkeeper-auditor/plan/1"
+
+
+class StepKind(StrEnum):
+    """What a step does; in the order in which steps come: what collection destroys first."""
+
+    STOP_GC = "stop-collection"
+    RESTORE = "restore-metadata"
+    COOKIE = "make-cookie"
+    REINDEX = "rebuild-index"
+    REQUEUE = "queue-again"
+    RECOVER = "recover"
+    WAIT = "wait"
+    RETIRE = "delete-cookie"
+    DELETE = "delete-ledgers"
+
+
+class CommandRole(StrEnum):
+    """What a command is for, in the order in which a step has them; undo takes the step back."""
+
+    LOOK = "look"  # changes nothing: a dry run
+    SAVE = "save"  # keeps what the step overwrites or deletes
+    HAND = "by hand"  # no command of the shell: words
+    DO = "do"
+    UNDO = "undo"
+
+
+class Fact(StrEnum):
+    """What a condition asks; of whom and with which answers stands beside each."""
+
+    REGISTERED = "registered"  # a bookie: no, yes, or writable, readonly, both
+    COOKIE = "cookie"  # a bookie: none, yes, or 16 hex digits of what it says
+    REPLICATION = "replication"  # on, off
+    AUDITOR = "auditor"  # elected, none
+    NAMED = "named"  # a bookie, by any ledger: yes, no; only a newer run says it
+    FINDING = "finding"  # an id and a fingerprint: there, gone; only a newer run says it
+    # Of every ledger of the step:
+    VERSION = "version"  # as listed
+    LISTED = "listed"  # yes, no
+    NAMES = "names"  # a bookie that an ensemble of the ledger names: yes, no
+    QUEUED = "queued"  # yes: it is marked, or names the bookie no more
+    MARKED = "marked"  # yes, no
+    LOCKED = "locked"  # yes, no
+    UNOWNED = "unowned"  # yes: its owner is gone; only a newer run says it
+
+
+OF_EACH_LEDGER = (Fact.VERSION, Fact.LISTED, Fact.NAMES, Fact.QUEUED, Fact.MARKED, Fact.LOCKED, Fact.UNOWNED)
+"""Facts of each ledger of a step, in turn."""
+
+
+class RefusalReason(StrEnum):
+    """Why a step is refused; stable words."""
+
+    LAST_COPY = "last-copy"
+    LIVE_WRITER = "live-writer"
+    NAMED = "named-by-metadata"
+    NO_COPY = "no-copy"
+    NO_SPARE = "no-spare"
+    UNSURE = "not-confirmed"
+    UNKNOWN_INPUT = "input-not-known"
+    NOT_BY_SHELL = "shell-refuses"
+    HELD = "held-by-worker"
+    SWITCHED_OFF = "replication-off"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must be so: ``fact`` of the bookie, fingerprint or nothing in ``of`` is ``value``."""
+
+    fact: Fact
+    of: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCommand:
+    """A line to type, or words for what no command does; ``risk`` is a word of `RISKS` (checks.manual)."""
+
+    role: CommandRole
+    text: str
+    does: str
+    risk: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLedger:
+    """A ledger of scope 0 as the run saw it; version and state are None where the store does not list it."""
+
+    ledger_id: Annotated[str, about("decimal")]
+    version: int | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFinding:
+    """Findings of one id that a step or a refusal is about: how many, and the first of their fingerprints."""
+
+    id: str
+    count: Count
+    fingerprints: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step: type its commands in order, with ID standing for each of its ledgers in turn.
+
+    ``ledgers`` are the first of ``ledger_count``, all of them up to a bound. ``bytes`` is the most that is
+    copied or freed, None where nobody knows. ``requires`` must hold before, ``done_when`` holds after.
+    ``needs`` are things that only people can see to. After ``expires`` a plan is made anew; of a step that
+    waits it is when to look again.
+    """
+
+    number: Count
+    kind: StepKind
+    about: str
+    findings: tuple[PlanFinding, ...]
+    bookie_id: str | None
+    ledger_count: Count
+    ledgers: tuple[PlannedLedger, ...]
+    commands: tuple[PlanCommand, ...]
+    needs: tuple[str, ...]
+    effect: str
+    bytes: int | None
+    risk: str
+    undo: str
+    expires: Time
+    requires: tuple[Condition, ...]
+    done_when: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedStep:
+    """What is not in the plan though a finding asks for it, why, and what to do in its place."""
+
+    kind: StepKind
+    reason: RefusalReason
+    about: str
+    why: str
+    way_out: str
+    findings: tuple[PlanFinding, ...]
+    ledger_count: Count
+    ledgers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnplannedCount:
+    """So many findings of an id."""
+
+    id: str
+    count: Count
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What a run's findings ask for, in order; ``without_step`` are findings that no step is about.
+
+    ``complete`` is False where the run did not see everything: what it did not see may ask for more.
+    """
+
+    schema: str
+    run: str
+    version: str
+    metadata_uri: str
+    instance_id: str | None
+    scan_time: Time
+    complete: bool
+    steps: tuple[PlanStep, ...]
+    refused: tuple[RefusedStep, ...]
+    without_step: tuple[UnplannedCount, ...]
+
+
+class StepState(StrEnum):
+    """How a step of a plan stands now."""
+
+    TRUE = "still true"
+    DONE = "done"
+    CHANGED = "no longer true"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class StepCheck:
+    """A step now: ``why`` names conditions that do not hold or are not known; numbers are of its ledgers."""
+
+    number: Count
+    kind: StepKind
+    about: str
+    state: StepState
+    why: tuple[str, ...]
+    ledgers_done: Count
+    ledgers_true: Count
+    ledgers_changed: Count
+    ledgers_unknown: Count
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCheck:
+    """All steps of a plan, asked again of a newer run or of a store."""
+
+    asked: str
+    time: Time
+    steps: tuple[StepCheck, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 all still true or done; 1 something no longer true; 3 something not known."""
+        states = {each.state for each in self.steps}
+        if StepState.CHANGED in states:
+            return FOUND
+        return NOT_COVERED if StepState.UNKNOWN in states else CLEAN

@@ -1,0 +1,212 @@
+"""What conditions ask, answered by a newer run or by a metadata store; None is what neither knows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from auditor.codecs.ledger_metadata import one as ledger_metadata
+from auditor.errors import DecodeError, RunUsageError
+from auditor.keys import marks
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.ledger_id import LedgerId
+from auditor.plan.ledgers import LedgerRow, ledgers_of
+from auditor.plan.situation import MarkTimes, cookie_digest
+from auditor.runs.owners import has_owners
+from auditor.runs.reader import RunReader
+from auditor.sources.metadata.layout import choose_layout
+from auditor.sources.metadata.ledgers import path_of, read_paths
+from auditor.sources.metadata.store import ClusterNodes, MetadataStore, StoreOptions, Tree
+from auditor.sources.metadata.stores import check_reachable, open_store
+from auditor.tables.cluster_state import cluster_state
+from auditor.tables.registry import instance_id, registered_modes, registrations, store_cookies
+
+
+@dataclass(frozen=True)
+class LedgerAnswers:
+    """Ledgers that were asked for: the rows that are there, and those that may be there unseen.
+
+    ``marked``, ``locked`` and ``unowned`` are None where it is not known of any.
+    """
+
+    rows: Mapping[int, LedgerRow] = field(default_factory=dict)
+    unsure: frozenset[int] = frozenset()
+    marked: Collection[int] | None = None
+    locked: Collection[int] | None = None
+    unowned: Collection[int] | None = None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A cluster now: ``asked`` says of whom, ``time`` when.
+
+    ``bookies_listed``: who is in neither mapping has neither; ``unclear`` are bookies of which that is not
+    known. ``named`` and ``findings`` are None of a store: it does not say them. Of ``read`` bookies a finding
+    that is not there is gone, unless its check saw nothing (``blind``).
+    """
+
+    asked: str
+    time: int
+    instance_id: str | None
+    registered: Mapping[str, str]
+    cookies: Mapping[str, str]
+    bookies_listed: bool
+    unclear: frozenset[str]
+    replication: str | None
+    auditor: str | None
+    ledgers: LedgerAnswers
+    named: frozenset[str] | None = None
+    findings: frozenset[str] | None = None
+    read: frozenset[str] = frozenset()
+    blind: frozenset[str] = frozenset()
+
+
+def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
+    """Ask a run that is newer than ``since``, in ms.
+
+    Raises:
+        RunUsageError: it is older.
+        RunError: a table of it is missing or broken.
+    """
+    run = RunReader(path)
+    facts = run.report.run
+    if facts.scan_time < since:
+        raise RunUsageError(f"{path}: this run is older than the one that the plan was made of")
+    bookies = run.table("bookies", ["bookie_id", "named", "registered", "read"]).to_pylist()
+    listed = facts.bookies_listed
+    replication, auditor = _recovery(
+        run.table("cluster", ["fact", "value", "damage"]).to_pylist(), facts.keeps_marks
+    )
+    return Answers(
+        asked=path,
+        time=facts.scan_time,
+        instance_id=run.report.cluster.instance_id,
+        registered={row["bookie_id"]: row["registered"] for row in bookies if row["registered"]},
+        cookies={row["bookie_id"]: cookie_digest(row) for row in run.table("cookies").to_pylist()},
+        bookies_listed=listed is not None and listed["hidden"] is None,
+        unclear=frozenset(listed["unclear"]) if listed else frozenset(),
+        replication=replication,
+        auditor=auditor,
+        ledgers=_ledgers_of_run(run, ledgers),
+        named=frozenset(row["bookie_id"] for row in bookies if row["named"]) if not facts.gaps else None,
+        findings=_fingerprints(run),
+        read=frozenset(row["bookie_id"] for row in bookies if row["read"] == "read"),
+        blind=frozenset(facts.blind or ()),
+    )
+
+
+def _fingerprints(run: RunReader) -> frozenset[str]:
+    """The fingerprints of what steps about bookies may ask for."""
+    import pyarrow.dataset as ds
+
+    names = ds.field("id").isin(
+        [
+            "gc-would-delete-live",
+            "metadata-suspect",
+            "alias-gc-danger",
+            "index-unreadable",
+            "ledger-not-indexed",
+        ]
+    )
+    batches = run.batches("findings", ["fingerprint"], names)
+    return frozenset(each for batch in batches for each in batch["fingerprint"].to_pylist())
+
+
+def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
+    import pyarrow.dataset as ds
+
+    facts, rows = run.report.run, ledgers_of(run, ids)
+    hidden = facts.gaps or facts.in_doubt is not None
+    held = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None
+    unowned = None
+    if has_owners(run):
+        found = run.batches(
+            "tables/ownership",
+            ["ledger_id"],
+            ds.field("ledger_id").isin(list(ids)) & (ds.field("standing") == "unowned"),
+        )
+        unowned = frozenset(each for batch in found for each in batch["ledger_id"].to_pylist())
+    return LedgerAnswers(
+        rows,
+        frozenset(ids) - rows.keys() if hidden else frozenset(),
+        None if held is None else {each for each in ids if held.since(each) is not None},
+        None if held is None else {each for each in ids if held.locked(each)},
+        unowned,
+    )
+
+
+def _recovery(
+    facts: Collection[Mapping[str, str | None]], keeps_marks: bool | None
+) -> tuple[str | None, str | None]:
+    """Whether replication is on, and an auditor elected."""
+    if not keeps_marks:
+        return None, None
+    names = {row["fact"] for row in facts}
+    return "off" if "replication-disabled" in names else "on", "elected" if "auditor" in names else "none"
+
+
+def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None = None) -> Answers:
+    """Ask a metadata store, running or saved; only these ledgers and what bookies keep there is read.
+
+    Raises:
+        UsageError: a URI that is invalid.
+        StoreError: the store cannot be read.
+    """
+    check_reachable(uri, options)
+    with closing(open_store(uri, options)) as store:
+        nodes = store.cluster()
+        layout, _ = choose_layout(store, nodes)
+        unread = _unread(store, nodes)
+        replication, auditor = _recovery(cluster_state(nodes), store.keeps_marks)
+        below = [path.removeprefix(f"{store.root}/") for path in unread]
+        of_one = ("cookies/", "available/")
+        return Answers(
+            asked=store.uri.text,
+            time=nodes.scan_time,
+            instance_id=instance_id(nodes),
+            registered=registered_modes(registrations(nodes)),
+            cookies={each.bookie_id: cookie_digest(each.row()) for each in store_cookies(nodes)},
+            bookies_listed=all(path.startswith((*of_one, "underreplication")) for path in below),
+            unclear=frozenset(path.rpartition("/")[2] for path in below if path.startswith(of_one)),
+            replication=None if any(path.startswith("underreplication") for path in below) else replication,
+            auditor=None if any(path.startswith("underreplication") for path in below) else auditor,
+            ledgers=_ledgers_of_store(store, layout, ledgers, bool(nodes.cut)),
+        )
+
+
+def _unread(store: MetadataStore, nodes: ClusterNodes) -> list[str]:
+    """Places of the cluster's own nodes that were not read, or the root where anything may be missing."""
+    return [*(path for path, _ in nodes.gaps), *([store.root] if nodes.cut is not None else [])]
+
+
+def _ledgers_of_store(
+    store: MetadataStore, layout: LayoutKind, ids: Collection[int], cut: bool
+) -> LedgerAnswers:
+    paths = {f"{store.root}/{path_of(layout, LedgerId(each))}": each for each in ids}
+    found, gaps = read_paths(store, layout, Tree.LEDGERS, paths)
+    rows = {paths[path]: _row(paths[path], *value) for path, value in found.items()}
+    absent = {each: path for path, each in paths.items() if each not in rows}
+    unsure = frozenset(each for each, path in absent.items() if cut or _is_below(path, gaps))
+    marked = locked = None
+    if store.keeps_marks:
+        places = {f"{store.root}/{marks.to_path(each)}": each for each in ids}
+        locks = {f"{store.root}/{marks.lock_to_path(each)}": each for each in ids}
+        seen, missed = read_paths(store, layout, Tree.MARKS, [*places, *locks])
+        if not (missed or cut):
+            marked = {each for path, each in places.items() if path in seen}
+            locked = {each for path, each in locks.items() if path in seen}
+    return LedgerAnswers(rows, unsure, marked, locked)
+
+
+def _is_below(path: str, gaps: Collection[tuple[str, str]]) -> bool:
+    return any(path == gap or path.startswith(f"{gap.rstrip('/')}/") for gap, _ in gaps)
+
+
+def _row(id: int, data: bytes, version: int) -> LedgerRow:
+    try:
+        metadata = ledger_metadata.parse(data, None)
+    except DecodeError:
+        return LedgerRow(id, version, None, 0, ())
+    ensembles = tuple(segment.ensemble for segment in metadata.segments)
+    return LedgerRow(id, version, metadata.state, metadata.length * metadata.write_quorum, ensembles)

@@ -1,0 +1,217 @@
+"""PLAN.toml: a plan as a file that people review, and read back.
+
+    # comment lines: what the plan is, and a line above each step
+    schema = "bookkeeper-auditor/plan/1" ...
+    [[steps]]            in order; times are TOML's own, what is not known has no key
+    ledger_file = "plan.recover-3.csv"      beside the plan, where a step has more than `INLINE` ledgers
+    [[refused]]
+
+Long sentences are folded: blanks and line ends in them are one blank when they are read.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, is_dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import tomli_w
+
+from auditor.errors import UsageError
+from auditor.model.amounts import format_time
+from auditor.model.plan import PLAN_SCHEMA, PlannedLedger, RepairPlan
+from auditor.reports.plain_text import printable
+from auditor.runs.whole_file import write_whole
+from auditor.sources.regular_file import read_regular, read_toml
+
+INLINE = 20
+"""A step with more ledgers than this has them in a file beside the plan."""
+
+_WIDTH = 96
+_TIMES = ("scan_time", "expires")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_COLUMNS = ("ledger_id", "version", "state")
+_LEDGERS = "ledger_file"
+
+
+def write_plan(plan: RepairPlan, path: str) -> list[str]:
+    """Write a plan and its lists of ledgers; the paths of what was written, the plan last.
+
+    Raises:
+        OSError: a file could not be written.
+    """
+    target, written = Path(path), []
+    files: dict[int, str] = {}
+    for step in plan.steps:
+        if len(step.ledgers) > INLINE:
+            name = f"{target.stem}.{step.kind}-{step.number}.csv"
+            files[step.number] = name
+            text = _list_of(step.ledgers)
+            write_whole(str(target.with_name(name)), lambda out, text=text: out.write(text))  # type: ignore[misc]
+            written.append(str(target.with_name(name)))
+    write_whole(path, lambda out: out.write(plan_toml(plan, files).encode()))
+    return [*written, path]
+
+
+def plan_toml(plan: RepairPlan, files: Mapping[int, str] | None = None) -> str:
+    """The text of PLAN.toml; ``files`` names the list of ledgers of a step by its number."""
+    return "\n".join(_sections(plan, files or {}))
+
+
+def _sections(plan: RepairPlan, files: Mapping[int, str]) -> Iterator[str]:
+    value = {name: each for name, each in asdict(plan).items() if name not in ("steps", "refused")}
+    yield "# A plan of repair: review it, and let bkaudit plan check ask again before each step."
+    yield "# Nothing of it was done, and nothing does it but you."
+    yield _comment(f"Of {plan.run}, as of {format_time(plan.scan_time)}")
+    yield _toml(value)
+    for step in plan.steps:
+        yield _comment(f"{step.number}. {step.kind}: {step.about}")
+        row = asdict(step)
+        if step.number in files:
+            del row["ledgers"]
+            row[_LEDGERS] = files[step.number]
+        yield _toml({"steps": [row]})
+    for refused in plan.refused:
+        yield _comment(f"refused: {refused.kind}: {refused.about}")
+        yield _toml({"refused": [asdict(refused)]})
+
+
+def _comment(text: str) -> str:
+    return textwrap.fill(printable(text), _WIDTH, initial_indent="# ", subsequent_indent="#    ")
+
+
+def _toml(value: dict[str, Any]) -> str:
+    return tomli_w.dumps(_told(value), multiline_strings=True)
+
+
+def _told(value: Any, key: str = "") -> Any:
+    """As TOML has it: no null, times as times, long texts in lines."""
+    if isinstance(value, Mapping):
+        return {name: _told(each, name) for name, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [_told(each) for each in value]
+    if key in _TIMES:
+        return _EPOCH + timedelta(milliseconds=value)
+    if isinstance(value, str) and key != "text" and len(value) > _WIDTH and " ".join(value.split()) == value:
+        return "\n".join(textwrap.wrap(value, _WIDTH, break_long_words=False, break_on_hyphens=False))
+    return str(value) if isinstance(value, StrEnum) else value
+
+
+def _list_of(ledgers: tuple[PlannedLedger, ...]) -> bytes:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(_COLUMNS)
+    rows.writerows(("" if each is None else each for each in _row(ledger)) for ledger in ledgers)
+    return text.getvalue().encode()
+
+
+def _row(ledger: PlannedLedger) -> tuple[str | int | None, ...]:
+    return ledger.ledger_id, ledger.version, ledger.state
+
+
+def read_plan(path: str) -> RepairPlan:
+    """Read a plan again, with its lists of ledgers.
+
+    Raises:
+        UsageError: it is no plan, or not as it was written; the message names the line or the key.
+    """
+    value = read_toml(path)
+    schema = value.get("schema")
+    if schema != PLAN_SCHEMA:
+        raise UsageError(
+            f"{path}: schema: {schema!r:.60} is not {PLAN_SCHEMA}: this is no plan of this version"
+        )
+    files = {
+        number: step.pop(_LEDGERS)
+        for number, step in enumerate(value.get("steps", ()) if isinstance(value.get("steps"), list) else ())
+        if isinstance(step, dict) and _LEDGERS in step
+    }
+    try:
+        plan: RepairPlan = _read(value, RepairPlan, "")
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+    steps = list(plan.steps)
+    for place, name in files.items():
+        steps[place] = replace(steps[place], ledgers=_read_list(path, name, f"steps.{place}.{_LEDGERS}"))
+    for place, step in enumerate(steps):
+        if len(step.ledgers) > step.ledger_count or (step.ledger_count and not step.ledgers):
+            raise UsageError(
+                f"{path}: steps.{place}.ledger_count: {step.ledger_count}, and {len(step.ledgers)} are listed"
+            )
+    return replace(plan, steps=tuple(steps))
+
+
+def _read_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
+    if not isinstance(name, str) or Path(name).name != name:
+        raise UsageError(f"{path}: {key}: {name!r:.60} is not the name of a file beside the plan")
+    file = Path(path).with_name(name)
+    try:
+        rows = list(csv.reader(io.StringIO(read_regular(file).decode(), newline=""), strict=True))
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{file}: not a list of ledgers: {error}") from error
+    if not rows or tuple(rows[0]) != _COLUMNS:
+        raise UsageError(f"{file}: line 1: the columns are not {','.join(_COLUMNS)}")
+    found = []
+    for line, row in enumerate(rows[1:], 2):
+        try:
+            ledger, version, state = row
+            found.append(PlannedLedger(str(int(ledger)), int(version) if version else None, state or None))
+        except ValueError as error:
+            raise UsageError(f"{file}: line {line}: {','.join(row)!r:.60} is no ledger") from error
+    return tuple(found)
+
+
+def _read(value: Any, kind: Any, where: str) -> Any:
+    """A value of a type, from what TOML says. ValueError: it is not; the message names the key."""
+    if get_origin(kind) is UnionType:
+        [kind] = [part for part in get_args(kind) if part is not type(None)]
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list):
+            raise ValueError(f"{where}: not a list")
+        return tuple(_read(each, get_args(kind)[0], f"{where}.{place}") for place, each in enumerate(value))
+    if is_dataclass(kind):
+        return _read_table(value, kind, where)
+    if kind is int and isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{where}: a time without its zone, such as Z")
+        return (value - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        if value not in [*kind]:
+            raise ValueError(f"{where}: {value!r:.60} is none of {', '.join(kind)}")
+        return kind(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ValueError(f"{where}: {value!r:.60} is not {_NAMES[kind]}")
+    if kind is str and "\n" in value and not where.endswith(".text"):
+        return " ".join(value.split())
+    return value
+
+
+_NAMES = {int: "a number", str: "a text", bool: "true or false"}
+
+
+def _read_table(value: Any, kind: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: not a table")
+    hints, below = get_type_hints(kind), f"{where}." if where else ""
+    if unknown := next((name for name in value if name not in hints), None):
+        raise ValueError(f"{below}{unknown}: no such key")
+    found = {}
+    for name, hint in hints.items():
+        if name in value:
+            found[name] = _read(value[name], hint, f"{below}{name}")
+        elif type(None) in get_args(hint):
+            found[name] = None
+        elif get_origin(hint) is tuple:
+            found[name] = ()
+        else:
+            raise ValueError(f"{below}{name}: is missing")
+    return kind(**found)

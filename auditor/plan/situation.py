@@ -1,0 +1,226 @@
+"""What a plan rests on besides findings: bookies, cookies, AutoRecovery, marks; and findings in groups."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from auditor.decommission.queue import Queue, read_queue
+from auditor.model.finding import Confidence
+from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
+from auditor.model.states import MarkRow
+from auditor.runs.reader import RunReader
+from auditor.simulate.windows import Longs
+
+MOST_LEDGERS = 10_000
+"""So many ledgers of one step are listed; a plan of the others is made once these are done."""
+
+_COOKIE = ("layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage")
+FINGERPRINTS = 5
+"""So many fingerprints of a group are named."""
+
+NEEDED = (
+    "id",
+    "confidence",
+    "severity",
+    "scope_id",
+    "ledger_id",
+    "bookie_id",
+    "missing",
+    "evidence",
+    "fingerprint",
+)
+
+
+@dataclass(slots=True)
+class FindingGroup:
+    """Findings of one id that one step is about; ``ledgers`` are the first `MOST_LEDGERS` of them."""
+
+    id: str
+    count: int = 0
+    ledgers: list[int] = field(default_factory=list)
+    fingerprints: list[str] = field(default_factory=list)
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count a finding; what it says more is kept of the first."""
+        if not self.count:
+            self.evidence = json.loads(row["evidence"] or "{}")
+        self.count += 1
+        if len(self.fingerprints) < FINGERPRINTS:
+            self.fingerprints.append(row["fingerprint"])
+        if row["ledger_id"] is not None and len(self.ledgers) < MOST_LEDGERS:
+            self.ledgers.append(row["ledger_id"])
+
+
+class FindingGroups(dict[str, FindingGroup]):
+    """What one step is about, by the id of the findings; ``sure`` while every one of them is confirmed."""
+
+    sure = True
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count a finding."""
+        self.setdefault(row["id"], FindingGroup(row["id"])).add(row)
+        self.sure &= row["confidence"] == Confidence.CONFIRMED
+
+    @property
+    def ledgers(self) -> list[int]:
+        """The ledgers of all groups, each once."""
+        return list(dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers))
+
+    @property
+    def count(self) -> int:
+        """How many findings."""
+        return sum(group.count for group in self.values())
+
+    def named(self) -> tuple[PlanFinding, ...]:
+        """As a plan names them."""
+        return tuple(PlanFinding(each.id, each.count, tuple(each.fingerprints)) for each in self.values())
+
+    def conditions(self, value: str) -> tuple[Condition, ...]:
+        """Each of the named findings is there, or gone."""
+        return tuple(
+            Condition(Fact.FINDING, f"{group.id} {each}", value)
+            for group in self.values()
+            for each in group.fingerprints
+        )
+
+
+class Situation:
+    """A finished run, as far as steps of all kinds ask it. Bounded by bookies and by marks."""
+
+    def __init__(self, run: RunReader) -> None:
+        self.run = run
+        self.facts = run.report.run
+        self.bookies: dict[str, dict[str, Any]] = {
+            row["bookie_id"]: row
+            for row in run.table(
+                "bookies",
+                [
+                    "bookie_id",
+                    "named",
+                    "ledgers",
+                    "depending",
+                    "registered",
+                    "has_cookie",
+                    "found",
+                    "read",
+                    "marked",
+                ],
+            ).to_pylist()
+        }
+        self.lost = sorted(
+            name for name, row in self.bookies.items() if row["named"] and row["registered"] is None
+        )
+        self.writable = frozenset(
+            name for name, row in self.bookies.items() if row["registered"] in ("writable", "both")
+        )
+        self.queue: Queue = read_queue(run, self.lost)
+        self.works = not self.queue.blockers and not self.queue.doubts
+        self.addressed: Counter[str] = Counter()
+
+    @cached_property
+    def marks(self) -> MarkTimes:
+        """When each marked ledger was marked, and which ledgers a worker holds."""
+        return MarkTimes(self.run)
+
+    def marks_of(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
+        """How many ledgers are marked for each of these bookies, and the first `MOST_LEDGERS` of them."""
+        import pyarrow.compute as pc
+
+        found: dict[str, tuple[int, list[int]]] = {}
+        for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
+            marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
+            parents, names = pc.list_parent_indices(marks["replicas"]), marks["replicas"].flatten()
+            for bookie in bookies:
+                rows = parents.filter(pc.equal(names, bookie))
+                if len(rows):
+                    ids = marks["ledger_id"].take(rows).drop_null()
+                    count, known = found.get(bookie, (0, []))
+                    known += ids[: MOST_LEDGERS - len(known)].to_pylist()
+                    found[bookie] = count + len(ids), known
+        return found
+
+    @cached_property
+    def cookies(self) -> dict[str, str]:
+        """The digest of each bookie's cookie in the store."""
+        return {row["bookie_id"]: cookie_digest(row) for row in self.run.table("cookies").to_pylist()}
+
+    @cached_property
+    def serves_more(self) -> frozenset[str]:
+        """Bookies that serve entries which their disks lack: a stop loses these copies."""
+        return frozenset(
+            row["bookie_id"] for row in self.rows_of("index-incomplete") if row["bookie_id"] is not None
+        )
+
+    def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
+        """Findings of these ids, in their order, batch by batch."""
+        import pyarrow.dataset as ds
+
+        if any(self.run.report.counts.get(id) for id in ids):
+            for batch in self.run.batches("findings", NEEDED, ds.field("id").isin(ids)):
+                yield from batch.to_pylist()
+
+    def by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
+        """Findings of these ids, in groups, by the bookie that they are about; they count as addressed."""
+        found: dict[str, FindingGroups] = {}
+        for row in self.rows_of(*ids):
+            found.setdefault(row["bookie_id"], FindingGroups()).add(row)
+            self.addressed[row["id"]] += 1
+        return found
+
+    def without_step(self) -> tuple[UnplannedCount, ...]:
+        """The findings that nothing above asked for."""
+        counts = self.run.report.counts
+        left = {id: number - self.addressed[id] for id, number in counts.items()}
+        return tuple(UnplannedCount(id, number) for id, number in left.items() if number > 0)
+
+
+class MarkTimes:
+    """Marks and locks of a run as arrays; ``since`` is -1 where nothing says when; ``ids`` ascend."""
+
+    def __init__(self, run: RunReader) -> None:
+        import pyarrow.compute as pc
+
+        ids, since, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for batch in run.batches("tables/marks", ["kind", "ledger_id", "ctime", "mtime", "misplaced"]):
+            known = batch["ledger_id"].is_valid()
+            seen = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), known)
+            marks = batch.filter(pc.and_(seen, pc.invert(pc.fill_null(batch["misplaced"], False))))
+            ids.append(marks["ledger_id"].to_numpy())
+            times = pc.coalesce(marks["ctime"], marks["mtime"]).fill_null(-1)
+            since.append(times.to_numpy(zero_copy_only=False))
+            held = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), known))
+            locks.append(held["ledger_id"].to_numpy())
+        order = np.argsort(np.concatenate(ids), kind="stable")
+        self.ids: Longs = np.concatenate(ids)[order]
+        self._since: Longs = np.concatenate(since)[order]
+        self._locks = frozenset(np.concatenate(locks).tolist())
+
+    def since(self, ledger: int) -> int | None:
+        """When a ledger was last marked; None: it is not marked."""
+        place = int(np.searchsorted(self.ids, ledger))
+        if place == len(self.ids) or self.ids[place] != ledger:
+            return None
+        return int(self._since[place])
+
+    def locked(self, ledger: int) -> bool:
+        """Whether a worker holds it."""
+        return ledger in self._locks
+
+
+def cookie_digest(row: Mapping[str, Any]) -> str:
+    """What a cookie says in 16 hex digits, by its row of the table cookies.
+
+    >>> cookie_digest(dict.fromkeys(_COOKIE))
+    'a17291318b46dbd9'
+    """
+    text = json.dumps([row[name] for name in _COOKIE])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,244 @@
+"""A plan of repair, and how it stands now: text of 80 columns, Markdown for a ticket, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from auditor.model.amounts import format_time, plural, size
+from auditor.model.plan import (
+    CommandRole,
+    Condition,
+    Fact,
+    PlanCheck,
+    PlanFinding,
+    PlanStep,
+    RefusedStep,
+    RepairPlan,
+    StepCheck,
+    StepKind,
+    StepState,
+)
+from auditor.reports.plain_text import fold_text, labelled, printable
+
+PLAN_CHECK_SCHEMA = "bookkeeper-auditor/plan-check/1"
+_WIDTH = 80
+_SHOWN = 8
+_INDENT = "   "
+_PLACEHOLDER = re.compile(r"\bID\b")
+
+
+def plan_text(plan: RepairPlan) -> str:
+    """The steps in order, then what is refused, then what the plan leaves out."""
+    lines = [*_fold(_headline(plan)), *labelled("rests on", _basis(plan), _WIDTH)]
+    for step in plan.steps:
+        lines += ["", *_step(step)]
+    if plan.refused:
+        lines += ["", "refused"]
+        for refused in plan.refused:
+            lines += _refused(refused)
+    if plan.without_step:
+        lines += ["", *labelled("no step", _without(plan), _WIDTH)]
+    return "\n".join(lines)
+
+
+def plan_json(plan: RepairPlan) -> str:
+    """One object with all of it."""
+    return json.dumps(asdict(plan), indent=2, ensure_ascii=False)
+
+
+def plan_markdown(plan: RepairPlan) -> str:
+    """A list of tasks for a ticket: each step with a box, its commands as code."""
+    return "\n".join(_markdown(plan))
+
+
+def check_text(check: PlanCheck) -> str:
+    """Each step in a line or two: still true, done, no longer true, not known; and why."""
+    lines = [*fold_text(f"asked {check.asked}, as of {format_time(check.time)}", _WIDTH), ""]
+    for step in check.steps:
+        lines += _fold(f"{step.number}. {step.state}: {step.about}")
+        if counts := _counts(step):
+            lines += fold_text(counts, _WIDTH, _INDENT, _INDENT)
+        for why in step.why:
+            lines += fold_text(why, _WIDTH, _INDENT, f"{_INDENT}  ")
+    return "\n".join([*lines, *(["no step"] if not check.steps else [])])
+
+
+def check_json(check: PlanCheck) -> str:
+    """One object with every step."""
+    head = {"schema": PLAN_CHECK_SCHEMA, "exit_code": check.exit_code}
+    return json.dumps(head | asdict(check), indent=2, ensure_ascii=False)
+
+
+def check_markdown(check: PlanCheck) -> str:
+    """A list of tasks, those that are done with a cross."""
+    lines = [f"Asked {_code(check.asked)}, as of {format_time(check.time)}.", ""]
+    for step in check.steps:
+        box = "x" if step.state is StepState.DONE else " "
+        why = "; ".join([*filter(None, [_counts(step)]), *step.why])
+        lines.append(
+            f"- [{box}] **{step.number}. {step.state}**: {_plain(step.about)}"
+            + _plain(f" ({why})" * bool(why))
+        )
+    return "\n".join(lines)
+
+
+def condition_text(condition: Condition) -> str:
+    """A condition as a sentence.
+
+    >>> condition_text(Condition(Fact.REGISTERED, "bk-1:3181", "no"))
+    'bk-1:3181 is not registered'
+    """
+    yes, no = _SENTENCES[condition.fact]
+    sentence = no if condition.value in ("no", "none", "off", "gone") else yes
+    return printable(sentence.format(of=condition.of, value=condition.value))
+
+
+_SENTENCES = {
+    Fact.REGISTERED: ("{of} is registered ({value})", "{of} is not registered"),
+    Fact.COOKIE: ("{of} has its cookie ({value})", "{of} has no cookie"),
+    Fact.REPLICATION: ("replication is switched {value}", "replication is switched off"),
+    Fact.AUDITOR: ("an auditor is {value}", "no auditor is elected"),
+    Fact.NAMED: ("a ledger names {of}", "no ledger names {of}"),
+    Fact.FINDING: ("{of} is found", "{of} is no longer found"),
+    Fact.VERSION: ("each ledger has the version and state {value}", "the ledgers changed"),
+    Fact.LISTED: ("the store has the ledger", "the store has no such ledger"),
+    Fact.NAMES: ("its ensembles name {of}", "its ensembles do not name {of}"),
+    Fact.QUEUED: ("it is marked, or names {of} no more", "it is not marked and names {of}"),
+    Fact.MARKED: ("it is marked", "it is not marked"),
+    Fact.LOCKED: ("a worker holds it", "no worker holds it"),
+    Fact.UNOWNED: ("no owner names it", "an owner names it"),
+}  # fmt: skip
+
+
+def _headline(plan: RepairPlan) -> str:
+    do = sum(step.kind is not StepKind.WAIT for step in plan.steps)
+    words = f"{plural(do, 'step')} to do, {len(plan.steps) - do} to wait, {len(plan.refused)} refused"
+    return words if plan.complete else f"{words}; the run did not see everything, which may need more"
+
+
+def _basis(plan: RepairPlan) -> str:
+    return printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
+
+
+def _step(step: PlanStep) -> Iterator[str]:
+    yield from _fold(f"{step.number}. {step.kind}: {step.about}")
+    for command in step.commands:
+        if command.role is not CommandRole.UNDO:
+            # A command is one line, however long: what is folded cannot be typed.
+            yield f"{_INDENT}{command.role:<9}{printable(command.text)}"
+    if names := _ledgers(step):
+        yield from _label("ID" if _takes_each(step) else "ledgers", names)
+    for need in step.needs:
+        yield from _label("see to", need)
+    yield from _label("if", "; ".join(map(condition_text, step.requires)) or "nothing is asked")
+    yield from _label("then", step.effect + (f" (at most {size(step.bytes)})" if step.bytes else ""))
+    yield from _label("risk", step.risk)
+    yield from _label("undo", step.undo)
+    yield from (f"{_INDENT}{'':<9}{each.text}" for each in step.commands if each.role is CommandRole.UNDO)
+    word = "look again" if step.kind is StepKind.WAIT else "until"
+    yield from _label(word if word == "until" else "again", format_time(step.expires))
+    yield from _label("for", _findings(step.findings))
+
+
+def _takes_each(step: PlanStep) -> bool:
+    return any(_PLACEHOLDER.search(each.text) for each in step.commands)
+
+
+def _ledgers(step: PlanStep) -> str:
+    if not step.ledger_count:
+        return ""
+    names = ", ".join(each.ledger_id for each in step.ledgers[:_SHOWN])
+    more = step.ledger_count - min(len(step.ledgers), _SHOWN)
+    listed = f", {len(step.ledgers):,} of them listed" if len(step.ledgers) < step.ledger_count else ""
+    each = "each of " if _takes_each(step) and step.ledger_count > 1 else ""
+    return f"{each}{names}" + (f" and {more:,} more{listed}" if more else "")
+
+
+def _findings(findings: Sequence[PlanFinding]) -> str:
+    """Ids with how many findings, and the first of their fingerprints."""
+    return "; ".join(
+        f"{plural(each.count, 'finding')} {each.id} ({first_of(each)})" for each in findings if each.count
+    )
+
+
+def first_of(finding: PlanFinding) -> str:
+    """The named fingerprints, and whether there are more.
+
+    >>> first_of(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
+    'a2b8aa759ab37bdf and 6 more'
+    """
+    more = finding.count - len(finding.fingerprints)
+    return ", ".join(finding.fingerprints) + (f" and {more:,} more" if more else "")
+
+
+def _refused(refused: RefusedStep) -> Iterator[str]:
+    yield from fold_text(f"{refused.reason}: {refused.about}", _WIDTH, "  ", "    ")
+    yield from _label("why", refused.why, "    ")
+    if refused.ledgers:
+        more = refused.ledger_count - len(refused.ledgers)
+        yield from _label(
+            "ledgers", ", ".join(refused.ledgers) + (f" and {more:,} more" if more else ""), "    "
+        )
+    yield from _label("way out", refused.way_out, "    ")
+
+
+def _without(plan: RepairPlan) -> str:
+    return ", ".join(f"{each.count:,} {each.id}" for each in plan.without_step)
+
+
+def _fold(text: str) -> list[str]:
+    return fold_text(text, _WIDTH, later=_INDENT)
+
+
+def _label(label: str, text: str, indent: str = _INDENT) -> list[str]:
+    return labelled(label, text, _WIDTH, indent=indent, columns=9)
+
+
+def _counts(step: StepCheck) -> str:
+    numbers = {
+        "done": step.ledgers_done, "still true": step.ledgers_true, "no longer true": step.ledgers_changed,
+        "not known": step.ledgers_unknown,
+    }  # fmt: skip
+    said = [f"{number:,} {word}" for word, number in numbers.items() if number]
+    return f"ledgers: {', '.join(said)}" if said else ""
+
+
+def _markdown(plan: RepairPlan) -> Iterator[str]:
+    yield f"**{_headline(plan)}**"
+    yield ""
+    yield f"Of {_code(plan.run)}, as of {format_time(plan.scan_time)}."
+    for step in plan.steps:
+        yield ""
+        yield f"- [ ] **{step.number}. {step.kind}**: {_plain(step.about)}"
+        yield from (f"    - {command.role}: {_code(command.text)}" for command in step.commands)
+        if names := _ledgers(step):
+            yield f"    - {'ID: ' if _takes_each(step) else 'ledgers: '}{names}"
+        for label, words in (
+            *(("see to", need) for need in step.needs),
+            ("if", "; ".join(map(condition_text, step.requires))),
+            ("then", step.effect), ("risk", step.risk), ("undo", step.undo),
+            ("look again" if step.kind is StepKind.WAIT else "until", format_time(step.expires)),
+        ):  # fmt: skip
+            yield f"    - {label}: {_plain(words)}"
+    if plan.refused:
+        yield ""
+        yield "Refused:"
+        yield ""
+        for each in plan.refused:
+            yield f"- **{each.reason}**: {_plain(each.about)}: {_plain(each.why)}. {_plain(each.way_out)}"
+    if plan.without_step:
+        yield ""
+        yield f"No step for {_plain(_without(plan))}."
+
+
+def _code(text: str) -> str:
+    text = printable(text)
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    return f"{fence} {text} {fence}" if len(fence) > 1 else f"`{text}`"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([\\*_\[\]<>|#])", r"\\\1", printable(text))

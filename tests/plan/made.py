@@ -1,0 +1,123 @@
+"""Finished runs of a small cluster with chosen findings, for plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from auditor.model.finding import Confidence, Finding, Missing, Severity, fingerprint
+from auditor.model.plan import PlanStep, RefusedStep, StepKind
+from auditor.model.report import Report
+from auditor.plan.make import make_plan
+from auditor.runs.reader import RunReader
+from tests.made_runs import made_run
+from tests.reports.samples import coverage, report, tally
+
+NOW = 1_795_237_669_000
+BOOKIES = ("a:1", "b:1", "c:1", "d:1")
+HOUR = 3_600_000
+
+
+def found(
+    id: str,
+    ledger: int | None = None,
+    bookie: str | None = None,
+    *,
+    severity: Severity = Severity.ERROR,
+    sure: bool = True,
+    lacking: Sequence[str] = (),
+    scope: int | None = None,
+    **evidence: Any,
+) -> Finding:
+    """A finding with a fingerprint of its own."""
+    return Finding(
+        id,
+        severity,
+        Confidence.CONFIRMED if sure else Confidence.SUSPECT,
+        (0 if ledger is not None else None) if scope is None else scope,
+        ledger,
+        bookie,
+        missing=tuple(Missing(name, ((0, 0, 1, 0),), 1) for name in lacking),
+        evidence=evidence,
+        fingerprint=fingerprint(id, "made", scope, ledger, bookie),
+    )
+
+
+def ledger(
+    id: int, *ensemble: str, state: str = "CLOSED", version: int = 3, quorum: int = 2
+) -> dict[str, Any]:
+    """A row of the table ledgers: ten entries of 12 bytes, on every bookie of its ensemble."""
+    return {
+        "scope_id": 0, "ledger_id": id, "version": version, "status": "ok", "state": state,
+        "ensemble_size": len(ensemble), "write_quorum": quorum, "ack_quorum": quorum,
+        "last_entry_id": 9 if state == "CLOSED" else -1, "length": 120 if state == "CLOSED" else None,
+        "undecidable": False, "segments": [{"first_entry_id": 0, "ensemble": list(ensemble)}],
+    }  # fmt: skip
+
+
+def bookie(id: str, **given: Any) -> dict[str, Any]:
+    """A row of the table bookies: a writable one that was read."""
+    plain = {
+        "bookie_id": id, "named": True, "ledgers": 1, "depending": 1, "registered": "writable",
+        "has_cookie": True, "marked": False, "found": True, "read": "read",
+    }  # fmt: skip
+    return plain | given
+
+
+def mark(id: int, *replicas: str, age: int = HOUR) -> dict[str, Any]:
+    return {
+        "kind": "mark",
+        "ledger_id": id,
+        "replicas": list(replicas),
+        "ctime": NOW - age,
+        "misplaced": False,
+    }
+
+
+def lock(id: int) -> dict[str, Any]:
+    return {"kind": "lock", "ledger_id": id, "owner": "worker"}
+
+
+WORKING = ({"fact": "auditor", "value": "elsewhere:1"}, {"fact": "auditor-candidate", "value": "other:1"})
+
+
+def run_of(
+    path: Path,
+    findings: Sequence[Finding],
+    bookies: Mapping[str, Mapping[str, Any]] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    **tables: Any,
+) -> RunReader:
+    """A run of four bookies; ``bookies`` says what is different of some, or of more."""
+    ordered = sorted(findings, key=lambda each: (each.severity.rank, each.id, each.ledger_id or 0))
+    sums = Counter((each.id, str(each.severity), str(each.confidence)) for each in ordered)
+    sample = report()
+    calm = {
+        "scan_time": NOW, "gaps": [], "in_doubt": None, "keeps_marks": True, "marks_listed": True,
+        "bookies_listed": {"hidden": None, "unclear": []}, "blind": [], "live": False,
+        "bookie_sources": ["disks"],
+        "tally": [tally(id, severity, number, sure) for (id, severity, sure), number in sums.items()],
+    }  # fmt: skip
+    facts_ = replace(sample.run, **{**calm, **(facts or {})})
+    rows = {name: bookie(name) for name in BOOKIES} | {
+        name: bookie(name, **each) for name, each in (bookies or {}).items()
+    }
+    made = Report.make(facts_, sample.cluster, coverage(), tuple(ordered[:3]))
+    made_run(path, ordered, made, bookies=list(rows.values()), **{"cluster": list(WORKING), **tables})
+    return RunReader(path)
+
+
+def steps_of(run: RunReader, kind: StepKind) -> list[PlanStep]:
+    return [step for step in make_plan(run).steps if step.kind is kind]
+
+
+def refusals_of(run: RunReader) -> dict[str, RefusedStep]:
+    """By kind and reason."""
+    return {f"{each.kind}: {each.reason}": each for each in make_plan(run).refused}
+
+
+def typed(step: PlanStep) -> list[str]:
+    return [f"{each.role}: {each.text}" for each in step.commands]

@@ -1,0 +1,317 @@
+"""A plan asked again: of its own run, of newer ones, of a saved store; and the command line."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.cli import main
+from auditor.errors import RunUsageError, UsageError
+from auditor.model.finding import Severity
+from auditor.model.plan import Condition, Fact, PlannedLedger, RepairPlan, StepCheck, StepState
+from auditor.plan.answers import Answers, LedgerAnswers, ask_run, ask_store
+from auditor.plan.check import check_plan, holds, holds_of, ledgers_in
+from auditor.plan.ledgers import LedgerRow
+from auditor.plan.make import make_plan
+from auditor.plan.plan_file import write_plan
+from auditor.reports.schema import plan_check_schema, plan_schema
+from tests.plan.made import HOUR, NOW, found, ledger, lock, mark, run_of
+from tests.plan.test_make import FORGOTTEN, LOST, ON_LOST, RETIRED, UNUSED, everything
+
+BELOW = [found("below-ack-quorum", 7, lacking=["c:1"]), found("below-ack-quorum", 8, lacking=["c:1"])]
+ROWS = [ledger(7, "b:1", "c:1"), ledger(8, "b:1", "c:1")]
+MOVED = ledger(7, "b:1", "d:1", version=4)
+LAYOUT = "2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1"
+
+
+def asked(plan: RepairPlan, run: str) -> list[StepCheck]:
+    return list(check_plan(plan, ask_run(run, ledgers_in(plan), plan.scan_time)).steps)
+
+
+def test_a_plan_is_still_true_of_its_own_run(tmp_path: Path) -> None:
+    plan = everything(tmp_path / "run")
+    assert {each.state for each in asked(plan, str(tmp_path / "run"))} == {StepState.TRUE}
+
+
+@pytest.mark.parametrize(
+    ("rows", "tables", "state", "numbers"),
+    [
+        ([MOVED, ledger(8, "b:1", "d:1", version=4)], {}, StepState.DONE, (2, 0, 0, 0)),
+        ([MOVED, ROWS[1]], {}, StepState.TRUE, (1, 1, 0, 0)),
+        ([ledger(7, "b:1", "c:1", version=4), ROWS[1]], {}, StepState.CHANGED, (0, 1, 1, 0)),
+        ([MOVED], {}, StepState.DONE, (2, 0, 0, 0)),  # one was deleted
+        (ROWS, {"marks": [lock(7)]}, StepState.CHANGED, (0, 1, 1, 0)),
+        ([ROWS[0]], {"facts": {"gaps": ["/ledgers/00"]}}, StepState.UNKNOWN, (0, 1, 0, 1)),
+        (ROWS, {"facts": {"marks_listed": False}}, StepState.UNKNOWN, (0, 0, 0, 2)),
+        (ROWS, {"facts": {"scan_time": NOW + 25 * HOUR}}, StepState.UNKNOWN, (0, 2, 0, 0)),
+    ],
+)  # fmt: skip
+def test_ledgers_that_are_copied_off_a_bookie(
+    rows: Any, tables: Any, state: StepState, numbers: tuple[int, ...], tmp_path: Path
+) -> None:
+    plan = make_plan(run_of(tmp_path / "old", BELOW, ledgers=ROWS))
+    run_of(tmp_path / "new", [], ledgers=rows, **tables)
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is state
+    counted = (step.ledgers_done, step.ledgers_true, step.ledgers_changed, step.ledgers_unknown)
+    assert counted == numbers
+    assert bool(step.why) == (state in (StepState.CHANGED, StepState.UNKNOWN))
+
+
+@pytest.mark.parametrize(
+    ("marks", "after", "state"),
+    [
+        ([], HOUR, StepState.DONE),
+        ([mark(7, "c:1")], HOUR, StepState.TRUE),
+        ([mark(7, "c:1")], HOUR + 1, StepState.CHANGED),
+    ],
+)
+def test_waiting_ends_with_the_marks_or_the_hour(
+    marks: Any, after: int, state: StepState, tmp_path: Path
+) -> None:
+    plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS, marks=[mark(7, "c:1")]))
+    run_of(tmp_path / "new", [], facts={"scan_time": NOW + after}, ledgers=ROWS, marks=marks)
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is state
+
+
+@pytest.mark.parametrize(
+    ("rows", "tables", "lost", "state"),
+    [
+        ([ledger(7, "a:1", "b:1")], {"marks": [mark(7, "a:1")]}, LOST, StepState.DONE),
+        ([ledger(7, "b:1", "c:1", version=4)], {}, LOST, StepState.DONE),
+        ([ledger(7, "a:1", "b:1")], {}, LOST, StepState.TRUE),
+        ([ledger(7, "a:1", "b:1")], {}, {}, StepState.CHANGED),
+        ([ledger(7, "a:1", "b:1")], {"cluster": []}, LOST, StepState.CHANGED),
+    ],
+)
+def test_what_is_queued_again(rows: Any, tables: Any, lost: Any, state: StepState, tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", [ON_LOST, FORGOTTEN], LOST, ledgers=[ledger(7, "a:1", "b:1")]))
+    run_of(tmp_path / "new", [], lost, ledgers=rows, **tables)
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is state
+
+
+@pytest.mark.parametrize(
+    ("findings", "bookies", "facts", "state"),
+    [
+        ([found("metadata-suspect", None, "a:1")], {}, {}, StepState.TRUE),
+        ([], {}, {}, StepState.DONE),
+        ([], {"a:1": {"read": "unread"}}, {}, StepState.UNKNOWN),
+        ([], {}, {"blind": ["metadata-suspect"]}, StepState.UNKNOWN),
+    ],
+)
+def test_a_finding_is_gone_only_where_it_was_looked_for(
+    findings: Any, bookies: Any, facts: Any, state: StepState, tmp_path: Path
+) -> None:
+    plan = make_plan(run_of(tmp_path / "old", [found("metadata-suspect", None, "a:1")]))
+    run_of(tmp_path / "new", findings, bookies, facts)
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is state
+
+
+COOKIE = {"bookie_id": "e:1", "layout": 5, "bookie_host": "e:1", "journal_dirs": "/j", "ledger_dirs": ["/l"]}
+
+
+@pytest.mark.parametrize(
+    ("cookies", "bookies", "state"),
+    [
+        ([COOKIE], RETIRED, StepState.TRUE),
+        ([], RETIRED, StepState.DONE),
+        ([COOKIE | {"journal_dirs": "/other"}], RETIRED, StepState.CHANGED),
+        ([COOKIE], {"e:1": {**RETIRED["e:1"], "registered": "writable"}}, StepState.CHANGED),
+        ([COOKIE], {"e:1": {**RETIRED["e:1"], "named": True}}, StepState.CHANGED),
+    ],
+)
+def test_a_cookie_that_is_to_go(cookies: Any, bookies: Any, state: StepState, tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", [UNUSED], RETIRED, cookies=[COOKIE]))
+    run_of(tmp_path / "new", [], bookies, cookies=cookies)
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is state
+
+
+@pytest.mark.parametrize(("standing", "state"), [("unowned", StepState.TRUE), ("owned", StepState.CHANGED)])
+def test_a_ledger_whose_owner_is_back_is_not_deleted(standing: str, state: StepState, tmp_path: Path) -> None:
+    finding = found("ledger-unowned", 7, severity=Severity.NOTE, state="CLOSED", seen_before=True)
+    plan = make_plan(run_of(tmp_path / "old", [finding], ledgers=ROWS))
+    run_of(tmp_path / "new", [], ledgers=ROWS, ownership=[{"ledger_id": 7, "standing": standing}])
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is state
+
+
+def test_an_older_run_and_another_cluster_are_refused(tmp_path: Path) -> None:
+    plan = everything(tmp_path / "run")
+    with pytest.raises(RunUsageError, match="older than the one that the plan was made of"):
+        ask_run(str(tmp_path / "run"), ledgers_in(plan), NOW + 1)
+    with pytest.raises(UsageError, match="and the plan is for another"):
+        asked(replace(plan, instance_id="another"), str(tmp_path / "run"))
+
+
+def test_of_many_ledgers_the_listed_ones_are_not_all(tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", BELOW, ledgers=ROWS))
+    plan = replace(plan, steps=(replace(plan.steps[0], ledger_count=5_000),))
+    run_of(tmp_path / "new", [], ledgers=[])
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert (step.state, step.why) == (
+        StepState.UNKNOWN, ("the 2 that are listed are done, of 5,000: plan again",),
+    )  # fmt: skip
+
+
+# stores
+
+
+def znode(path: str, data: str = "") -> dict[str, Any]:
+    stat = {"czxid": 1, "mzxid": 1, "ctime": NOW, "mtime": NOW, "version": 3, "ephemeralOwner": 0}
+    return {"path": path, "data": data, **stat}
+
+
+def dump_of(path: Path, *more: dict[str, Any]) -> str:
+    def text(value: str) -> str:
+        return base64.b64encode(value.encode()).decode()
+
+    record = (
+        "BookieMetadataFormatVersion\t2\nquorumSize: 2\nensembleSize: 2\nlength: 120\nlastEntryId: 9\n"
+        'state: CLOSED\nsegment {\n  ensembleMember: "b:1"\n  ensembleMember: "c:1"\n  firstEntryId: 0\n}\n'
+        "ackQuorumSize: 2\n"
+    )
+    lines = [
+        znode("/ledgers"), znode("/ledgers/LAYOUT", text(LAYOUT)),
+        znode("/ledgers/available"), znode("/ledgers/cookies"), znode("/ledgers/underreplication"),
+        znode("/ledgers/00"), znode("/ledgers/00/0000"), znode("/ledgers/00/0000/L0007", text(record)), *more,
+    ]  # fmt: skip
+    file = path / "dump.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return f"dump://{file}"
+
+
+def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
+    found_ = ask_store(dump_of(tmp_path), [7, 8])
+    assert found_.ledgers.rows == {7: LedgerRow(7, 3, "CLOSED", 240, (("b:1", "c:1"),))}
+    assert (found_.replication, found_.auditor, found_.named, found_.findings) == ("on", "none", None, None)
+    assert found_.ledgers.marked == set()
+    plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS))
+    [step] = check_plan(plan, found_).steps
+    assert step.state is StepState.TRUE
+
+
+def test_a_dump_that_was_cut_proves_no_absence(tmp_path: Path) -> None:
+    uri = dump_of(tmp_path)
+    file = tmp_path / "dump.jsonl"
+    file.write_bytes(file.read_bytes()[:-9])
+    assert ask_store(uri, [7, 8]).ledgers.unsure == {7, 8}
+    assert not ask_store(uri, []).bookies_listed
+
+
+# conditions
+
+PLAIN = Answers(
+    asked="x",
+    time=NOW,
+    instance_id=None,
+    registered={"b:1": "readonly"},
+    cookies={"b:1": "d" * 16},
+    bookies_listed=True,
+    unclear=frozenset({"u:1"}),
+    replication=None,
+    auditor=None,
+    ledgers=LedgerAnswers(),
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "answer"),
+    [
+        (Condition(Fact.REGISTERED, "b:1", "yes"), True),
+        (Condition(Fact.REGISTERED, "b:1", "writable"), False),
+        (Condition(Fact.REGISTERED, "a:1", "no"), True),
+        (Condition(Fact.REGISTERED, "u:1", "no"), None),
+        (Condition(Fact.COOKIE, "b:1", "d" * 16), True),
+        (Condition(Fact.COOKIE, "a:1", "yes"), False),
+        (Condition(Fact.REPLICATION, "", "on"), None),
+        (Condition(Fact.AUDITOR, "", "elected"), None),
+        (Condition(Fact.NAMED, "b:1", "no"), None),
+        (Condition(Fact.FINDING, "metadata-suspect 0", "gone"), None),
+    ],
+)
+def test_what_is_not_known_is_neither(condition: Condition, answer: bool | None) -> None:
+    assert holds(condition, PLAIN) is answer
+
+
+@pytest.mark.parametrize("fact", [Fact.MARKED, Fact.LOCKED, Fact.UNOWNED])
+def test_of_a_store_without_marks_and_owners_nobody_knows(fact: Fact) -> None:
+    assert holds_of(Condition(fact, "", "no"), PlannedLedger("7", 1, "CLOSED"), PLAIN) is None
+
+
+def test_a_record_that_cannot_be_read_names_nobody_knows_whom() -> None:
+    now = replace(PLAIN, ledgers=LedgerAnswers({7: LedgerRow(7, 1, None, 0, ())}))
+    assert holds_of(Condition(Fact.NAMES, "b:1", "no"), PlannedLedger("7", 1, "CLOSED"), now) is None
+
+
+# the command line
+
+
+def bkaudit(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, ["plan", *map(str, words)], prog_name="bkaudit")
+
+
+def test_from_a_run_to_a_ticket(tmp_path: Path) -> None:
+    everything(tmp_path / "run")
+    plan = tmp_path / "plan.toml"
+    made = bkaudit(tmp_path / "run", "--out", plan)
+    assert made.exit_code == 0, made.output
+    assert f"wrote {plan}" in made.stderr
+    assert "1. stop-collection: keep a:1 from collecting garbage" in made.stdout
+    for line in made.stdout.splitlines():
+        assert len(line) <= 80 or "bookkeeper shell" in line
+    assert bkaudit("show", plan).stdout == made.stdout
+    ticket = bkaudit("show", plan, "--format", "markdown").stdout
+    assert "- [ ] **4. recover**: copy 1 ledger off c:1, which lacks entries" in ticket
+    assert "`bookkeeper shell recover -l 7 c:1`" in ticket
+    value = json.loads(bkaudit("show", plan, "--format", "json").stdout)
+    jsonschema.validate(value, plan_schema())
+    again = bkaudit(tmp_path / "run", "--out", plan)
+    assert (again.exit_code, "is there already" in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "word"),
+    [
+        (ROWS, 0, "still true"),
+        ([ledger(7, "b:1", "d:1", version=4)], 0, "done"),
+        ([ledger(7, "b:1", "c:1", version=4)], 1, "no longer true"),
+    ],
+)
+def test_a_check_ends_as_its_steps_stand(rows: Any, code: int, word: str, tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS))
+    write_plan(plan, str(tmp_path / "plan.toml"))
+    run_of(tmp_path / "new", [], ledgers=rows)
+    ended = bkaudit("check", tmp_path / "plan.toml", "--run", tmp_path / "new")
+    assert (ended.exit_code, f"1. {word}: copy 1 ledger" in ended.stdout) == (code, True)
+    value = bkaudit("check", tmp_path / "plan.toml", "--run", tmp_path / "new", "--format", "json")
+    jsonschema.validate(json.loads(value.stdout), plan_check_schema())
+    ticket = bkaudit("check", tmp_path / "plan.toml", "--run", tmp_path / "new", "--format", "markdown")
+    assert f"- [{'x' if word == 'done' else ' '}] **1. {word}**" in ticket.stdout
+
+
+def test_a_store_leaves_disks_unknown(tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", [found("metadata-suspect", None, "a:1")]))
+    plan = replace(plan, instance_id=None)
+    write_plan(plan, str(tmp_path / "plan.toml"))
+    ended = bkaudit("check", tmp_path / "plan.toml", "--metadata", dump_of(tmp_path))
+    assert ended.exit_code == 3
+    assert "not known: metadata-suspect" in ended.stdout
+
+
+def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text('schema = "something"\n')
+    for words in (["show", path], ["check", path, "--run", tmp_path], [tmp_path / "nowhere"]):
+        ended = bkaudit(*words)
+        assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1), ended.output
