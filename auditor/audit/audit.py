@@ -179,11 +179,11 @@ class Audit:
         tables = with_placement(landing, tables)
         tables = with_offloads(landing, owners, tables, options)
         holes = landing.beside(partial(find_holes, metadata, difference.doubtful_ids))
-        findings = run_checks(landing, tables, before, options)  # check, confirm
+        findings, claims = run_checks(landing, tables, before, options)  # check, confirm
         drop_few_rows(landing)
         landing.progress.stage("report")
         numbers = landing.beside(
-            partial(count_for_report, tables, metadata, indexes, answers, findings, options.samples)
+            partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples)
         )
         changes = compare_with_previous(
             landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms()

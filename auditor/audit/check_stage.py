@@ -10,8 +10,10 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from auditor import checks
+from auditor.audit.causes import claim_causes
 from auditor.audit.landing import Landing
 from auditor.audit.runs_before import RunsBefore
+from auditor.findings.causes import Claim
 from auditor.findings.confirm import confirm
 from auditor.findings.owners import with_owners
 from auditor.findings.table import FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
@@ -28,18 +30,21 @@ TOGETHER = "checks"
 """The stage at which the checks of small tables are asked, all groups of them in two queries."""
 
 
-def run_checks(landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions) -> DataFrame:
-    """Ask all checks, and land the table findings."""
+def run_checks(
+    landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions
+) -> tuple[DataFrame, list[Claim]]:
+    """Ask all checks, and land the table findings; with the causes that it numbers."""
     unsorted = _rows_of_checks(landing, tables)
+    claims = claim_causes(unsorted, tables)
 
     def findings() -> DataFrame:
         sure = before.confirm(landing, unsorted, tables, options.grace)
         named = sure if "ownership" in tables.known_empty else with_owners(sure, tables.ownership)
-        return add_fingerprints(named, tables.cluster.instance_id)
+        return add_fingerprints(named, tables.cluster.instance_id, claims)
 
     landed = landing.land("findings", findings, below="")
     landing.run.remove("tables/checks")
-    return landed
+    return landed, claims
 
 
 def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.accepted_gaps import find_accepted_gaps
+from auditor.audit.causes import count_causes
 from auditor.audit.changes import RunChanges
 from auditor.audit.comparison import BookieAnswers
 from auditor.audit.earlier_run import EarlierRun
@@ -24,6 +25,7 @@ from auditor.audit.witness import Witness
 from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
 from auditor.codecs.pulsar.placement_config import KEY
+from auditor.findings.causes import Claim
 from auditor.findings.rows import finding_of
 from auditor.findings.steps import next_steps
 from auditor.findings.table import order
@@ -32,7 +34,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.placement import Locations
 from auditor.model.report import BookiesRead, Coverage, DecidedCount, Replicas, Report
-from auditor.model.run_facts import Impact, InDoubt, ReuseCount, RunFacts, Tally
+from auditor.model.run_facts import FindingCause, Impact, InDoubt, ReuseCount, RunFacts, Tally
 from auditor.model.simulation import NEAR_LOSS
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.model.version import program_version
@@ -96,6 +98,7 @@ class ReportNumbers(NamedTuple):
     coverage: Coverage
     impact: list[Impact]
     samples: tuple[Finding, ...]
+    causes: list[FindingCause]
 
 
 def summarise(audited: Audited) -> Report:
@@ -152,6 +155,7 @@ def summarise(audited: Audited) -> Report:
         witness_asked=source.live and audited.may_ask,
         placement=placed,
         steps=next_steps(changes.found()),
+        causes=audited.numbers.causes,
     )
     report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
     return replace(report, run=replace(run, blind=list(saw_nothing(report))))
@@ -169,12 +173,17 @@ def count_for_report(
     indexes: Indexes,
     answers: BookieAnswers | None,
     findings: DataFrame,
+    claims: Sequence[Claim],
     samples: int,
 ) -> ReportNumbers:
     """Ask the tables for what a report says of them, with so many ``samples`` of each finding."""
     counts = _counts(tables, metadata, indexes, answers)
     return ReportNumbers(
-        counts, _coverage(tables, counts), impact(findings, tables.ledgers), _samples(findings, samples)
+        counts,
+        _coverage(tables, counts),
+        impact(findings, tables.ledgers),
+        _samples(findings, samples),
+        count_causes(findings, claims),
     )
 
 

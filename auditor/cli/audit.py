@@ -20,8 +20,9 @@ from auditor.cli.options import (
     source_options,
     tuning_options,
 )
-from auditor.cli.output import outputs, outputs_option, show
+from auditor.cli.output import flat_option, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
+from auditor.cli.text import TextChoice
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.model.exit_code import exit_code
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 )
 @out_option
 @outputs_option
+@flat_option
 @verbosity_options
 @tuning_options
 @click.pass_obj
@@ -51,6 +53,7 @@ def audit(
     bookies: tuple[str, ...],
     out: str | None,
     forms: tuple[str, ...],
+    flat: bool,
     conf: Path | None,
     **flags: Any,
 ) -> None:
@@ -72,6 +75,6 @@ def audit(
     wanted = outputs(forms, out)
     with takes_up(out), shown_progress() as progress:
         report = Audit(of.metadata, of.bookies, out, options).run(session() if session else None, progress)
-    show(open_run(out), wanted)
+    show(open_run(out), wanted, TextChoice(flat=flat))
     say(f"the run is in {out}")
     raise click.exceptions.Exit(exit_code(report, options.fail_on, options.fail_on_suspect))

@@ -42,6 +42,15 @@ class Output:
     file: str | None = None
 
 
+def flat_option(command: Command) -> Command:
+    """--flat."""
+    return click.option(
+        "--flat",
+        is_flag=True,
+        help="text: list the findings that one cause explains too; else they are counted.",
+    )(command)
+
+
 def outputs_option(command: Command) -> Command:
     """--format FORM[=FILE], as often as wanted."""
     return click.option(

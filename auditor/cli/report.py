@@ -9,7 +9,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import newest_run, runs_directory
 from auditor.cli.options import named_ledgers, runs_options
-from auditor.cli.output import Output, outputs, outputs_option, show
+from auditor.cli.output import Output, flat_option, outputs, outputs_option, show
 from auditor.cli.text import SEVERITIES, TextChoice
 from auditor.errors import UsageError
 from auditor.model.owners import LEVELS, Level
@@ -53,6 +53,7 @@ CHANGES = ("new", "worse", "better", "same")
 @click.option("--ledger", multiple=True, metavar="ID", help="Only this ledger: an id, or 32 hex digits.")
 @click.option("--topic", multiple=True, metavar="NAME", help="Only this topic's ledgers; * and ? too.")
 @click.option("--change", multiple=True, type=click.Choice(CHANGES), help="Only findings that changed so.")
+@flat_option
 @click.option("--show-suppressed", is_flag=True, help="text: suppressed findings too; else they are counted.")
 def report(
     run: str | None,
@@ -69,6 +70,7 @@ def report(
     ledger: tuple[str, ...],
     topic: tuple[str, ...],
     change: tuple[str, ...],
+    flat: bool,
     show_suppressed: bool,
 ) -> None:
     """Show the report of the finished run RUN, by default the newest, again, in any form.
@@ -108,7 +110,7 @@ def report(
             _check(wanted, selection)
             require_known(opened, selection)
         shown = opened if selection.everything else SelectedRun(opened, selection)
-        show(shown, wanted, TextChoice(every, selection, show_suppressed))
+        show(shown, wanted, TextChoice(every, selection, show_suppressed, flat=flat))
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:

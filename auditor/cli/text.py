@@ -23,17 +23,18 @@ class TextChoice:
     """What of the findings text shows besides the first screen.
 
     ``all``: every finding, not only the report's samples; ``screen_only``: none, unless something else asks
-    for them; ``suppressed``: those too that a suppression names.
+    for them; ``suppressed``: those too that a suppression names; ``flat``: those too that a cause explains.
     """
 
     all: bool = False
     selection: Selection = field(default_factory=Selection)
     suppressed: bool = False
     screen_only: bool = False
+    flat: bool = False
 
     def findings_wanted(self, terminal: bool) -> bool:
         """Whether any finding is shown: at a terminal only what was asked for, in a log the samples."""
-        asked = self.all or self.suppressed or not self.selection.everything
+        asked = self.all or self.suppressed or self.flat or not self.selection.everything
         return asked or not (terminal or self.screen_only)
 
 
@@ -55,11 +56,12 @@ def _parts(run: Any, wanted: TextChoice, terminal: bool) -> Iterator[str]:
             findings: text.OfRank = SelectedRun(run, wanted.selection).with_standings
         else:
             findings = partial(sampled_findings, run)
+        flat = wanted.flat or not wanted.selection.everything
         if terminal:
-            sections = text.for_terminal(run.report, findings, run.path, width, wanted.suppressed)
+            sections = text.for_terminal(run.report, findings, run.path, width, wanted.suppressed, flat)
             parts: Iterator[str] = (f"{section}\n" for section in sections)
         else:
-            parts = text.for_pipe(run.report, findings, wanted.suppressed)
+            parts = text.for_pipe(run.report, findings, wanted.suppressed, flat)
         if (first := next(parts, None)) is not None:
             yield first
             yield from parts

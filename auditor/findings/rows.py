@@ -37,5 +37,7 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
         message=row["message"],
         evidence=json.loads(row["evidence"]),
         fingerprint=row["fingerprint"],
-        urgency=Urgency(row.get("urgency") or Urgency.REST),  # an older run's table has none
+        # An older run's table has none of these.
+        urgency=Urgency(row.get("urgency") or Urgency.REST),
+        cause=row.get("cause"),
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from auditor.checks import ALL
 from auditor.checks.check import FINDING_COLUMNS
+from auditor.findings.causes import Claim, cause_column
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
@@ -42,6 +43,7 @@ FINDINGS = schema_of(
     ("message", pa.string(), "one sentence for a person"),
     ("evidence", pa.string(), "facts behind it, a JSON object"),
     ("fingerprint", pa.string(), "the same in every run while the trouble lasts"),
+    ("cause", pa.int32(), "the number of the cause in report.json that explains it; null: none does"),
 )
 
 
@@ -70,14 +72,16 @@ def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dic
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
-def add_fingerprints(findings: DataFrame, instance_id: str | None) -> DataFrame:
-    """Give each finding its fingerprint and its ledger's name, in the columns and the order of the table.
+def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Sequence[Claim] = ()) -> DataFrame:
+    """Give each finding its fingerprint, its cause of ``claims``, and its ledger's name, in the columns and
+    the order of the table.
 
     The fingerprint is that of `auditor.model.finding.fingerprint`.
     """
     named = findings.withColumn("fingerprint", fingerprints("id", instance_id)).withColumn(
         "ledger_qualified_name", qualified_names()
     )
+    named = named.withColumn("cause", cause_column(claims))
     return named.select(*FINDINGS.names).orderBy(*order())
 
 

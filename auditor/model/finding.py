@@ -81,6 +81,7 @@ class Finding:
     """One finding, as every report and the findings table show it.
 
     ``ledger_id`` and ``bookie_id`` are None where none is meant. ``missing`` is complete, folded, ascending.
+    ``cause`` is the number of the cause in the run's facts that explains it, None for none.
 
     >>> Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181").ledger_id is None
     True
@@ -98,6 +99,7 @@ class Finding:
     evidence: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
     urgency: Urgency = Urgency.REST
+    cause: int | None = None
 
     @property
     def ledger_qualified_name(self) -> str | None:
@@ -159,6 +161,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "evidence": finding.evidence,
         "fingerprint": finding.fingerprint,
+        "cause": finding.cause,
     }
 
 
@@ -179,7 +182,9 @@ def finding_from_json(value: Mapping[str, Any]) -> Finding:
         message=_text(value["message"]),
         evidence=dict(value["evidence"]),
         fingerprint=_text(value["fingerprint"]),
-        urgency=Urgency(value.get("urgency", Urgency.REST)),  # reports before version 6 do not say it
+        # Reports before version 6 do not say these.
+        urgency=Urgency(value.get("urgency", Urgency.REST)),
+        cause=value.get("cause"),
     )
 
 
@@ -206,9 +211,9 @@ def _number(text: str | None) -> int | None:
 class Standing:
     """How a finding stands against the run before.
 
-    ``change`` is new, same, worse or better; ``first_seen`` the time of the first run of an unbroken row of
-    runs that has it, in milliseconds since 1970, UTC; ``suppressed`` the reason of the suppression that names
-    it, None where none does.
+    ``change`` is new, same, worse or better, empty with no run before; ``first_seen`` the time of the first
+    run of an unbroken row of runs that has it, in milliseconds since 1970, UTC; ``suppressed`` the reason of
+    the suppression that names it, None where none does.
     """
 
     change: str

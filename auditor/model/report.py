@@ -13,7 +13,7 @@ from typing import Any
 from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity, Urgency, finding_from_json, finding_to_json
 from auditor.model.json_shape import Count, require_shape
-from auditor.model.run_facts import RunFacts, Tally
+from auditor.model.run_facts import RunFacts, Step, Tally
 from auditor.model.states import Verdict
 
 SCHEMA = "bookkeeper-auditor/report/6"
@@ -138,6 +138,11 @@ class Report:
             and seen.replicas.expected - seen.replicas.decided <= accepted["replicas"]
             and {*seen.bookies.unread} <= {*accepted["bookies"]}
         )
+
+    @property
+    def do_now(self) -> Step | None:
+        """The first step that says what to do; None where nothing presses, and of an older version's run."""
+        return next((step for step in self.run.steps or () if step["action"] is not None), None)
 
     @property
     def metadata_only(self) -> bool:

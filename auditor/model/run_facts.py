@@ -49,6 +49,37 @@ class Step(TypedDict):
     ledger_id: str | None
 
 
+class CauseCount(TypedDict):
+    """How many findings of a check, urgency and severity follow from a cause."""
+
+    id: CheckId
+    urgency: UrgencyWord
+    severity: SeverityWord
+    count: Count
+
+
+class CauseEvidence(TypedDict):
+    """A finding that proves a cause: its check and its bookie."""
+
+    id: CheckId
+    bookie_id: str
+
+
+class FindingCause(TypedDict):
+    """One thing that explains several findings; suppressed ones count too.
+
+    Findings have its ``number`` as their ``cause``. ``kind`` is a word of `auditor.findings.causes`.
+    """
+
+    number: Annotated[int, Facet("minimum", 1)]
+    kind: Annotated[str, Facet("pattern", "^[a-z]+(-[a-z]+)*$")]
+    bookies: list[str]
+    sentence: Annotated[str, about("what it is, with its objects")]
+    count: Annotated[Count, about("findings that it explains")]
+    findings: Annotated[list[CauseCount], about("what follows from it, in the order of reports")]
+    evidence: Annotated[list[CauseEvidence], about("findings that prove it")]
+
+
 class Impact(TypedDict):
     """How many ledgers the findings of one severity are about, and the bytes that those are long.
 
@@ -198,4 +229,8 @@ class RunFacts:
     steps: Annotated[
         list[Step] | None,
         about("what to do, in order: the first with an action is what to do now; null: not known"),
+    ] = None
+    causes: Annotated[
+        list[FindingCause] | None,
+        about("what one thing explains, the most urgent first; null: not known"),
     ] = None

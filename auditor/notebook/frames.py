@@ -67,6 +67,19 @@ class Frames:
         frame = _frame(rows, ["id", "urgency", "severity", *sums])
         return frame.astype(dict.fromkeys(sums, "int64")).set_index("id")
 
+    def causes(self) -> pd.DataFrame:
+        """What one thing explains, by check: no finding is read for it.
+
+        Columns: number (the column cause of findings), kind, sentence, id, urgency, severity, count; the most
+        urgent cause first, and in it the most urgent check.
+        """
+        rows = [
+            {**{name: cause[name] for name in ("number", "kind", "sentence")}, **each}
+            for cause in self._run.report.run.causes or ()
+            for each in cause["findings"]
+        ]
+        return _frame(rows, ["number", "kind", "sentence", "id", "urgency", "severity", "count"])
+
     def by_day(self) -> pd.DataFrame:
         """Findings of this run by the day on which a run first saw them: since when it is known.
 

@@ -245,6 +245,8 @@ def since_when(standing: Standing | None) -> str | None:
     """Since when it has been there, and who knows of it; None where the run kept nothing of it."""
     if standing is None:
         return None
+    if not standing.change:
+        return None if standing.suppressed is None else f"suppressed: {standing.suppressed}"
     words: dict[str, str] = {
         Change.NEW: "new in this run",
         Change.WORSE: f"{format_time(standing.first_seen)}; worse than in the run before",

@@ -36,6 +36,7 @@ COLUMNS = {
     "suppressed": "the reason of the suppression that names it; empty where none does",
     "evidence": "JSON: what the finding rests on",
     "fingerprint": "the finding's name in every run",
+    "cause": "the number of the cause in report.json that explains it; empty where none does",
 }
 """Each column and what is in it, in order."""
 
@@ -86,6 +87,7 @@ def _row(finding: Finding, standings: Standings) -> list[str | int]:
         escape_formula((standing.suppressed if standing else None) or ""),
         escape_formula(json.dumps(finding.evidence, ensure_ascii=False, sort_keys=True)),
         finding.fingerprint,
+        _number(finding.cause),
     ]
 
 

@@ -197,8 +197,12 @@ def _standing_words(standing: Standing | None) -> list[str]:
     if standing is None:
         return []
     return [
-        *([standing.change] if standing.change != Change.SAME else []),
-        *([f"since {format_time(standing.first_seen)[:10]}"] if standing.change != Change.NEW else []),
+        *([standing.change] if standing.change not in ("", Change.SAME) else []),
+        *(
+            [f"since {format_time(standing.first_seen)[:10]}"]
+            if standing.change not in ("", Change.NEW)
+            else []
+        ),
         *([f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else []),
     ]
 

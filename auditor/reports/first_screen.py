@@ -21,6 +21,7 @@ from auditor.model.run_facts import Step
 from auditor.model.simulation import NEAR_LOSS
 from auditor.model.states import Verdict
 from auditor.reports.blind_spots import blind_sentence, saw_nothing
+from auditor.reports.cause_text import cause_sentence, causes_of
 from auditor.reports.coverage import (
     CheckCount,
     accepted_gaps,
@@ -61,10 +62,11 @@ class _Limits:
     gaps: int
     remarks: int
     suppressed: int
+    causes: int
 
 
-_ROOMY = _Limits(facts=2, unread=2, gaps=2, remarks=2, suppressed=2)
-_TIGHT = _Limits(facts=1, unread=1, gaps=1, remarks=1, suppressed=1)
+_ROOMY = _Limits(facts=2, unread=2, gaps=2, remarks=2, suppressed=2, causes=3)
+_TIGHT = _Limits(facts=1, unread=1, gaps=1, remarks=1, suppressed=1, causes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     counts = _counts(report)
     for limits in (_ROOMY, _TIGHT):
         above = [*_seen_lines(report, limits, width), ""]
-        below = ["", *_history(report, limits, width), "", *last]
+        below = [*_causes(report, limits, width), "", *_history(report, limits, width), "", *last]
         # A command is not folded here, but a terminal does it.
         room = LINES - sum(max(1, ceil(columns_of(line) / width)) for line in (*above, *below))
         if sum(len(each.lines(width)) for each in counts) <= room:
@@ -255,6 +257,14 @@ def _count(found: CheckCount) -> str:
     return f"{found.id} {found.sums['count']:,}{f' ({parts})' if parts else ''}"
 
 
+def _causes(report: Report, limits: _Limits, width: int) -> list[str]:
+    """What one thing explains; `bkaudit report` has what follows from it."""
+    lines = []
+    for cause in causes_of(report)[: limits.causes]:
+        lines += labelled("cause", cause_sentence(cause), width)
+    return ["", *lines] if lines else []
+
+
 def _history(report: Report, limits: _Limits, width: int) -> list[str]:
     """What changed since the last run, and what is suppressed."""
     changes, entries = report.run.changes, report.run.suppressions
@@ -281,14 +291,9 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
     return lines + (labelled("suppressed", "; ".join(said), width, limits.suppressed) if said else [])
 
 
-def do_now(report: Report) -> Step | None:
-    """The first step that says what to do; None where nothing presses, or an older version made the run."""
-    return next((step for step in report.run.steps or () if step["action"] is not None), None)
-
-
 def do_now_lines(report: Report, run: str, width: int) -> list[str]:
     """What to do first; its command stands in a line of its own where it does not fit behind."""
-    if (step := do_now(report)) is None:
+    if (step := report.do_now) is None:
         return []
     sure = "" if step["unsure"] < step["count"] else f" ({Confidence.SUSPECT})"
     what, command = f"{step['action']}{sure}", _step_command(step, run)
@@ -314,6 +319,6 @@ def _next(report: Report, run: str) -> list[str]:
     if not report.findings and report.verdict != Verdict.INCOMPLETE:
         return []
     commands = [f"bkaudit explain run {shlex.quote(printable(run))}"]
-    if do_now(report) is None and report.run.steps:
+    if report.do_now is None and report.run.steps:
         commands.append(_step_command(report.run.steps[0], run))
     return [f"{'next' if not number else '':<{_LABEL}}{command}" for number, command in enumerate(commands)]

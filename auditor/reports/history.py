@@ -74,6 +74,7 @@ def status_line(report: Report, run: str, now: int) -> str:
     suppressed = sum(each["suppressed"] for each in facts.tally)
     parts = [
         found or ("nothing but what is suppressed" if suppressed else "no finding"),
+        *([f"do now: {printable(report.do_now['action'] or '')}"] if report.do_now else []),
         *([f"{suppressed:,} suppressed"] if suppressed else []),
         _status_changes(report),
         f"{ledgers.seen:,} of {ledgers.total:,} ledgers decided",

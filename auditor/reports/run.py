@@ -19,6 +19,7 @@ from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView
 from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when, storages_of
 from auditor.reports.blind_spots import Sight, blind_spots
+from auditor.reports.cause_text import cause_sentence, causes_of, follows
 from auditor.reports.coverage import (
     accepted_gaps,
     doubtful_ids_line,
@@ -46,6 +47,7 @@ def render(run: RunView, width: int) -> str:
         _not_looked_at(run, width),
         _blind(run, width),
         _doubts(run.report, width),
+        _causes(run.report, width),
         _to_do(run, width),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
@@ -163,6 +165,15 @@ def _doubts(report: Report, width: int) -> list[str]:
         count = ", ".join(f"{number:,} {confidence}" for confidence, number in unsure.items())
         lines += fold_text(f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{more}", width, "  ", "    ")
     return ["in doubt", *lines] if lines else []
+
+
+def _causes(report: Report, width: int) -> list[str]:
+    """What one thing explains, and what follows from it."""
+    lines = []
+    for cause in causes_of(report):
+        lines += fold_text(cause_sentence(cause), width, "  ", "    ")
+        lines += fold_text(f"so: {follows(cause)}", width, "    ", "      ")
+    return ["causes", *lines] if lines else []
 
 
 def _to_do(run: RunView, width: int) -> list[str]:

@@ -265,6 +265,11 @@ def _finding() -> dict[str, Any]:
                 },
             },
             "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+            "cause": {
+                "type": ["integer", "null"],
+                "minimum": 1,
+                "description": "the number of the cause in report.json that explains it; null: none does",
+            },
         }
     )
 

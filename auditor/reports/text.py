@@ -8,14 +8,16 @@ is the caller's. For a pipe a finding is one line that grep finds whole, and no 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import first_names, plural
 from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, no_standing
 from auditor.model.report import Report
+from auditor.model.run_facts import FindingCause
 from auditor.reports import first_screen
+from auditor.reports.cause_text import cause_sentence, causes_of, follows
 from auditor.reports.coverage import count_by_check, count_of, sample_words
 from auditor.reports.finding_text import (
     BOOKIES_SHOWN,
@@ -57,7 +59,8 @@ def _ranks(report: Report) -> list[Rank]:
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Standings = no_standing) -> str:
-    """All that a report shows, for a terminal of ``width`` columns: its findings by check, and the screen.
+    """All that a report shows, for a terminal of ``width`` columns: its findings by cause and check, and the
+    screen.
 
     ``run`` is how the commands in it name the run; ``standings`` say since when a finding has been there.
     """
@@ -67,22 +70,44 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Stan
 
 
 def for_terminal(
-    report: Report, findings: OfRank, run: str, width: int, suppressed: bool = True
+    report: Report, findings: OfRank, run: str, width: int, suppressed: bool = True, flat: bool = False
 ) -> Iterator[str]:
-    """A section for each check that found something, the least urgent first; without those suppressed if not
-    ``suppressed``."""
+    """A section for each check that found something, the least urgent first, then one for each cause.
+
+    Without findings that are suppressed if not ``suppressed``; what a cause explains is in its section alone
+    if not ``flat``.
+    """
+    grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
     for rank in _ranks(report):
-        shown = (each for each in findings(rank) if suppressed or not _is_suppressed(each))
+        shown = (each for each in findings(rank) if _is_shown(each, suppressed, grouped))
         for _, group in groupby(shown, key=lambda each: each[0].id):
             yield _section(report, list(group), run, width)
+    if grouped:
+        for cause in reversed(causes_of(report)):
+            yield "\n".join(_cause(cause, width))
 
 
-def for_pipe(report: Report, findings: OfRank, suppressed: bool = True) -> Iterator[str]:
-    """A line for each finding, the least urgent first; without those suppressed if not ``suppressed``."""
+def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bool = False) -> Iterator[str]:
+    """A line for each finding, the least urgent first, then one for each cause; as `for_terminal`."""
+    grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
     for rank in _ranks(report):
         for finding, standing in findings(rank):
-            if suppressed or not _is_suppressed((finding, standing)):
+            if _is_shown((finding, standing), suppressed, grouped):
                 yield finding_line(finding, standing)
+    if grouped:
+        for cause in reversed(causes_of(report)):
+            yield printable(f"cause {cause['kind']} {cause_sentence(cause)}; {follows(cause)}")
+
+
+def _cause(cause: FindingCause, width: int) -> list[str]:
+    return [
+        *fold_text(cause_sentence(cause), width, "", "  "),
+        *fold_text(follows(cause), width, "  ", "    "),
+    ]
+
+
+def _is_shown(each: WithStanding, suppressed: bool, grouped: Set[int]) -> bool:
+    return each[0].cause not in grouped and (suppressed or not _is_suppressed(each))
 
 
 def suppressed_note(report: Report) -> str | None:

@@ -5,6 +5,7 @@ Those of a few findings by fingerprint, those of all of them in their order, and
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from auditor.errors import RunError
 from auditor.model.finding import Standing, Standings, no_standing
 from auditor.model.report import Report
+from auditor.model.run_layout import REPORT
 from auditor.model.states import FOUND
 from auditor.runs.directory import RunDirectory
 from auditor.runs.ledger_days import days_since_1970
@@ -32,7 +34,8 @@ def standings_of(tables: RunDirectory, fingerprints: Iterable[str]) -> dict[str,
     if not len(wanted) or not _has_standings(tables):
         return {}
     here = ds.field("fingerprint").isin(wanted)
-    return {row["fingerprint"]: _standing(row) for row in _rows(tables, _COLUMNS, here)}
+    first = _is_first(tables)
+    return {row["fingerprint"]: _standing(row, first) for row in _rows(tables, _COLUMNS, here)}
 
 
 def standings_of_report(path: str, report: Report) -> Standings:
@@ -57,12 +60,12 @@ def standings_in_order(path: str) -> Standings:
     tables = RunDirectory(path)
     if not _has_standings(tables):
         return no_standing
-    rows = _rows(tables, _COLUMNS)
+    rows, first = _rows(tables, _COLUMNS), _is_first(tables)
 
     def standing(fingerprint: str) -> Standing:
         for row in rows:
             if row["fingerprint"] == fingerprint:
-                return _standing(row)
+                return _standing(row, first)
         raise RunError(f"{path}/tables/{_TABLE}: no row of the finding {fingerprint} is at its place")
 
     return standing
@@ -84,8 +87,16 @@ def _has_standings(tables: RunDirectory) -> bool:
     return _TABLE in tables.names("tables")
 
 
-def _standing(row: dict[str, Any]) -> Standing:
-    return Standing(row["change"], row["first_seen"], row["suppressed"])
+def _is_first(tables: RunDirectory) -> bool:
+    """Whether no run before was compared with, so that nothing is new or old."""
+    try:
+        return json.loads(tables.read_file(REPORT))["run"]["changes"] is None
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _standing(row: dict[str, Any], first: bool) -> Standing:
+    return Standing("" if first else row["change"], row["first_seen"], row["suppressed"])
 
 
 def _rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:

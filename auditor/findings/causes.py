@@ -1,0 +1,274 @@
+"""What one thing explains: causes of findings, each with its evidence, and the findings that follow from it.
+
+A cause is claimed of the bookies by what is certain of them, never by how many findings it would explain:
+
+    foreign-instance   all directories of a bookie carry another cluster's instance id
+    store-older        ledgers lie on bookies that the store's id generator has not given out yet
+    disks-swapped      each of two bookies has directories with the other's cookie
+    disk-not-mounted   a directory that a bookie's cookies name is there, empty, without VERSION
+    not-registered     ledgers depend on a bookie that is not registered
+    not-read           a bookie was not read, or in part, for a reason of its own
+    listing-overflows  the collector's listing runs over at ledger 2^63 - 1
+    data-gone          a bookie lacks entries of nearly every ledger that it should hold
+
+A finding about a bookie follows from a cause of this bookie if its check is one of those that the cause
+makes; one about the copies of a ledger if all bookies that lack entries or are unknown are the cause's. What
+has another explanation besides, or may have, is left out. A finding has one cause, the first that claims it.
+
+Causes are bounded by bookies, and by `MOST`; what follows from them is found in one pass over all findings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from auditor.model.amounts import first_names, plural
+from auditor.model.finding import Confidence
+from auditor.model.states import BookieRead, GcCause
+from auditor.spark import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from auditor.tables.roster import Roster
+
+MOST = 50
+"""So many causes are claimed of one run: each is a question asked of every finding."""
+
+PROVING = (
+    "instance-mismatch",
+    "metadata-suspect",
+    "disk-id-mismatch",
+    "disk-version-missing",
+    "bookie-down",
+    "ghost-bookie",
+    "on-unregistered-bookie",
+    "bookie-unread",
+    "gc-would-delete-live",
+)
+"""Checks whose findings prove causes; each has at most one for a bookie."""
+
+COPIES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
+_UNDECIDED = frozenset({"replication-undecided"})
+_NAMED = 2
+_LEAST = 10
+"""A bookie with fewer ledgers than these is not said to have lost its data."""
+_SHARE = 0.95
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A cause, its bookies, and what it explains.
+
+    ``of_bookies`` are checks whose findings about these bookies it explains, ``of_copies`` those whose
+    findings about ledgers it does where all bookies concerned are its own. ``from_ledger`` is the lowest id
+    of an orphan that it explains. ``evidence`` are the (check, bookie) that prove it.
+    """
+
+    kind: str
+    bookies: tuple[str, ...]
+    sentence: str
+    evidence: tuple[tuple[str, str], ...]
+    of_bookies: frozenset[str]
+    of_copies: frozenset[str] = frozenset()
+    from_ledger: int | None = None
+
+
+def find_claims(rows: Iterable[Row], roster: Roster, lacking: Mapping[str, int] | None = None) -> list[Claim]:
+    """The causes of a run.
+
+    ``rows`` are the findings of the checks `PROVING` about bookies: id, bookie_id, confidence and evidence,
+    as JSON. ``lacking`` says in how many findings of `COPIES` a bookie lacks entries.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING}
+    for row in rows:
+        if row["confidence"] != Confidence.SUSPECT and row["bookie_id"] is not None:
+            found[row["id"]][row["bookie_id"]] = json.loads(row["evidence"])
+    bookies = {row["bookie_id"]: row for row in roster.bookies}
+    claims = [
+        *_foreign_instances(found, bookies),
+        *_store_older(found, bookies),
+        *_disks_swapped(found),
+        *_disks_not_mounted(found),
+        *_not_registered(found, bookies),
+        *_overflow(found),
+    ]
+    claimed = {name for claim in claims for name in claim.bookies if "bookie-unread" in claim.of_bookies}
+    claims += _not_read(found, claimed)
+    claims += _data_gone(bookies, lacking or {})
+    return claims[:MOST]
+
+
+Found = Mapping[str, Mapping[str, Row]]
+
+
+def _foreign_instances(found: Found, bookies: Mapping[str, Row]) -> Iterable[Claim]:
+    for name, evidence in found["instance-mismatch"].items():
+        if name in bookies and bookies[name]["foreign_instance"]:
+            ids = sorted({each["instance_id"] or "none" for each in evidence["cookies"]})
+            yield Claim(
+                "foreign-instance",
+                (name,),
+                f"all directories of {name} are of another cluster, instance id {first_names(ids, _NAMED)}",
+                (("instance-mismatch", name),),
+                frozenset(
+                    {
+                        "instance-mismatch",
+                        "metadata-suspect",
+                        "bookie-unread",
+                        "orphan-ledger",
+                        "orphan-stuck",
+                    }
+                ),
+                _UNDECIDED,
+            )
+
+
+def _store_older(found: Found, bookies: Mapping[str, Row]) -> Iterable[Claim]:
+    older = {
+        name: evidence
+        for name, evidence in found["metadata-suspect"].items()
+        if "store-older" in evidence["rules"] and not bookies.get(name, {}).get("foreign_instance")
+    }
+    if older:
+        lowest = min(int(evidence["undrawn_lowest"]) for evidence in older.values())
+        names = tuple(sorted(older))
+        yield Claim(
+            "store-older",
+            names,
+            f"the metadata is older than the data of {first_names(names, _NAMED)}, which have ledgers from "
+            f"{lowest} on that it never gave out: a restored backup, or another cluster's store",
+            tuple(("metadata-suspect", name) for name in names),
+            frozenset({"metadata-suspect", "orphan-ledger"}),
+            from_ledger=lowest,
+        )
+
+
+def _disks_swapped(found: Found) -> Iterable[Claim]:
+    carried = {
+        name: {each["names"] for each in evidence["directories"]}
+        for name, evidence in found["disk-id-mismatch"].items()
+    }
+    for one, theirs in sorted(carried.items()):
+        for other in sorted(theirs):
+            if one < other and carried.get(other) == {one} and theirs == {other}:
+                yield Claim(
+                    "disks-swapped",
+                    (one, other),
+                    f"{one} and {other} have each other's disks",
+                    (("disk-id-mismatch", one), ("disk-id-mismatch", other)),
+                    frozenset({"disk-id-mismatch", "disk-dirs-disagree"}),
+                )
+
+
+def _disks_not_mounted(found: Found) -> Iterable[Claim]:
+    for name, evidence in found["disk-version-missing"].items():
+        if all(each["empty"] for each in evidence["directories"]):
+            paths = sorted(each["path"] for each in evidence["directories"])
+            are = "is empty: its disk is" if len(paths) == 1 else "are empty: their disks are"
+            yield Claim(
+                "disk-not-mounted",
+                (name,),
+                f"{first_names(paths, _NAMED)} of {name} {are} not mounted, or new",
+                (("disk-version-missing", name),),
+                frozenset({"disk-version-missing", "bookie-unread"}),
+                _UNDECIDED,
+            )
+
+
+def _not_registered(found: Found, bookies: Mapping[str, Row]) -> Iterable[Claim]:
+    checks = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
+    for name in sorted({name for id in ("ghost-bookie", "bookie-down") for name in found[id]}):
+        row = bookies.get(name)
+        if row is None or row["registered"] is not None:
+            continue
+        unread = row["read"] == BookieRead.UNREAD and not row["found"]
+        said = ["is not registered"]
+        said += [] if row["has_cookie"] else ["has no cookie"]
+        said += ["has no data that was found"] if unread else []
+        yield Claim(
+            "not-registered",
+            (name,),
+            f"{name} {' and '.join(said)}",
+            tuple((id, name) for id in checks if name in found[id]),
+            frozenset({*checks, "mark-missing"} | ({"bookie-unread"} if unread else set())),
+            _UNDECIDED if unread else frozenset(),
+        )
+
+
+def _overflow(found: Found) -> Iterable[Claim]:
+    names = tuple(
+        sorted(
+            name
+            for name, evidence in found["gc-would-delete-live"].items()
+            if evidence["causes"] == [GcCause.OVERFLOWS]
+        )
+    )
+    if names:
+        yield Claim(
+            "listing-overflows",
+            names,
+            f"the collectors of {first_names(names, _NAMED)} run over at ledger {2**63 - 1}, and take all "
+            "others for deleted",
+            tuple(("gc-would-delete-live", name) for name in names),
+            frozenset({"gc-would-delete-live"}),
+        )
+
+
+def _not_read(found: Found, claimed: set[str]) -> Iterable[Claim]:
+    for name, evidence in sorted(found["bookie-unread"].items()):
+        if name not in claimed:
+            how = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
+            yield Claim(
+                "not-read",
+                (name,),
+                f"{name} {how}: {evidence['reason'] or 'no reason is known'}",
+                (("bookie-unread", name),),
+                frozenset({"bookie-unread"}),
+                _UNDECIDED,
+            )
+
+
+def _data_gone(bookies: Mapping[str, Row], lacking: Mapping[str, int]) -> Iterable[Claim]:
+    gone = {
+        name: lacks
+        for name, lacks in sorted(lacking.items())
+        if name in bookies and lacks >= max(_LEAST, _SHARE * (bookies[name]["replicas"] or 0))
+    }
+    if gone:
+        names, wanted = tuple(gone), sum(bookies[name]["replicas"] or 0 for name in gone)
+        yield Claim(
+            "data-gone",
+            names,
+            f"{first_names(names, _NAMED)} {'lacks' if len(names) == 1 else 'lack'} entries in "
+            f"{sum(gone.values()):,} of {plural(wanted, 'replica')}: data is gone",
+            (),
+            frozenset(),
+            frozenset(COPIES),
+        )
+
+
+def cause_column(claims: Sequence[Claim]) -> Column:
+    """The place of a finding's cause among the claims, from 1; null where nothing claims it."""
+    concerned = F.concat(F.transform("missing", lambda each: each["bookie_id"]), F.col("unknown"))
+    number = F.lit(None).cast("int")
+    for place, claim in reversed(list(enumerate(claims, 1))):
+        number = F.when(_follows(claim, concerned), F.lit(place)).otherwise(number)
+    return number
+
+
+def _follows(claim: Claim, concerned: Column) -> Column:
+    of_bookie = F.col("bookie_id").isin(*claim.bookies) & F.col("id").isin(*claim.of_bookies)
+    if claim.from_ledger is not None:
+        undrawn = F.col("ledger_id").isNull() | (F.col("ledger_id") >= claim.from_ledger)
+        of_bookie &= undrawn
+    if not claim.of_copies:
+        return F.coalesce(of_bookie, F.lit(False))
+    alone = F.size(concerned) > 0
+    alone &= F.forall(concerned, lambda name: name.isin(*claim.bookies))
+    return F.coalesce(of_bookie, F.lit(False)) | (F.col("id").isin(*claim.of_copies) & alone)
