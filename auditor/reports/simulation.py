@@ -210,14 +210,13 @@ def _amount(amount: Amount) -> str:
 
 
 def _writes(writes: Sequence[WriteAnswer]) -> Iterator[str]:
-    """What cannot be written, or is not known, each; all that can in one line."""
-    fine = [each for each in writes if each.answer == YES]
+    """What cannot be written, or is not known, each; all that can by why, in a line."""
     said = [f"{each.answer} for {_shape(each)}: {each.why}" for each in writes if each.answer != YES]
+    for why in dict.fromkeys(each.why for each in writes if each.answer == YES):
+        shapes = [_shape(each) for each in writes if (each.answer, each.why) == (YES, why)]
+        said.append(f"yes for {first_names(shapes, ROWS)}: {why}")
     if (more := len(said) - ROWS) > 0:
-        said[ROWS:] = [f"and {more:,} more that are not yes: --format json has all"]
-    if fine:
-        shapes = first_names([_shape(each) for each in fine], ROWS)
-        said.append(f"yes for {shapes}: {fine[-1].why}")
+        said[ROWS:] = [f"and {plural(more, 'more answer')}: --format json has all"]
     for number, each in enumerate(said):
         yield from _said("" if number else "writes go on", each)
 

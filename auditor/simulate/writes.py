@@ -54,7 +54,7 @@ def _answer(
     if not isolation.known:
         return UNSURE, f"{there}; which of them are in its isolation groups is not known"
     if not refuses_by_place(settings):
-        return YES, f"{there} for an ensemble of {shape[0]}"
+        return YES, there
     level = POLICY_LEVEL[settings.policy]
     domains = {locations.domain(name, level) for name in inside}
     there += f" in {plural(len(domains - {None}), str(level))}"
