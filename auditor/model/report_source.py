@@ -44,5 +44,5 @@ class ReportSource(Protocol):
     def near_losses(self) -> Sequence[NearLoss]:
         """What is one failure from loss, by level; nothing of more ledgers than can be asked each time."""
 
-    def html_page(self) -> str:
-        """The run as one HTML page."""
+    def html_page(self) -> Iterable[str]:
+        """The run as one HTML page, in parts."""

@@ -8,7 +8,7 @@ run.write("html", "report.html")
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cached_property, partial
 from pathlib import Path
@@ -160,8 +160,8 @@ class Run(RunReader):
 
         return Leaks(self)
 
-    def html_page(self) -> str:
-        """The run as one HTML page that needs no network."""
+    def html_page(self) -> Iterator[str]:
+        """The run as one HTML page that needs no network, in parts."""
         from auditor.runs.gather_html import page_of
         from auditor.simulate.failure_matrix import failure_matrix
 

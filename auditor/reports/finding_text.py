@@ -169,12 +169,22 @@ def entry_parts(finding: Finding, bookies: int) -> list[str]:
 
 def command_for(finding: Finding, run: str) -> str | None:
     """The command that tells more of a finding; None for one of the whole cluster."""
+    about = explained(finding)
+    return f"bkaudit explain {about} --run {shlex.quote(printable(run))}" if about else None
+
+
+def explained(finding: Finding) -> str:
+    """What ``bkaudit explain`` takes to tell more of a finding; empty for one of the whole cluster.
+
+    >>> from auditor.model.finding import Confidence, Severity
+    >>> explained(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181"))
+    "bookie 'bk 1:3181'"
+    """
     if finding.ledger_id is not None:
-        return f"bkaudit explain ledger {_ledger_argument(finding)} --run {shlex.quote(printable(run))}"
+        return f"ledger {_ledger_argument(finding)}"
     if finding.bookie_id is not None:
-        name = shlex.quote(printable(finding.bookie_id))
-        return f"bkaudit explain bookie {name} --run {shlex.quote(printable(run))}"
-    return None
+        return f"bookie {shlex.quote(printable(finding.bookie_id))}"
+    return ""
 
 
 def _ledger_argument(finding: Finding) -> str:

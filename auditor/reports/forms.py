@@ -61,7 +61,7 @@ def _markdown(run: ReportSource) -> Iterable[str]:
 
 
 def _html(run: ReportSource) -> Iterable[str]:
-    return (run.html_page(),)
+    return run.html_page()
 
 
 def _sarif(run: ReportSource) -> Iterable[str]:

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import get_args
 
 from auditor.errors import RunError
 from auditor.model.figures import OwnerFigures
-from auditor.model.finding import Finding
+from auditor.model.finding import Finding, no_standing
 from auditor.model.history import RunSummary
 from auditor.model.owners import Level
 from auditor.model.simulation import FailureMatrix
 from auditor.reports import html
 from auditor.runs.figures import figures_of
 from auditor.runs.load_disks import disk_totals
-from auditor.runs.load_ledger import ledger_view
+from auditor.runs.load_ledger import ledger_views
 from auditor.runs.load_space import bookies_space
 from auditor.runs.owners import Leaks, OwnerTotals, has_owners
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import oldest_first, siblings
-from auditor.runs.standings import standings_of_report
+from auditor.runs.standings import standings_in_order, standings_of_report
 
 
-def page_of(run: RunReader, failures: FailureMatrix | None = None) -> str:
-    """The page of a run, with its worst ledgers drawn, the runs beside it as history, and ``failures``.
+def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[str]:
+    """The page of a run in parts, with its worst ledgers drawn, the runs beside it, and ``failures``.
 
     Raises:
         RunError: a table of the run is missing or broken.
     """
     report = run.report
-    ledgers = [ledger_view(run, *each) for each in worst_ledgers(report.findings, html.LEDGERS_SHOWN)]
+    worst = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
+    ledgers = [each for each in ledger_views(run, worst) if each is not None]
     standings = standings_of_report(run.path, report)
     runs, left_out = _beside(run)
     named = run.path.rstrip("/")
@@ -42,7 +43,11 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> str:
         owners=_owners(run),
         failures=failures,
     )
-    return html.render(report, figures, ledgers, runs, standings, named, left_out)
+    # Where there is no run before, and nothing is suppressed, there is nothing to say: all would be new.
+    compared = report.run.changes is not None or report.run.suppressions
+    standing_of = standings_in_order(run.path) if compared else no_standing
+    findings = ((finding, standing_of(finding.fingerprint)) for finding in run.findings)
+    return html.render(report, figures, ledgers, runs, standings, named, left_out, findings)
 
 
 def worst_ledgers(findings: Iterable[Finding], bound: int) -> list[tuple[int, int]]:

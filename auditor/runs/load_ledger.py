@@ -5,9 +5,10 @@ No Spark; what is read of each table are the rows of the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,39 +31,12 @@ from auditor.model.states import (
     WitnessAnswer,
 )
 from auditor.model.views import AnswerView, LedgerView, ReplicaView
-from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
 from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
 
-if TYPE_CHECKING:
-    import pyarrow.dataset as ds
-
 NONE_KEPT = "this store keeps no replication queue"
 NOT_SAID = "not known: this run does not say whether its store keeps a replication queue; audit again"
-
-
-def queue_view(run: str, keeps_marks: bool | None, ledger_id: int, scope_id: int) -> tuple[str, ...]:
-    """What the marks and locks of a run say of one ledger; nothing where a run has not read them.
-
-    ``keeps_marks`` is whether its store keeps any, None where the run does not say.
-
-    Raises `RunError` where the table cannot be read.
-    """
-    import pyarrow.dataset as ds
-
-    tables = RunDirectory(run)
-    if "marks" not in tables.names("tables"):
-        return ()
-    if keeps_marks is False:
-        return (NONE_KEPT,)
-    wanted = (ds.field("ledger_id") == ledger_id) | (ds.field("kind") == MarkRow.GAP)
-    rows = tables.read("tables/marks", filter=wanted)
-    found = rows.to_pylist()
-    its = [row for row in found if row["kind"] != MarkRow.GAP] if scope_id == 0 else []
-    if keeps_marks is None and not its:
-        return (NOT_SAID,)
-    return _sentences(its, gaps=len(found) > len(its) and scope_id == 0)
 
 
 def _sentences(rows: Iterable[dict[str, Any]], gaps: bool) -> tuple[str, ...]:
@@ -146,20 +120,88 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
         UsageError: no ledger has such an id.
         RunError: neither the metadata nor any bookie of this run knows the ledger.
     """
-    import pyarrow.dataset as ds
-
     ledger_id, scope_id = _ids(ledger_id, scope_id)
-    here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
-    row = _only(run.table("ledgers", filter=here).to_pylist())
-    indexes = _holdings(run, row, here)
-    if not row and not indexes and not _is_marked(run, ledger_id, scope_id):
+    [view] = ledger_views(run, [(ledger_id, scope_id)])
+    if view is None:
         scope = f" of scope {scope_id}" if scope_id else ""
         raise RunUsageError(f"{run.path}: neither the metadata nor a bookie knows ledger {ledger_id}{scope}")
-    bookies = {each["bookie_id"]: each for each in run.table("bookies").to_pylist()}
-    verdict = _only(run.table("verdicts", filter=here).to_pylist())
-    judged = _only(run.table("judged", filter=here).to_pylist())
-    unequal = {each["bookie_id"]: each for each in run.table("unequal", filter=here).to_pylist()}
-    answers = answers_of(_rows_of(run, "witness", here))
+    return view
+
+
+def ledger_views(run: RunReader, ledgers: Sequence[tuple[int, int]]) -> list[LedgerView | None]:
+    """Some ledgers, each given as its id and scope; None for one that nobody knows.
+
+    Each table is read once, and the rows of these ledgers are in memory.
+    """
+    rows = _RowsOfLedgers(run, ledgers)
+    return [_view(rows, *ledger) for ledger in ledgers]
+
+
+_RowsByLedger = dict[tuple[int | None, int], list[dict[str, Any]]]
+
+
+class _RowsOfLedgers:
+    """The rows of some ledgers, by table; one that not every run has may be lacking."""
+
+    def __init__(self, run: RunReader, ledgers: Sequence[tuple[int, int]]) -> None:
+        self.run = run
+        self._ids = sorted({ledger_id for ledger_id, _ in ledgers})
+        self._names = run.table_names()
+        self._tables: dict[str, _RowsByLedger] = {}
+
+    def of(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
+        """Those of one ledger."""
+        if table not in self._tables:
+            self._tables[table] = self._read(table)
+        return self._tables[table].get((ledger_id, scope_id), [])
+
+    def queue(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
+        """What marks and locks say of one ledger; nothing where the run has not read them."""
+        keeps_marks = self.run.report.run.keeps_marks
+        if "marks" not in self._names:
+            return ()
+        if keeps_marks is False:
+            return (NONE_KEPT,)
+        its = self.of("marks", ledger_id, scope_id)
+        if keeps_marks is None and not its:
+            return (NOT_SAID,)
+        return _sentences(its, gaps=scope_id == 0 and bool(self.of("marks", None)))
+
+    @cached_property
+    def bookies(self) -> dict[str, dict[str, Any]]:
+        """All bookies, by id."""
+        return {each["bookie_id"]: each for each in self.run.table("bookies").to_pylist()}
+
+    def _read(self, table: str) -> _RowsByLedger:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        if table in _NOT_EVERYWHERE and table not in self._names:
+            return {}
+        wanted = ds.field("ledger_id").isin(pa.array(self._ids, pa.int64()))
+        if table == "marks":
+            wanted |= ds.field("kind") == MarkRow.GAP
+        found: _RowsByLedger = {}
+        for row in self.run.table(table, filter=wanted).to_pylist():
+            # The replication queue knows no scopes: it has ledgers of scope 0.
+            found.setdefault((row["ledger_id"], row.get("scope_id", 0)), []).append(row)
+        return found
+
+
+_NOT_EVERYWHERE = ("journal_tails", "answers", "witness", "marks")
+
+
+def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | None:
+    def of(table: str) -> list[dict[str, Any]]:
+        return rows.of(table, ledger_id, scope_id)
+
+    row = _only(of("ledgers"))
+    indexes = _holdings(row, of)
+    if not row and not indexes and not of("marks"):
+        return None
+    verdict, judged = _only(of("verdicts")), _only(of("judged"))
+    unequal = {each["bookie_id"]: each for each in of("unequal")}
+    answers = answers_of(of("witness"))
     unknown = {each["bookie_id"]: each["why"] for each in judged.get("unknown") or ()}
     return LedgerView(
         ledger_id=ledger_id,
@@ -174,34 +216,23 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
         doubts=tuple(judged.get("doubts") or ()),
         attached=tuple((key, _text(value)) for key, value in row.get("custom_metadata") or ()),
         replicas=tuple(
-            with_answers(replica, answers, unknown) for replica in _replicas(row, indexes, unequal, bookies)
+            with_answers(replica, answers, unknown)
+            for replica in _replicas(row, indexes, unequal, rows.bookies)
         ),
         answers=answers,
-        queue=queue_view(run.path, run.report.run.keeps_marks, ledger_id, scope_id),
+        queue=rows.queue(ledger_id, scope_id),
         **{name: row.get(name) for name in _SAME},
     )
 
 
-def _is_marked(run: RunReader, ledger_id: int, scope_id: int) -> bool:
-    """Whether the replication queue knows a ledger, deleted or not; it has those of scope 0."""
-    import pyarrow.dataset as ds
-
-    return scope_id == 0 and bool(_rows_of(run, "marks", ds.field("ledger_id") == ledger_id))
-
-
-def _holdings(run: RunReader, ledger: Mapping[str, Any], here: ds.Expression) -> list[dict[str, Any]]:
+def _holdings(ledger: Mapping[str, Any], of: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """What bookies hold of a ledger: their indexes with their journals, else what they answered."""
-    indexes = run.table("availability", filter=here).to_pylist()
+    indexes = of("availability")
     if ledger:
-        indexes = _with_tails(ledger, indexes, _rows_of(run, "journal_tails", here))
+        indexes = _with_tails(ledger, indexes, of("journal_tails"))
     indexes = [_without_unserved(each) for each in indexes]
     shown = {each["bookie_id"] for each in indexes}
-    return indexes + [each for each in _rows_of(run, "answers", here) if each["bookie_id"] not in shown]
-
-
-def _rows_of(run: RunReader, table: str, here: ds.Expression) -> list[dict[str, Any]]:
-    """A ledger's rows of a table that not every run has."""
-    return run.table(table, filter=here).to_pylist() if table in run.table_names() else []
+    return indexes + [each for each in of("answers") if each["bookie_id"] not in shown]
 
 
 _SAME = (

@@ -157,7 +157,7 @@ class SelectedRun:
         """As the whole run's."""
         return self._run.near_losses()
 
-    def html_page(self) -> str:
+    def html_page(self) -> Iterable[str]:
         """As the whole run's: a page is of all of it."""
         return self._run.html_page()
 

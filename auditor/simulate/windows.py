@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.model.columns import LEDGER
+from auditor.model.distinct_rows import distinct_rows
 from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:
@@ -348,9 +349,8 @@ def merged(windows: Windows) -> Windows:
     for number in distinct_values(count[count > 0]).tolist():
         ledgers = np.flatnonzero(count == number)
         rows = starts[ledgers, None] + np.arange(number)
-        kind, kinds = _kinds(keys[rows].reshape(len(ledgers), -1))
-        example = np.full(kinds, len(ledgers))
-        np.minimum.at(example, kind, np.arange(len(ledgers)))
+        kind, example = distinct_rows(keys[rows].reshape(len(ledgers), -1))
+        kinds = len(example)
         sums = np.zeros((3, kinds, number), np.int64)
         np.add.at(sums[0], kind, windows.entries[rows])
         np.add.at(sums[1], kind, windows.bytes[rows])
@@ -369,16 +369,6 @@ def merged(windows: Windows) -> Windows:
             )
         )
     return Windows.concat(parts) if parts else replace(windows, ids=None)
-
-
-def _kinds(rows: Ints) -> tuple[Longs, int]:
-    """Which rows are equal: a number a row, and how many numbers there are."""
-    import pyarrow as pa
-
-    data = np.ascontiguousarray(rows)
-    width = pa.binary(data.shape[1] * data.itemsize)
-    coded = pa.Array.from_buffers(width, len(data), [None, pa.py_buffer(data)]).dictionary_encode()
-    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(coded.dictionary)
 
 
 def _decoded(codes: Ints) -> Ints:

@@ -29,6 +29,7 @@ from auditor.model.adherence import (
     sole_domains,
 )
 from auditor.model.columns import LEDGER, schema_of
+from auditor.model.distinct_rows import distinct_rows
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.placement import POLICY_LEVEL, Locations, PlacementSettings, Policy
 from auditor.spark.part_tables import PartTable
@@ -133,10 +134,11 @@ def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
     """Rows of `PLACEMENT`, of some rows of the table ledgers."""
     segments = _Segments.of(rows, judge.names)
     verdicts = _Verdicts.of_none(len(segments.row))
-    shapes = np.stack([segments.size, segments.write_quorum, segments.ack_quorum], axis=1)
-    for shape in np.unique(shapes, axis=0).tolist():
-        if shape[0] and shape[1] > 0:
-            verdicts.judge(segments, np.flatnonzero((shapes == shape).all(axis=1)), judge)
+    judged = np.flatnonzero((segments.size > 0) & (segments.write_quorum > 0))
+    shapes = np.stack([segments.size, segments.write_quorum, segments.ack_quorum], axis=1)[judged]
+    kind, examples = distinct_rows(shapes)
+    for number in range(len(examples)):
+        verdicts.judge(segments, judged[kind == number], judge)
     return _table(rows, segments, verdicts, judge)
 
 
@@ -192,11 +194,13 @@ class _Verdicts:
         return cls(broken, excused, at_risk, start, windows, alone)
 
     def judge(self, segments: _Segments, rows: NDArray[np.int64], judge: PlacementJudge) -> None:
-        """Judge segments of one ensemble size and one pair of quorums."""
+        """Judge segments of one ensemble size and one pair of quorums, each ensemble once."""
         size, quorum, acks = (
             int(each[rows[0]]) for each in (segments.size, segments.write_quorum, segments.ack_quorum)
         )
-        ensembles = segments.members[segments.begin[rows][:, None] + np.arange(size)]
+        every = segments.members[segments.begin[rows][:, None] + np.arange(size)]
+        kind, examples = distinct_rows(every)
+        ensembles = every[examples]
         said = [judge_ensembles(ensembles, quorum, view, judge.settings) for view in judge.views]
         broken = np.logical_and.reduce([each.adherence == Adherence.FAIL for each in said])
         codes = judge.codes[ensembles]
@@ -207,11 +211,11 @@ class _Verdicts:
         marked = np.where(broken[:, None], said[0].broken, risky)
         start = marked.argmax(axis=1)
         whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings)
-        self.broken[rows] = broken
-        self.excused[rows] = broken & (whole.adherence != Adherence.FAIL)
-        self.at_risk[rows] = risky.any(axis=1) & ~broken & segments.holds[rows]
-        self.start[rows], self.windows[rows] = start, marked.sum(axis=1)
-        self.alone[rows] = alone[np.arange(len(rows)), start]
+        self.broken[rows] = broken[kind]
+        self.excused[rows] = (broken & (whole.adherence != Adherence.FAIL))[kind]
+        self.at_risk[rows] = (risky.any(axis=1) & ~broken)[kind] & segments.holds[rows]
+        self.start[rows], self.windows[rows] = start[kind], marked.sum(axis=1)[kind]
+        self.alone[rows] = alone[np.arange(len(start)), start][kind]
 
 
 def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: PlacementJudge) -> pa.Table:

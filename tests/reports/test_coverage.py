@@ -30,7 +30,7 @@ def explained(of: Report) -> str:
 
 
 def page(of: Report) -> str:
-    return html.render(of, Figures())
+    return "".join(html.render(of, Figures()))
 
 
 @pytest.mark.parametrize("render", [text.render, markdown.render, page, explained])

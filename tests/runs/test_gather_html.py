@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import RunError
+from auditor.findings.table import FINDINGS as FINDINGS_TABLE
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.notebook.run import open_run
 from auditor.runs.gather_html import page_of, worst_ledgers
+from auditor.runs.reader import RunReader
 from auditor.tables.published_schemas import TABLES
-from tests.made_runs import made_run
+from tests.made_runs import change_row, finding_row, made_run, write
 from tests.reports.samples import BELOW, LOST, ORPHAN, report
 from tests.runs.test_figures import Rows, bookie, write_tables
 from tests.runs.test_owner_totals import FINDINGS, ROWS
@@ -35,7 +37,12 @@ def tables_of(*findings: Finding) -> dict[str, Rows]:
         }
         for finding in findings
     ]
-    return {"ledgers": ledgers, "bookies": [bookie("bk-a:3181", 2), bookie("bk-b:3181", 2)]}
+    changes = [change_row(finding, 1) for finding in (*findings, ORPHAN)]
+    return {
+        "changes": changes,
+        "ledgers": ledgers,
+        "bookies": [bookie("bk-a:3181", 2), bookie("bk-b:3181", 2)],
+    }
 
 
 def run_in(directory: Path, finished: int = 0, instance_id: str = "one") -> Path:
@@ -45,7 +52,12 @@ def run_in(directory: Path, finished: int = 0, instance_id: str = "one") -> Path
     directory.mkdir(parents=True)
     (directory / "report.json").write_text(of.to_json())
     write_tables(directory, tables_of(LOST, BELOW), {*TABLES} - {"ownership"})
+    write(directory / "findings", list(map(finding_row, of.findings)), FINDINGS_TABLE)
     return directory
+
+
+def page_text(run: RunReader) -> str:
+    return "".join(page_of(run))
 
 
 def test_the_page_of_a_run_has_its_ledgers_drawn_and_the_runs_beside_it(tmp_path: Path) -> None:
@@ -54,7 +66,7 @@ def test_the_page_of_a_run_has_its_ledgers_drawn_and_the_runs_beside_it(tmp_path
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "report.json").write_text("{")
-    page = page_of(open_run(run_in(tmp_path / "now")))
+    page = page_text(open_run(run_in(tmp_path / "now")))
     assert f"<h3>Ledger {LEDGER}" in page
     assert "<h3>Ledger 7" in page
     assert "lacks 0-4 (5 entries)" in page
@@ -67,27 +79,28 @@ def test_the_page_of_a_run_has_its_ledgers_drawn_and_the_runs_beside_it(tmp_path
 
 def test_a_run_opened_twice_is_the_same_page(tmp_path: Path) -> None:
     run = run_in(tmp_path / "now")
-    assert page_of(open_run(run)) == page_of(open_run(run))
+    assert page_text(open_run(run)) == page_text(open_run(run))
 
 
 def test_owners_and_leaks_are_on_the_page_where_they_were_read(tmp_path: Path) -> None:
     said = {"claim": "/managed-ledgers/a/x/persistent/gone", "made": 0, "state": "CLOSED", "length": 7}
     leak = Finding("ledger-unowned", Severity.NOTE, Confidence.CONFIRMED, 0, 5, evidence=said)
-    made_run(tmp_path / "owned", [*FINDINGS, leak], report(findings=()), ownership=ROWS)
-    page = page_of(open_run(tmp_path / "owned"))
+    of = report(findings=(), changes=None, suppressions=[])
+    made_run(tmp_path / "owned", [*FINDINGS, leak], of, ownership=ROWS)
+    page = page_text(open_run(tmp_path / "owned"))
     assert '<h2 id="owners">' in page
     for name in ("a", "b", "a/x", "b/y", "a/x/one", "(no known owner)"):
         assert f'<th role="rowheader" scope="row" class="id"><bdi>{name}</bdi></th>' in page
     assert "<bdi>topic a/x/gone</bdi>" in page
     assert "1 ledger of 7 B without an owner, 1 of 7 B confirmed" in page
-    assert '<h2 id="owners">' not in page_of(open_run(run_in(tmp_path / "nobodys")))
+    assert '<h2 id="owners">' not in page_text(open_run(run_in(tmp_path / "nobodys")))
 
 
 def test_a_run_without_a_table_has_no_page(tmp_path: Path) -> None:
     run = run_in(tmp_path / "now")
     (run / "tables" / "judged" / "part-00000.parquet").unlink()
     with pytest.raises(RunError, match="tables/judged"):
-        page_of(open_run(run))
+        page_text(open_run(run))
 
 
 def lacking(id: str, ledger_id: int) -> Finding:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from auditor.runs.load_ledger import NONE_KEPT, NOT_SAID, queue_view
-from auditor.sources.metadata.mark_rows import MARKS
+from auditor.notebook.run import open_run
+from auditor.runs.load_ledger import NONE_KEPT, NOT_SAID
+from tests.made_runs import made_run
+from tests.reports.samples import report
 
 MARK = {"kind": "mark", "ledger_id": 7, "replicas": ["bk-a", "bk-b"], "ctime": 1_795_237_669_000}
 LOCK = {"kind": "lock", "ledger_id": 7, "owner": "worker1", "ctime": 1_795_237_670_000}
@@ -18,9 +18,11 @@ LOCK = {"kind": "lock", "ledger_id": 7, "owner": "worker1", "ctime": 1_795_237_6
 def said(
     below: Path, *rows: dict[str, Any], keeps_marks: bool | None = True, scope: int = 0
 ) -> tuple[str, ...]:
-    (below / "tables" / "marks").mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=MARKS), below / "tables/marks/part-0.parquet")
-    return queue_view(str(below), keeps_marks, 7, scope)
+    known = {"scope_id": scope, "ledger_id": 7, "status": "ok", "undecidable": True}
+    of = report()
+    of = replace(of, run=replace(of.run, keeps_marks=keeps_marks))
+    run = made_run(below, report=of, marks=list(rows), ledgers=[known])
+    return run.ledger(7, scope).queue
 
 
 def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
@@ -40,8 +42,8 @@ def test_what_could_not_be_listed_is_not_known_and_other_stores_keep_none(tmp_pa
     assert said(tmp_path, gap) == ("not known: not all marks could be listed",)
     assert said(tmp_path, MARK, keeps_marks=False) == (NONE_KEPT,)
     assert said(tmp_path, MARK, gap, scope=1) == ("not marked for replication",)
-    (tmp_path / "none" / "tables").mkdir(parents=True)
-    assert queue_view(str(tmp_path / "none"), True, 7, 0) == ()
+    (tmp_path / "tables" / "marks").rename(tmp_path / "tables" / "others")
+    assert open_run(tmp_path).ledger(7, 1).queue == ()
 
 
 def test_a_run_that_does_not_say_whether_its_store_has_a_queue_leaves_it_open(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_every_reader_of_a_directory_keeps_clusters_without_an_instance_id_apart
     assert [each for each, _ in siblings(path, HERE)] == [f"{runs}/before", path]
     assert last_complete(path, now.report) == 1
     assert now.frames.history()["run"].to_list() == ["before", "now"]
-    page = page_of(now)
+    page = "".join(page_of(now))
     assert "<bdi>before</bdi>" in page
     assert "<bdi>other</bdi>" not in page
     found = history.runs_beside(str(runs / "new"), HERE).newest(9).run

@@ -185,7 +185,7 @@ def test_the_page_has_a_matrix_of_failures(run: RunReader) -> None:
     matrix = failure_matrix(run)
     assert (matrix.level, matrix.names) == ("bookie", ("c", "a", "b", "d"))
     assert matrix.bytes[1] == (100 + 100 + 100, 0, 100, 0)  # a with c, alone, with b, with d
-    page = open_run(run.path).html_page()
+    page = "".join(open_run(run.path).html_page())
     assert '<h2 id="failures">Failures</h2>' in page
     assert '<td class="n loss4">300 B</td>' in page
 

@@ -1,8 +1,10 @@
-"""A report as one HTML page: a file of its own under 2 MB, whatever the size of the cluster.
+"""A report as one HTML page: a file of its own, with up to a million findings in it.
 
 The page needs no network and asks for none: its style and its one script are in it, named by their hashes in
-a Content-Security-Policy that allows nothing else. Without the script it is whole; the script sorts and
-filters. Everything that the cluster's metadata says passes through jinja2's autoescape and stays text.
+a Content-Security-Policy that allows nothing else. What is seen at first is HTML, of less than 2 MB whatever
+the size of the cluster, and whole without the script. All findings, and more drawings, are packed in blocks
+behind it (`auditor.reports.html.pack`), which the script unpacks. Everything that the cluster's metadata says
+passes through jinja2's autoescape, or becomes the text of an element, and stays text.
 
 Pictures are SVG and tables written here, not by matplotlib: they take their colours from the page's style, so
 that they follow the reader's light or dark screen and the printer, they stretch with a narrow window, their
@@ -15,32 +17,51 @@ from __future__ import annotations
 import base64
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
+from auditor.checks import BY_ID
 from auditor.model.amounts import format_time, percent, plural, size
 from auditor.model.figures import Figures
-from auditor.model.finding import Standing, Standings, no_standing
+from auditor.model.finding import Finding, Standing, Standings, no_standing
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.model.views import LedgerView
-from auditor.reports.html.bookies import bookies_shown, disks_shown, space_shown
-from auditor.reports.html.findings import finding_shown, rows_that_fit
+from auditor.reports.html.bookies import SPACE_WORDS, bookies_shown, disks_shown, space_shown
+from auditor.reports.html.findings import BETWEEN, ID, FindingShown, finding_shown, rows_that_fit
 from auditor.reports.html.overview import overview, trend
+from auditor.reports.html.pack import FINDINGS_PACKED, drawings_packed, findings_packed
 from auditor.reports.html.pictures import picture
 from auditor.reports.owners import LEAKS_SHOWN, OWNERS_SHOWN, owners_shown
 from auditor.reports.plain_text import shorten
 
-__all__ = ["FINDINGS_BYTES", "LEAKS_SHOWN", "LEDGERS_SHOWN", "LIMIT", "OWNERS_SHOWN", "render"]
+__all__ = [
+    "FINDINGS_BYTES",
+    "LEAKS_SHOWN",
+    "LEDGERS_DRAWN",
+    "LEDGERS_SHOWN",
+    "LIMIT",
+    "OWNERS_SHOWN",
+    "render",
+]
 
 LIMIT = 2_000_000
-"""Bytes of a page at most; what grows with the cluster is bounded so that it stays below."""
+"""Bytes of a page at most, but for what is packed; what grows with the cluster is bounded so."""
 
-FINDINGS_BYTES = 660_000
+FINDINGS_BYTES = 120_000
+"""Bytes of the rows that are there before the script has unpacked all findings, and without it."""
+
 LEDGERS_SHOWN = 6
+LEDGERS_DRAWN = 200
+"""Ledgers of which the page has a drawing, those shown from the first among them."""
+
+_BOOKIES_DRAWN = 1_000
+_DRAWINGS_ROOM = 8_000_000  # characters, unpacked
 
 
 def render(
@@ -51,12 +72,14 @@ def render(
     standings: Standings = no_standing,
     named: str = "RUN",
     notes: Sequence[str] = (),
-) -> str:
-    """The page of a run.
+    findings: Iterable[tuple[Finding, Standing | None]] = (),
+) -> Iterator[str]:
+    """The page of a run, in parts; no more of ``findings`` than a part is in memory.
 
-    ``figures`` are those of `auditor.runs.figures.figures_of`, ``ledgers`` the few broken ones to be drawn,
+    ``figures`` are those of `auditor.runs.figures.figures_of`, ``ledgers`` the broken ones to be drawn,
     ``history`` the runs of the same directory, oldest first; ``standings`` says since when a sampled finding
     has been there, ``named`` how commands name this run, and ``notes`` what a reader should know besides.
+    ``findings`` are all of them in their order, each with its standing.
 
     >>> from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, RunFacts
     >>> nothing = {"bookies": [], "ledgers": 0, "replicas": 0}
@@ -65,30 +88,29 @@ def render(
     ...                operations={}, gaps=[], in_doubt=None, resumed=None, notes=[], tally=[], impact=[],
     ...                changes=None, suppressions=[], accepted=nothing, reused=None)
     >>> seen = Coverage(DecidedCount(0, 0), BookiesRead(0, 0, ()), Replicas(0, 0))
-    >>> page = render(Report.make(run, Cluster("<b>", "zk://h/ledgers", "flat"), seen, ()), Figures())
+    >>> report = Report.make(run, Cluster("<b>", "zk://h/ledgers", "flat"), seen, ())
+    >>> page = "".join(render(report, Figures()))
     >>> "&lt;b&gt;" in page, "<b>" in page
     (True, False)
     """
     pages = _environment()
-    finding_row = pages.get_template("finding.html.j2")
-    # What is known and accepted stands apart: after all that is not.
-    findings = sorted(report.findings, key=lambda each: _is_suppressed(standings(each.fingerprint)))
-
-    def row(number: int) -> str:
-        finding = findings[number]
-        return finding_row.render(finding=finding_shown(finding, standings(finding.fingerprint), named))
-
+    run = shlex.quote(shorten(named, 200))
     style, script = _file("style.css"), _file("script.js")
-    return pages.get_template("page.html.j2").render(
-        named=shlex.quote(shorten(named, 200)),
+    pictures = [picture(ledger, report.findings, named) for ledger in ledgers[:LEDGERS_DRAWN]]
+    page = pages.get_template("page.html.j2").stream(
+        named=run,
         style=style,
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        rows=rows_that_fit([finding.id for finding in findings], row, FINDINGS_BYTES),
+        rows=_rows(report, standings, run),
+        most=FINDINGS_PACKED,
+        fields=FindingShown._fields,
+        findings=findings_packed(findings),
+        drawings=drawings_packed(_drawings(pictures, figures, run), _DRAWINGS_ROOM),
         **overview(report, notes),
         **bookies_shown(figures),
-        pictures=[picture(ledger, report.findings, named) for ledger in ledgers[:LEDGERS_SHOWN]],
+        pictures=pictures[:LEDGERS_SHOWN],
         histograms=figures.histograms,
         **space_shown(figures.space),
         **disks_shown(figures.space, figures.disks),
@@ -96,10 +118,43 @@ def render(
         failures=figures.failures,
         **trend(history),
     )
+    page.enable_buffering(64)
+    return page
+
+
+def _rows(report: Report, standings: Standings, run: str) -> list[Markup]:
+    template = _environment().get_template("finding.html.j2")
+    # What is known and accepted stands apart: after all that is not.
+    findings = sorted(report.findings, key=lambda each: _is_suppressed(standings(each.fingerprint)))
+
+    def row(number: int) -> str:
+        finding = findings[number]
+        shown = finding_shown(finding, standings(finding.fingerprint))
+        return template.render(finding=shown, documented=finding.id in BY_ID, between=BETWEEN, named=run)
+
+    return rows_that_fit([finding.id for finding in findings], row, FINDINGS_BYTES)
 
 
 def _is_suppressed(standing: Standing | None) -> bool:
     return standing is not None and standing.suppressed is not None
+
+
+def _drawings(pictures: Sequence[dict[str, Any]], figures: Figures, run: str) -> Iterator[tuple[str, str]]:
+    """Ledgers and bookies by the names that links have, each drawn once it is asked for."""
+    of_ledger, of_bookie = map(_environment().get_template, ("ledger.html.j2", "bookie.html.j2"))
+    for each in pictures:
+        ledger = each["ledger"]
+        scope = f"{ledger.scope_id}:" if ledger.scope_id else ""
+        yield f"ledger {scope}{ledger.ledger_id}", of_ledger.render(each=each)
+    filled = {each.name: each.classes for each in figures.space}
+    for figure in figures.bookies[:_BOOKIES_DRAWN]:
+        name = figure.bookie_id
+        if shorten(name, ID) == name:  # else it could be another's
+            parts = [
+                (word, size) for kind, word in SPACE_WORDS.items() if (size := filled.get(name, {}).get(kind))
+            ]
+            argument = shlex.quote(name)
+            yield f"bookie {name}", of_bookie.render(of=figure, parts=parts, argument=argument, named=run)
 
 
 @cache

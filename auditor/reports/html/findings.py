@@ -1,53 +1,91 @@
-"""Findings as rows of the page: each short, and no more of them than there is room for."""
+"""Findings as the page has them: each short, as a row that is seen at first, or as a line of a block."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from auditor.checks import BY_ID
+from auditor.model.amounts import format_time
 from auditor.model.finding import Finding, Standing
-from auditor.reports.finding_text import class_text, command_for, entries, positions_text
-from auditor.reports.plain_text import shorten
+from auditor.reports.finding_text import class_text, entries, explained, positions_text
+from auditor.reports.plain_text import printable, shorten
 
 BOOKIES_SHOWN = 3  # with missing entries, and unknown ones, in one finding
-_MESSAGE, _ID, _ENTRIES, _EVIDENCE = 300, 80, 120, 400  # characters
+ID = 80  # characters of a bookie's id, and of what else there is
+_MESSAGE, _ENTRIES, _EVIDENCE, _COMMAND = 300, 120, 400, 200
+
+BETWEEN = "\x1f"
+"""Between the items of one field."""
 
 
-def finding_shown(finding: Finding, standing: Standing | None, run: str) -> dict[str, Any]:
-    """What the row of a finding says, of a run that commands name ``run``; every text of it is bounded."""
+class FindingShown(NamedTuple):
+    """What a page says of a finding, in the order of a line: bounded texts of visible characters.
+
+    What there is not is empty. The fingerprint is last, where no search for a number looks.
+    """
+
+    severity: str
+    check: str
+    confidence: str
+    scope: str
+    ledger: str
+    bookie: str
+    message: str
+    entries: str
+    positions: str
+    lacking: str
+    unknown: str
+    change: str
+    since: str
+    suppressed: str
+    evidence: str
+    explain: str
+    fingerprint: str
+
+
+def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
+    """A finding as the page has it.
+
+    >>> from auditor.model.finding import Confidence, Severity
+    >>> shown = finding_shown(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="a\\tlie"), None)
+    >>> shown.message, shown.ledger, shown.bookie, shown.explain
+    ('a?lie', '42', '', 'ledger 42')
+    """
     lacking = [
-        (shorten(part.bookie_id, _ID), shorten(entries(part.groups, part.count), _ENTRIES))
+        f"{shorten(part.bookie_id, ID)} lacks {shorten(entries(part.groups, part.count), _ENTRIES)}"
         for part in finding.missing[:BOOKIES_SHOWN]
     ]
-    return {
-        "severity": finding.severity,
-        "rank": finding.severity.rank,
-        "confidence": str(finding.confidence),
-        "check": finding.id,
-        "documented": finding.id in BY_ID,  # a later version may know more checks
-        "scope_id": finding.scope_id,
-        "ledger_id": finding.ledger_id,
-        "bookie_id": None if finding.bookie_id is None else shorten(finding.bookie_id, _ID),
-        "message": shorten(finding.message, _MESSAGE),
-        "entries": shorten(class_text(finding), _ENTRIES),
-        "positions": shorten(positions_text(finding), _MESSAGE),
-        "lacking": lacking,
-        "lacking_left": len(finding.missing) - len(lacking),
-        "unknown": [shorten(name, _ID) for name in finding.unknown[:BOOKIES_SHOWN]],
-        "unknown_left": max(len(finding.unknown) - BOOKIES_SHOWN, 0),
-        "evidence": shorten(json.dumps(finding.evidence, sort_keys=True), _EVIDENCE)
-        if finding.evidence
-        else "",
-        "command": command_for(finding, run),
-        "fingerprint": finding.fingerprint,
-        "standing": standing,
-    }
+    unknown = [shorten(name, ID) for name in finding.unknown[:BOOKIES_SHOWN]]
+    suppressed = standing.suppressed if standing else None
+    return FindingShown(
+        severity=finding.severity,
+        check=printable(finding.id),
+        confidence=finding.confidence,
+        scope=str(finding.scope_id) if finding.scope_id else "",
+        ledger="" if finding.ledger_id is None else str(finding.ledger_id),
+        bookie="" if finding.bookie_id is None else shorten(finding.bookie_id, ID),
+        message=shorten(finding.message, _MESSAGE),
+        entries=shorten(class_text(finding), _ENTRIES),
+        positions=shorten(positions_text(finding), _MESSAGE),
+        lacking=_items(lacking, len(finding.missing)),
+        unknown=_items(unknown, len(finding.unknown)),
+        change=printable(standing.change) if standing else "",
+        since=format_time(standing.first_seen) if standing else "",
+        suppressed="" if suppressed is None else f"suppressed: {shorten(suppressed)}",
+        evidence=shorten(json.dumps(finding.evidence, sort_keys=True), _EVIDENCE) if finding.evidence else "",
+        explain=shorten(explained(finding), _COMMAND),
+        fingerprint=shorten(finding.fingerprint, 32),
+    )
+
+
+def _items(some: Iterable[str], total: int) -> str:
+    more = [f"and {total - BOOKIES_SHOWN:,} more bookies"] if total > BOOKIES_SHOWN else []
+    return BETWEEN.join([*some, *more])
 
 
 def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -> list[Markup]:

