@@ -9,8 +9,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "cluster", "metadata", "bookies", "credentials", "owners", "offload_listing", "bookie_conf", "conf",
     ),
     "Run and report": (
-        "out", "start_spark", "form", "forms", "flat", "samples", "since", "resume_within", "quiet", "verbose",
-        "log_level",
+        "out", "start_spark", "form", "forms", "flat", "samples", "since", "resume_within", "quiet",
+        "verbose", "log_level",
     ),
     "Exit code": ("fail_on", "fail_on_suspect", "suppressions"),
     "Times and doubts": ("grace", "owner_grace", "scan_time", "index_time"),
