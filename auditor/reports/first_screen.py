@@ -1,12 +1,14 @@
 """The first screen of a report: which cluster, how much was seen, what was found and changed, the verdict.
 
-It fits into a terminal of 24 lines as long as that hides nothing bad: names of bookies and of
-mild checks give way, to a count of what is left out. What is critical or an error, times, and why a run was
-compared with none are always there in full, however many lines they take.
+It fits into a terminal of 24 lines as long as that hides nothing bad: names of bookies and of checks that can
+wait give way, to a count of what is left out. What is urgent or critical, times, and why a run was compared
+with none are always there in full, however many lines they take. What was found, the verdict and what to do
+stand last, so that what scrolls away are facts of the cluster.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,8 +41,8 @@ LINES = 24
 _LABEL = 11
 _NAMES_SHOWN = 5
 _REASONS_SHOWN = 2
-_IN_FULL = Severity.ERROR
-"""What is this bad or worse, and what is urgent, gives way to nothing."""
+_IN_FULL = Severity.CRITICAL
+"""What is this bad, and what is urgent, gives way to nothing."""
 _LABELS = {
     Urgency.DESTROYS_DATA: "destroys",
     Urgency.LOST: "lost",
@@ -200,10 +202,20 @@ def _remarks(notes: list[str], limits: _Limits, width: int) -> list[str]:
     """The first sentences that a reader should see, as far as they fit, and how many more there are."""
     lines = []
     for note in notes[: limits.remarks]:
-        lines += labelled("remark", note, width, 1)
+        lines += labelled("remark", _brief(note, width - _LABEL), width, 1)
     if more := len(notes) - limits.remarks:
         lines += labelled("", f"and {plural(more, 'remark')} more", width, 1) if more > 0 else []
     return lines
+
+
+def _brief(note: str, room: int) -> str:
+    """A remark's first clauses, as many as a line holds: `bkaudit explain run` has all of it.
+
+    >>> _brief("3 journals were not read, so that some is suspect: bk-a, bk-b and 1 more", 40)
+    '3 journals were not read'
+    """
+    ends = [clause.start() for clause in re.finditer(r"[:;,] ", note) if clause.start() <= room]
+    return note[: ends[-1]] if len(note) > room and ends else note
 
 
 def _no_bookies(expected: int, width: int) -> list[str]:
@@ -262,7 +274,7 @@ def _causes(report: Report, limits: _Limits, width: int) -> list[str]:
     lines = []
     for cause in causes_of(report)[: limits.causes]:
         lines += labelled("cause", cause_sentence(cause), width)
-    return ["", *lines] if lines else []
+    return lines
 
 
 def _history(report: Report, limits: _Limits, width: int) -> list[str]:

@@ -1,0 +1,101 @@
+"""One run in all forms: each has the findings of its checks in the same order."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.checks import BY_ID
+from auditor.model.finding import Confidence, Finding
+from auditor.model.views import RunView
+from auditor.notebook.run import Run
+from auditor.reports import first_screen
+from auditor.reports import run as explained
+from auditor.reports.forms import FORMS
+from tests.made_runs import change_row, made_run
+from tests.reports.samples import report, tally
+
+ORDER = [
+    "gc-would-delete-live",
+    "disk-content-mismatch",
+    "entry-lost",
+    "placement-at-risk",
+    "below-ack-quorum",
+    "bookie-unread",
+    "start-refused",
+    "bookie-down",
+    "orphan-ledger",
+]
+"""Neither the alphabet nor severity: an error is the second, a note before an error."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    found = [
+        Finding(
+            id,
+            BY_ID[id].severity,
+            Confidence.CONFIRMED,
+            bookie_id="bk-a:3181",
+            message="x",
+            fingerprint=f"{n:016x}",
+            urgency=BY_ID[id].urgency,
+        )
+        for n, id in enumerate(ORDER)
+    ]
+    tallies = [tally(each.id, str(each.severity)) for each in reversed(found)]
+    made = report(tallies, tuple(found), impact=[])
+    rows = [{"urgency": str(each.urgency), **change_row(each, 1)} for each in found]
+    return made_run(tmp_path_factory.mktemp("run"), found, made, changes=rows)
+
+
+def of_text(form: bytes) -> list[str]:
+    return [line.split()[1] for line in form.decode().split("\n\n")[0].splitlines()][::-1]
+
+
+def of_csv(form: bytes) -> list[str]:
+    return [row["id"] for row in csv.DictReader(io.StringIO(form.decode()))]
+
+
+READERS: dict[str, Callable[[bytes], list[str]]] = {
+    "text": of_text,
+    "json": lambda form: [each["id"] for each in json.loads(form)["findings"]],
+    "jsonl": lambda form: [json.loads(line)["id"] for line in form.splitlines()],
+    "csv": of_csv,
+    "markdown": lambda form: re.findall(r"(?m)^### ([a-z-]+) \(", form.decode()),
+    "sarif": lambda form: [each["ruleId"] for each in json.loads(form)["runs"][0]["results"]],
+    "parquet": lambda form: pq.read_table(io.BytesIO(form))["id"].to_pylist(),
+}
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_every_form_has_the_same_order(run: Run, form: str) -> None:
+    out = io.BytesIO()
+    FORMS[form].write(run, out)
+    assert READERS[form](out.getvalue()) == ORDER
+
+
+def test_counts_steps_and_the_first_screen_have_it_too(run: Run) -> None:
+    assert list(run.report.counts) == ORDER
+    assert list(run.frames.by_id().index) == ORDER
+    assert [step["id"] for step in run.report.run.steps or ()] == ORDER
+    screen = first_screen.render(run.report, "R", 200)
+    assert re.findall(r"findings?: (.*)", screen.partition("changed")[0]) == [
+        "gc-would-delete-live 1, disk-content-mismatch 1", *(f"{id} 1" for id in ORDER[2:])
+    ]  # fmt: skip
+    told = explained.render(RunView("R", run.report, 0), 80)
+    assert re.findall(r"(?m)^  \d+\. ([a-z-]+) \(\d", told) == ORDER[:-1]
+
+
+def test_what_to_do_now_is_the_first_line_after_the_verdict(run: Run) -> None:
+    lines = first_screen.render(run.report, "R", 100).splitlines()
+    [verdict] = [number for number, line in enumerate(lines) if line.startswith("NOT-HEALTHY")]
+    command = "bkaudit explain bookie bk-a:3181 --run R"
+    assert lines[verdict + 1] == f"do now     stop garbage collection on bk-a:3181: {command}"
+    assert lines[verdict + 2 :] == ["next       bkaudit explain run R"]
