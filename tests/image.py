@@ -1,0 +1,154 @@
+"""conf/Dockerfile without Docker: read, and carried out in directories that are roots of Debian.
+
+    python -m tests.image --root ROOT --work DIR
+
+ROOT is what the base image stands for, as `debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates
+bookworm ROOT` makes it. Each stage is a copy of it below DIR, in which every COPY and RUN is done as written, by
+chroot, as root or as the user that USER names. Then the entry point is run: it prints its help, and audits the
+demonstration's cluster. It takes root, and pip's registry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parents[1]
+DOCKERFILE = ROOT / "conf" / "Dockerfile"
+_OF_PIP = ("PIP_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_INDEX_URL", "SSL_CERT_FILE")
+"""What says where a registry is here; not what the image says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: its word, and the rest of its line."""
+
+    word: str
+    text: str
+
+
+@dataclass(slots=True)
+class Stage:
+    """What stands between two FROM: the name that others copy from, None for the image itself."""
+
+    base: str
+    name: str | None
+    instructions: list[Instruction] = field(default_factory=list)
+
+
+def stages(text: str) -> list[Stage]:
+    r"""The stages of a Dockerfile.
+
+    >>> [stage] = stages("FROM debian AS one\n# no\nRUN a && \\\n    b\n")
+    >>> stage.name, stage.instructions
+    ('one', [Instruction(word='RUN', text='a &&     b')])
+    """
+    found: list[Stage] = []
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    for line in re.sub(r"\\\n", "", "\n".join(lines)).splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word == "FROM":
+            base, _, name = rest.partition(" AS ")
+            found.append(Stage(base, name or None))
+        elif word:
+            found[-1].instructions.append(Instruction(word, rest))
+    return found
+
+
+class Built:
+    """A stage that is being built in a directory."""
+
+    def __init__(self, place: Path, others: dict[str, Path]) -> None:
+        self.place, self.others = place, others
+        self.at, self.user, self.environment = "/", "0", {"PATH": os.defpath}
+
+    def do(self, instruction: Instruction) -> None:
+        """Carry it out.
+
+        Raises:
+            CalledProcessError: a command failed.
+        """
+        words = instruction.text.split()
+        match instruction.word:
+            case "WORKDIR":
+                self.at = instruction.text
+                self.inside(self.at).mkdir(parents=True, exist_ok=True)
+            case "USER":
+                self.user = instruction.text
+            case "ARG" | "ENV":
+                name, _, value = instruction.text.partition("=")
+                self.environment[name] = value
+            case "RUN":
+                self.run(["/bin/sh", "-c", instruction.text])
+            case "COPY":
+                source = ROOT
+                if words[0].startswith("--from="):
+                    source = self.others[words.pop(0).removeprefix("--from=")]
+                self.copy([source / each.lstrip("/") for each in words[:-1]], words[-1])
+            case "ENTRYPOINT" | "CMD":
+                self.environment[instruction.word] = instruction.text
+            case _:
+                raise ValueError(f"{instruction.word} is not known here")
+
+    def inside(self, path: str) -> Path:
+        return self.place / Path(self.at, path).as_posix().lstrip("/")
+
+    def copy(self, sources: list[Path], target: str) -> None:
+        to = self.inside(target)
+        for source in sources:
+            if source.is_dir():
+                shutil.copytree(source, to, dirs_exist_ok=True)
+            else:
+                to.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, to / source.name)
+
+    def run(self, command: list[str]) -> None:
+        """Run a command in it, as its user."""
+        print(f"{self.place.name}: {' '.join(command)}", file=sys.stderr)
+        kept = {name: os.environ[name] for name in _OF_PIP if name in os.environ}
+        inner = f'cd {self.at} && exec "$@"'
+        subprocess.run(
+            ["chroot", f"--userspec={self.user}:{self.user}", str(self.place), "/bin/sh", "-c", inner, "sh", *command],
+            env={**kept, **self.environment, "HOME": self.at},
+            check=True,
+        )
+
+
+@click.command(help=__doc__)
+@click.option("--root", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--work", type=click.Path(path_type=Path), required=True)
+def main(root: Path, work: Path) -> None:
+    """Build all stages, then run the image."""
+    work.mkdir(parents=True)
+    others: dict[str, Path] = {}
+    for stage in stages(DOCKERFILE.read_text("utf-8")):
+        place = work / (stage.name or "image")
+        subprocess.run(["cp", "-a", str(root), str(place)], check=True)
+        for file in ("/etc/resolv.conf", "/etc/hosts", os.environ.get("PIP_CERT", "/etc/hosts")):
+            shutil.copy(file, place / file.lstrip("/"))
+        subprocess.run(["mount", "--bind", "/proc", str(place / "proc")], check=True)
+        try:
+            built = Built(place, others)
+            for instruction in stage.instructions:
+                built.do(instruction)
+            if stage.name is not None:
+                others[stage.name] = place
+                continue
+            entry = json.loads(built.environment["ENTRYPOINT"])
+            built.run([*entry, *json.loads(built.environment["CMD"])])
+            built.run([*entry, "--version"])
+            built.run([*entry, "demo", "--out", "/tmp/demo"])
+        finally:
+            subprocess.run(["umount", str(place / "proc")], check=True)
+
+
+if __name__ == "__main__":
+    main()
