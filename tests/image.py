@@ -2,10 +2,10 @@
 
     python -m tests.image --root ROOT --work DIR
 
-ROOT is what the base image stands for, as `debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates
-bookworm ROOT` makes it. Each stage is a copy of it below DIR, in which every COPY and RUN is done as written, by
-chroot, as root or as the user that USER names. Then the entry point is run: it prints its help, and audits the
-demonstration's cluster. It takes root, and pip's registry.
+ROOT stands for the base image, as debootstrap makes it (CONTRIBUTING.md has the command). Each stage is a
+copy of it below DIR, in which every COPY and RUN is done as written, by chroot, as root or as the user that
+USER names. Then the entry point is run: it prints its help and its version, and audits the demonstration's
+cluster. It takes root, and pip's registry.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import click
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = ROOT / "conf" / "Dockerfile"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OF_PIP = ("PIP_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_INDEX_URL", "SSL_CERT_FILE")
 """What says where a registry is here; not what the image says."""
 
@@ -68,7 +69,7 @@ class Built:
 
     def __init__(self, place: Path, others: dict[str, Path]) -> None:
         self.place, self.others = place, others
-        self.at, self.user, self.environment = "/", "0", {"PATH": os.defpath}
+        self.at, self.user, self.environment = "/", "0", {"PATH": _PATH}
 
     def do(self, instruction: Instruction) -> None:
         """Carry it out.
@@ -116,7 +117,16 @@ class Built:
         kept = {name: os.environ[name] for name in _OF_PIP if name in os.environ}
         inner = f'cd {self.at} && exec "$@"'
         subprocess.run(
-            ["chroot", f"--userspec={self.user}:{self.user}", str(self.place), "/bin/sh", "-c", inner, "sh", *command],
+            [
+                "/usr/sbin/chroot",
+                f"--userspec={self.user}:{self.user}",
+                str(self.place),
+                "/bin/sh",
+                "-c",
+                inner,
+                "sh",
+                *command,
+            ],
             env={**kept, **self.environment, "HOME": self.at},
             check=True,
         )

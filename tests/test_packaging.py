@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from email import message_from_string
 from importlib.metadata import version
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,28 @@ def test_a_wheel_says_where_to_read_on_and_what_it_is_for(wheel: Path) -> None:
     }
     assert "bookkeeper" in about["Keywords"]
     assert "Topic :: System :: Monitoring" in about.get_all("Classifier", [])
+
+
+def build(source: Path, target: str, place: Path) -> bytes:
+    """The bytes of a wheel or an sdist of a checkout."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(place)]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1767225600"}
+    subprocess.run(command, cwd=source, env=environment, capture_output=True, check=True)
+    [made] = place.iterdir()
+    return made.read_bytes()
+
+
+@pytest.mark.skipif(find_spec("hatchling") is None, reason="needs hatchling")
+def test_a_build_is_the_same_to_the_byte_wherever_and_whenever_it_is_made(tmp_path: Path) -> None:
+    sdist = build(ROOT, "sdist", tmp_path / "sdist")
+    with tarfile.open(fileobj=BytesIO(sdist)) as archive:
+        archive.extractall(tmp_path, filter="data")
+    [elsewhere] = tmp_path.glob("bookkeeper_auditor-*")
+    for path in elsewhere.rglob("*"):
+        if not path.is_symlink():
+            os.utime(path, (0, 0))
+    assert build(elsewhere, "sdist", tmp_path / "again") == sdist
+    assert build(elsewhere, "wheel", tmp_path / "wheel") == build(ROOT, "wheel", tmp_path / "first")
 
 
 def test_jobs_and_documents_are_in_a_wheel(wheel: Path, tmp_path: Path) -> None:
