@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
+import sys
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +53,20 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
         report.outcome = "failed"
         report.longrepr = f"skipped, and CI is set: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as its wheel carries it, unpacked outside the checkout."""
+    place = tmp_path_factory.mktemp("wheel")
+    # Without hatchling here, pip fetches it for the build.
+    here = ["--no-build-isolation"] if find_spec("hatchling") else []
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *here]
+    subprocess.run([*pip, "--wheel-dir", str(place), str(TOOLS.parents[1])], check=True)
+    [made] = place.glob("*.whl")
+    with zipfile.ZipFile(made) as archive:
+        archive.extractall(place / "site")
+    return place / "site"
 
 
 GARBAGE = (3000, 20, 20)

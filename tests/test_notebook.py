@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import re
+import tarfile
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +17,8 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
-from auditor import Audit
 from auditor.demo.sample import INSTANCE_ID, ROOT, unpack
-from auditor.demo.sample_run import sample_run
+from auditor.demo.sample_run import owners_run, sample_run
 from auditor.demo.show import show
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
@@ -44,21 +45,22 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def executed(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def executed(runs: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The notebook with its outputs, run where docs/python.md says: in a directory beside ``runs``."""
-    return execute(NOTEBOOK, runs, tmp_path_factory.mktemp("kernel"))
+    return execute(NOTEBOOK, runs, wheel, tmp_path_factory.mktemp("kernel"))
 
 
 @pytest.fixture(scope="module")
-def owned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The notebook of owners with its outputs, on the run that its first cell names."""
+def owned(spark: SparkSession, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The notebook of owners with its outputs, on the run that its first cell would make."""
     runs = tmp_path_factory.mktemp("pulsar") / "runs"
-    Audit(f"zk-snapshot://{PULSAR}", [], str(runs / "pulsar"), AuditOptions(owner_grace=0.0)).run(spark)
-    return execute(OF_OWNERS, runs, tmp_path_factory.mktemp("kernel"))
+    made = owners_run(runs, spark)
+    assert owners_run(runs) == made
+    return execute(OF_OWNERS, runs, wheel, tmp_path_factory.mktemp("kernel"))
 
 
-def execute(path: Path, runs: Path, private: Path) -> Any:
-    """A notebook with its outputs, run in a directory beside ``runs``."""
+def execute(path: Path, runs: Path, wheel: Path, private: Path) -> Any:
+    """A notebook with its outputs, run with an unpacked wheel in a directory beside ``runs``."""
     place = runs.parent / "notebooks"
     place.mkdir()
     # No directory of kernels: what is left is the kernel of this interpreter.
@@ -74,7 +76,7 @@ def execute(path: Path, runs: Path, private: Path) -> Any:
         startup_timeout=LIMIT_S,
         resources={"metadata": {"path": place}},
     )
-    own = {"PYTHONPATH": str(HERE), "IPYTHONDIR": str(private), "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
+    own = {"PYTHONPATH": str(wheel), "IPYTHONDIR": str(private), "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
     client.execute(env={**os.environ, **own})
     return notebook
 
@@ -117,7 +119,9 @@ def test_what_the_notebook_says_of_the_findings_is_so(executed: Any) -> None:
     assert (critical.count("instance-mismatch"), critical.count("metadata-suspect")) == (1, 1)
     about = shown(executed, "frames.findings_of(suspect)", "text/html")
     assert re.findall(r"<th>(\d+)</th>", about) == list("012345")
-    assert "VERSION of 10.9.8.7:3181" in shown(executed, "run.bookie(suspect)", "text/html")
+    bookie = shown(executed, "run.bookie(suspect)", "text/html")
+    assert ">10.9.8.7:3181</td>" in bookie
+    assert "width:300px" in bookie
 
 
 def test_what_the_notebook_says_of_the_lost_ledgers_is_so(executed: Any) -> None:
@@ -156,6 +160,11 @@ def test_every_plot_of_the_notebook_is_a_picture(executed: Any) -> None:
     cells = [cell for cell in executed.cells if cell.cell_type == "code" and "run.plot." in cell.source]
     assert len(cells) >= 4
     assert all(cell.outputs[-1].data["image/png"] for cell in cells)
+    alts = [cell.outputs[-1].metadata["image/png"]["alt"] for cell in cells]
+    assert alts[0].startswith("Findings by check: ")
+    assert ", entry-lost 8, " in alts[0]
+    assert all(len(alt) > 20 for alt in alts)
+    assert all('<img alt="' in cell.outputs[-1].data["text/html"] for cell in cells)
 
 
 def test_a_run_of_the_sample_is_made_only_where_there_is_none(
@@ -165,6 +174,15 @@ def test_a_run_of_the_sample_is_made_only_where_there_is_none(
     monkeypatch.setattr("auditor.demo.show.show", lambda out, *_: made.append(out))
     assert sample_run(tmp_path / "runs") == made[0]
     assert Path(made[0]).parent == tmp_path / "runs"
+
+
+def test_the_sample_of_owners_is_what_pulsar_wrote() -> None:
+    packed = files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz"
+    with packed.open("rb") as file, tarfile.open(fileobj=file) as archive:
+        for name in archive.getnames():
+            member = archive.extractfile(name)
+            assert member is not None
+            assert member.read() == (PULSAR.parent / name).read_bytes()
 
 
 def test_the_sample_is_known_by_its_instance_id(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-import zipfile
 from email import message_from_string
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -66,20 +65,6 @@ def test_versions_stand_in_no_other_place() -> None:
 def test_the_tests_run_with_the_exact_versions(name: str) -> None:
     [exact] = PINS[name].specifier
     assert version(name) == exact.version
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as its wheel carries it, unpacked outside the checkout."""
-    place = tmp_path_factory.mktemp("wheel")
-    # Without hatchling here, pip fetches it for the build.
-    here = ["--no-build-isolation"] if find_spec("hatchling") else []
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *here]
-    subprocess.run([*pip, "--wheel-dir", str(place), str(ROOT)], check=True)
-    [made] = place.glob("*.whl")
-    with zipfile.ZipFile(made) as archive:
-        archive.extractall(place / "site")
-    return place / "site"
 
 
 def files_of(place: Path) -> set[str]:
@@ -144,8 +129,8 @@ def test_jobs_and_documents_are_in_a_wheel(wheel: Path, tmp_path: Path) -> None:
     for name in ("audit", "collect", "scan"):
         assert said("-m", f"auditor.jobs.{name}", "-h").startswith(f"Usage: bkaudit {name} [OPTIONS]")
     program = "from auditor.cli import main; main(['conf', 'show', {!r}])"
-    pages = sorted((ROOT / "docs").rglob("*.md"))
-    for page in (*pages[:2], ROOT / "docs" / "checks" / "storage.md"):
+    pages = [*sorted((ROOT / "docs").rglob("*.md"))[:2], *(ROOT / "notebooks").iterdir()]
+    for page in (*pages, ROOT / "docs" / "checks" / "storage.md"):
         name = page.relative_to(ROOT).as_posix()
         assert said("-c", program.format(name)) == page.read_text("utf-8")
 

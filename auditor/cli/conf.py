@@ -8,7 +8,7 @@ import click
 
 from auditor.errors import UsageError
 
-FOLDERS = ("conf", "schemas", "jobs", "docs")
+FOLDERS = ("conf", "schemas", "jobs", "docs", "notebooks")
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -34,7 +34,7 @@ def _names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 @click.group()
 def conf() -> None:
-    """Show the examples of configuration, schemas, jobs and documents that come with the program."""
+    """Show examples of configuration, schemas, jobs, documents and notebooks that come with the program."""
 
 
 @conf.command(name="list")

@@ -1,14 +1,23 @@
-"""A finished run of the sample cluster, for those who want one at hand: found, or made."""
+"""Finished runs of the sample clusters, for those who want one at hand: found, or made."""
 
 from __future__ import annotations
 
+import tempfile
 import time
+from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from auditor.demo.sample import INSTANCE_ID
+from auditor.demo.sample import INSTANCE_ID, extract
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.runs.history import history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PULSAR_INSTANCE_ID = "04c28bca-3a65-4b38-9aea-f2c0cd6cdf47"
+"""Of the cluster of Pulsar 4.2.4 that wrote ``sample/pulsar-zookeeper.tar.gz``; it was damaged on purpose."""
 
 
 def sample_run(directory: str | Path = "runs") -> str:
@@ -19,12 +28,36 @@ def sample_run(directory: str | Path = "runs") -> str:
 
     Raises: whatever `auditor.demo.show.show` raises, where there is none and it cannot be made.
     """
-    below = Path(directory)
-    runs = [run for run in history(below).runs if run.instance_id == INSTANCE_ID] if below.is_dir() else []
-    if runs:
-        return runs[-1].path
-    from auditor.demo.show import show
+    found, out = _found(directory, INSTANCE_ID)
+    if not found:
+        from auditor.demo.show import show
 
-    out = str(below / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
-    show(out, AuditOptions(), Silent())
-    return out
+        show(out, AuditOptions(), Silent())
+    return found or out
+
+
+def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None) -> str:
+    """The path of the newest run of the sample Pulsar cluster right below ``directory``: of its metadata.
+
+    Where there is none, it is audited; that takes half a minute.
+
+    Raises: whatever `auditor.audit.audit.Audit.run` raises, where there is none and it cannot be made.
+    """
+    found, out = _found(directory, PULSAR_INSTANCE_ID)
+    if not found:
+        from auditor.audit.audit import Audit
+
+        with tempfile.TemporaryDirectory(prefix="bkaudit-demo-") as work:
+            with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as packed:
+                extract(packed, Path(work))
+            # The sample was just written: nothing in it is as old as the grace that a leak has.
+            options = AuditOptions(owner_grace=0.0)
+            Audit(f"zk-snapshot://{work}/version-2", [], out, options).run(spark, Silent())
+    return found or out
+
+
+def _found(directory: str | Path, instance_id: str) -> tuple[str | None, str]:
+    """The newest run of a cluster, and where a new one would be."""
+    below = Path(directory)
+    runs = [run for run in history(below).runs if run.instance_id == instance_id] if below.is_dir() else []
+    return runs[-1].path if runs else None, str(below / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))

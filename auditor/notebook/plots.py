@@ -6,7 +6,10 @@ is bounded as `auditor.notebook.frames` is.
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -101,6 +104,8 @@ class Plots:
         axes.set_xlabel("entry")
         scope = f" of scope {scope_id}" if scope_id else ""
         axes.set_title(f"Ledger {ledger_id}{scope}{more}", loc="left")
+        cells = Counter(frame.to_numpy().ravel().tolist())
+        describe(figure, f"Ledger {ledger_id}{scope}{more}, cells of {len(frame)} bookies", cells.items())
         return figure
 
     def findings(self) -> Figure:
@@ -113,6 +118,7 @@ class Plots:
         bars(axes, frame["count"].to_list(), [SEVERITIES[severity] for severity in frame["severity"]])
         name_rows(axes, frame.index)
         _legend(figure, {name: SEVERITIES[name] for name in SEVERITIES if name in set(frame["severity"])})
+        describe(figure, "Findings by check", frame["count"].items())
         return figure
 
     def bookies(self) -> Figure:
@@ -129,6 +135,8 @@ class Plots:
         name_rows(axes, frame.index)
         axes.set_xlabel("replicas that it should hold")
         _legend(figure, REPLICAS)
+        lacking = (frame["missing"].astype(str) + " of " + frame["replicas"].astype(str)).items()
+        describe(figure, "Replicas that lack entries, by bookie", lacking)
         return figure
 
     def space(self) -> Figure:
@@ -142,6 +150,7 @@ class Plots:
         name_rows(axes, parts.index)
         axes.set_xlabel("GB")
         _legend(figure, SPACE)
+        describe(figure, "GB in entry logs, by bookie", parts.sum(axis=1).round(3).items())
         return figure
 
     def ledgers(self) -> Figure:
@@ -155,6 +164,9 @@ class Plots:
             bars(axes, [bar.count for bar in histogram.bars], [REPLICAS["whole"]] * len(histogram.bars))
             name_rows(axes, [bar.label for bar in histogram.bars])
             axes.set_title(f"{histogram.title}: {histogram.total:,}", loc="left", fontsize=10)
+        describe(
+            figure, "Histograms, and how many each has", ((each.title, each.total) for each in histograms)
+        )
         return figure
 
     def days(self) -> Figure:
@@ -176,6 +188,7 @@ class Plots:
         name_times(axes, frame.index, "%Y-%m-%d %H:%M")
         axes.set_title("Findings by run", loc="left")
         _legend(figure, SEVERITIES)
+        describe(figure, "Findings by run", _by_time(frame[list(SEVERITIES)]))
         return figure
 
 
@@ -215,7 +228,14 @@ def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> F
     more = f"; {undated:,} of an unknown day" if undated else ""
     axes.set_title(f"{title}{'' if step == 'day' else f', by {step}'}{more}", loc="left")
     _legend(figure, colours)
+    describe(figure, axes.get_title(loc="left"), _by_time(drawn))
     return figure
+
+
+def _by_time(frame: pd.DataFrame) -> list[tuple[str, int]]:
+    """What each row adds up to, but for rows of nothing."""
+    sums = [(f"{time:%Y-%m-%d}", int(count)) for time, count in frame.sum(axis=1).items()]
+    return [each for each in sums if each[1]]
 
 
 def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
@@ -245,12 +265,25 @@ def new_figure(height: float) -> Figure:
     class InlineFigure(Figure):
         """pyplot, which shows figures otherwise, keeps every one that it made until it is closed."""
 
-        def _repr_png_(self) -> bytes:
+        def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
             stream = BytesIO()
             self.savefig(stream, format="png", dpi=110)
-            return stream.getvalue()
+            return stream.getvalue(), {"alt": str(self.get_label())}
+
+        def _repr_html_(self) -> str:
+            # What shows a notebook takes no alternative text from the metadata of a picture.
+            picture, metadata = self._repr_png_()
+            source = f"data:image/png;base64,{b64encode(picture).decode()}"
+            return f'<img alt="{escape(metadata["alt"])}" src="{source}">'
 
     return InlineFigure(figsize=(_WIDTH, min(height, _MOST_HEIGHT)), layout="constrained")
+
+
+def describe(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) -> None:
+    """Give a figure its alternative text: the title, and the first rows with their numbers."""
+    said = [f"{name} {number:,}" if isinstance(number, int) else f"{name} {number}" for name, number in rows]
+    more = f" and {len(said) - _TICKS:,} more" if len(said) > _TICKS else ""
+    figure.set_label(printable(f"{title}: {', '.join(said[:_TICKS]) or 'none'}{more}"))
 
 
 def label(text: str) -> str:

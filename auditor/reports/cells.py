@@ -95,8 +95,55 @@ def ledger_cell(ledger: LedgerView) -> str:
 
 
 def bookie_cell(bookie: BookieView) -> str:
-    """A bookie as `auditor.reports.bookie` tells it."""
-    return _block(_lines(bookie_text.render(bookie)))
+    """Who it is, bars of its ledgers, disks and problems; folded, all that `auditor.reports.bookie` tells."""
+    modes = ", ".join(each.mode for each in bookie.registrations)
+    cookie = bookie.cookie
+    facts = [
+        ("registered", modes or "no"),
+        ("cookie", "none in the store" if cookie is None else cookie.damage or f"of {cookie.bookie_host}"),
+        ("read", f"{bookie.read}{f': {bookie.reason}' if bookie.reason else ''}"),
+        *((("same as" if each.same else "looks like"), each.bookie_id) for each in bookie.aliases),
+    ]
+    bars = [
+        ("ledgers that name it", bookie.ledgers),
+        ("with entries on it", bookie.depending),
+        ("judged there", bookie.replicas),
+        *([("on its disks", bookie.held)] if bookie.held is not None else []),
+        ("on its disks, not in the metadata", bookie.orphans),
+    ]
+    disks = [
+        (
+            each.path,
+            each.role,
+            each.cookie_bookie_id or each.damage or "none",
+            each.instance_id or "none",
+            format_time(each.index_time) if each.index_time is not None else "",
+            ", ".join(f"{one.exact:,} of {one.bookie_id}" for one in each.contents),
+        )
+        for each in bookie.directories
+    ]
+    problems = [
+        (
+            _severity(each.severity),
+            each.id,
+            f"{each.count:,}",
+            f"{each.unsure:,}",
+            "; ".join(each.messages),
+        )
+        for each in bookie.problems
+    ]
+    return _block(
+        f"<b>bookie {_text(bookie.bookie_id)}</b>",
+        _table((), facts),
+        _bars(bars),
+        _table(("directory", "role", "VERSION of", "instance", "last mark", "ledgers, exactly"), disks)
+        if disks
+        else "no directory was found",
+        _table(("severity", "check", "findings", "not confirmed", "the first"), problems)
+        if problems
+        else "no problem is known",
+        f"<details><summary>all, and what to do</summary>{_lines(bookie_text.render(bookie))}</details>",
+    )
 
 
 def terminal_text(text: str) -> str:
@@ -106,6 +153,15 @@ def terminal_text(text: str) -> str:
     'bk-1?[31m\\nbk-2'
     """
     return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _bars(counts: Sequence[tuple[str, int]]) -> str:
+    """A bar for each number, as long as it is large; the numbers stand beside them."""
+    most = max((count for _, count in counts), default=0) or 1
+    bar = '<div style="background:#4c86a8;height:12px;width:{}px"></div>'
+    return _table(
+        (), [(name, f"{count:,}", _EscapedText(bar.format(count * 300 // most))) for name, count in counts]
+    )
 
 
 def _severities(report: Report) -> str:

@@ -308,13 +308,13 @@ def do_now_lines(report: Report, run: str, width: int) -> list[str]:
     if (step := report.do_now) is None:
         return []
     sure = "" if step["unsure"] < step["count"] else f" ({Confidence.SUSPECT})"
-    what, command = f"{step['action']}{sure}", _step_command(step, run)
+    what, command = f"{step['action']}{sure}", step_command(step, run)
     if columns_of(line := f"{'do now':<{_LABEL}}{printable(what)}: {command}") <= width:
         return [line]
     return [*labelled("do now", f"{what}:", width), f"{'':<{_LABEL}}{command}"]
 
 
-def _step_command(step: Step, run: str) -> str:
+def step_command(step: Step, run: str) -> str:
     """What tells more of a step's first object."""
     check = f"bkaudit explain check {step['id']}"
     return command_for(_first_object(step), run) or check
@@ -332,5 +332,5 @@ def _next(report: Report, run: str) -> list[str]:
         return []
     commands = [f"bkaudit explain run {shlex.quote(printable(run))}"]
     if report.do_now is None and report.run.steps:
-        commands.append(_step_command(report.run.steps[0], run))
+        commands.append(step_command(report.run.steps[0], run))
     return [f"{'next' if not number else '':<{_LABEL}}{command}" for number, command in enumerate(commands)]

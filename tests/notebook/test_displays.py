@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +36,11 @@ def test_a_bookie_tells_of_itself(tmp_path: Path) -> None:
     )  # fmt: skip
     bookie = run.bookie("bk-a:3181")
     assert "3 name it; 2 depend on it" in repr(bookie)
-    assert "below-ack-quorum" in bookie._repr_html_()
+    shown = bookie._repr_html_()
+    assert "below-ack-quorum" in shown
+    assert re.findall(r"width:(\d+)px", shown) == ["300", "200", "200", "0"], (
+        "named, depending, judged, orphans"
+    )
     with pytest.raises(RunError, match="did you mean bk-a:3181"):
         run.bookie("bk-b:3181")
 

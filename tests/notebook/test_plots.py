@@ -35,9 +35,10 @@ PLOTS: dict[str, Callable[[Plots], Figure]] = {
 
 def drawn(figure: Figure) -> bytes:
     """Laid out and painted: much of what can go wrong goes wrong only then."""
-    shown: bytes = figure._repr_png_()  # type: ignore[attr-defined]
+    shown, metadata = figure._repr_png_()  # type: ignore[attr-defined]
     assert shown.startswith(b"\x89PNG")
-    return shown
+    assert metadata["alt"] == figure.get_label() != ""
+    return bytes(shown)
 
 
 def texts(figure: Figure) -> list[str]:
@@ -82,6 +83,17 @@ def test_a_plot_is_drawn_in_one_call(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in PLOTS if name != "stripes"])
 def test_a_run_without_anything_is_drawn_too(tmp_path: Path, name: str) -> None:
     drawn(PLOTS[name](made_run(tmp_path / "runs" / "run", report=report([], ())).plot))
+
+
+def test_a_picture_says_in_words_what_it_shows(tmp_path: Path) -> None:
+    plot = full(tmp_path / "runs" / "run").plot
+    alts = {name: str(PLOTS[name](plot).get_label()) for name in PLOTS}
+    assert alts["findings"] == "Findings by check: entry-lost 3, orphan-ledger 12"
+    assert alts["bookies"] == "Replicas that lack entries, by bookie: bk-b 1 of 9, bk-a 0 of 9"
+    assert alts["since"] == "Findings, by the day first seen: 2026-05-03 1, 2026-05-06 1"
+    assert alts["stripes"].startswith("Ledger 42, cells of 2 bookies: held ")
+    shown = str(plot.stripes(42)._repr_html_())
+    assert shown.startswith(f'<img alt="{alts["stripes"]}" src="data:image/png;base64,')
 
 
 def test_a_hole_is_seen_and_said(tmp_path: Path) -> None:

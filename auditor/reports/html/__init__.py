@@ -28,7 +28,7 @@ from markupsafe import Markup
 from auditor.checks import BY_ID
 from auditor.model.amounts import format_time, percent, plural, size
 from auditor.model.figures import Figures
-from auditor.model.finding import Finding, Standing, Standings, no_standing
+from auditor.model.finding import Finding, Standing, Standings, Urgency, no_standing
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.model.views import LedgerView
@@ -60,6 +60,7 @@ LEDGERS_SHOWN = 6
 LEDGERS_DRAWN = 200
 """Ledgers of which the page has a drawing, those shown from the first among them."""
 
+_STEPS_SHOWN, _CAUSES_SHOWN = 6, 8
 _BOOKIES_DRAWN = 1_000
 _DRAWINGS_ROOM = 8_000_000  # characters, unpacked
 
@@ -106,9 +107,12 @@ def render(
         rows=_rows(report, standings, run),
         most=FINDINGS_PACKED,
         fields=FindingShown._fields,
+        steps_most=_STEPS_SHOWN,
+        causes_most=_CAUSES_SHOWN,
+        urgencies=[each for each in Urgency if each != Urgency.REST],
         findings=findings_packed(findings),
         drawings=drawings_packed(_drawings(pictures, figures, run), _DRAWINGS_ROOM),
-        **overview(report, notes),
+        **overview(report, notes, named),
         **bookies_shown(figures),
         pictures=pictures[:LEDGERS_SHOWN],
         histograms=figures.histograms,

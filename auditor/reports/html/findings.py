@@ -11,7 +11,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from auditor.model.amounts import format_time
-from auditor.model.finding import Finding, Standing
+from auditor.model.finding import Finding, Standing, Urgency
 from auditor.reports.finding_text import class_text, entries, explained, positions_text
 from auditor.reports.plain_text import printable, shorten
 
@@ -29,6 +29,7 @@ class FindingShown(NamedTuple):
     What there is not is empty. The fingerprint is last, where no search for a number looks.
     """
 
+    urgency: str
     severity: str
     check: str
     confidence: str
@@ -40,6 +41,7 @@ class FindingShown(NamedTuple):
     positions: str
     lacking: str
     unknown: str
+    cause: str
     change: str
     since: str
     suppressed: str
@@ -63,6 +65,7 @@ def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
     unknown = [shorten(name, ID) for name in finding.unknown[:BOOKIES_SHOWN]]
     suppressed = standing.suppressed if standing else None
     return FindingShown(
+        urgency="" if finding.urgency == Urgency.REST else finding.urgency,
         severity=finding.severity,
         check=printable(finding.id),
         confidence=finding.confidence,
@@ -74,6 +77,7 @@ def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
         positions=shorten(positions_text(finding), _MESSAGE),
         lacking=_items(lacking, len(finding.missing)),
         unknown=_items(unknown, len(finding.unknown)),
+        cause="" if finding.cause is None else str(finding.cause),
         change=printable(standing.change) if standing else "",
         since=format_time(standing.first_seen) if standing else "",
         suppressed="" if suppressed is None else f"suppressed: {shorten(suppressed)}",

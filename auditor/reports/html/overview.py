@@ -10,7 +10,9 @@ from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.reports.blind_spots import Sight, blind_spots
+from auditor.reports.cause_text import cause_sentence, causes_of, follows
 from auditor.reports.coverage import count_by_check, count_by_severity, extents, reuse_sentence
+from auditor.reports.first_screen import step_command
 from auditor.reports.plain_text import shorten
 
 _LISTED = 20  # gaps, notes, positions, sources, unread bookies
@@ -18,8 +20,11 @@ _TEXT = 300
 _VERDICTS = {"healthy": "Healthy", "not-healthy": "Not healthy", "incomplete": "Incomplete"}
 
 
-def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
-    """Everything of the page that the report alone says, and notes besides its own."""
+def overview(report: Report, notes: Sequence[str], named: str) -> dict[str, Any]:
+    """Everything of the page that the report alone says, and notes besides its own.
+
+    ``named`` is how commands name the run.
+    """
     run, seen = report.run, report.coverage
     checks = _checks(report)
     ids = [*(check["id"] for check in checks), *(finding.id for finding in report.findings)]
@@ -32,6 +37,15 @@ def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
             "metadata_uri": shorten(report.cluster.metadata_uri, _TEXT),
             "layout": report.cluster.layout,
         },
+        "steps": [
+            {"step": each, "command": shorten(step_command(each, named), _TEXT)}
+            for each in run.steps or ()
+            if each["action"] is not None
+        ],
+        "causes": [
+            (each["number"], shorten(cause_sentence(each), _TEXT), shorten(follows(each), _TEXT))
+            for each in causes_of(report)
+        ],
         "run": run,
         "coverage": [(each.name.capitalize(), each.word, each.seen, each.total) for each in extents(report)],
         "unread": _some(seen.bookies.unread),

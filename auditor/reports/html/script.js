@@ -100,7 +100,7 @@
   const fields = table?.dataset.fields.split(" ");
   const lines = [];
   const columns = Object.fromEntries(
-    ["severity", "check", "confidence", "bookie", "change", "suppressed"].map((name) => [name, { words: [], codes: [] }]),
+    ["urgency", "severity", "check", "confidence", "bookie", "cause", "change", "suppressed"].map((name) => [name, { words: [], codes: [] }]),
   );
   let ledgers = [];
   const finding = (at) => Object.fromEntries(lines[at].split("\t").map((value, place) => [fields[place], value]));
@@ -171,7 +171,7 @@
       tests.push((at) => fitting[codes[at]]);
     };
     if (words.has("severity")) one("severity", (word) => words.getAll("severity").includes(word));
-    for (const name of ["check", "confidence"]) if (words.has(name)) one(name, (word) => word === words.get(name));
+    for (const name of ["urgency", "check", "confidence", "cause"]) if (words.has(name)) one(name, (word) => word === words.get(name));
     if (words.has("change")) one("change", (word) => words.get("change").split(" ").includes(word));
     if (words.has("known")) one("suppressed", (word) => (words.get("known") === "yes") === (word !== ""));
     for (const word of (words.get("find") ?? "").split(/\s+/).filter(Boolean)) {
@@ -229,6 +229,7 @@
       if (kind === "check" && !byId(`check-${values.check}`)) link.replaceWith(...link.childNodes);
       else link.href = kind === "check" ? `#check-${values.check}` : `#${new URLSearchParams({ [kind]: values[`${kind}Name`] })}`;
     }
+    for (const part of root.querySelectorAll("dl > div")) if (!part.querySelector("dd")?.textContent.trim()) part.remove();
     root.querySelector("use")?.setAttribute("href", `#i-${values.severity}`);
     root.querySelector(".badge")?.classList.add(values.severity);
     return root;
@@ -340,7 +341,7 @@
   const write = () => history.replaceState(null, "", `#${chosen()}`);
 
   // Ids anywhere on the page lead to their drawings.
-  for (const id of document.querySelectorAll("[data-ledger], [data-bookie]")) {
+  for (const id of document.querySelectorAll("[data-ledger], [data-bookie], [data-cause]")) {
     const link = document.createElement("a");
     link.href = `#${new URLSearchParams({ ...id.dataset })}`;
     id.replaceWith(link);

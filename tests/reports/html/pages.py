@@ -14,6 +14,7 @@ from auditor.model.history import RunSummary
 from auditor.model.ledger_metadata import Segment
 from auditor.model.owners import LEVELS, Leak, LeakTotals, OwnerTotal
 from auditor.model.report import BookiesRead, Report
+from auditor.model.run_facts import FindingCause
 from auditor.model.space import DiskTotal, FileSystem, SpaceTotal
 from auditor.model.views import LedgerView, ReplicaView
 from auditor.reports.html import LEAKS_SHOWN, OWNERS_SHOWN, render
@@ -81,6 +82,17 @@ def history(of: Report, runs: int) -> list[RunSummary]:
     return [*earlier, this]
 
 
+CAUSE: FindingCause = {
+    "number": 1,
+    "kind": "disk",
+    "bookies": [LOUD],
+    "sentence": f"the disks of {LOUD} are gone",
+    "count": 40,
+    "findings": [{"id": "orphan-ledger", "urgency": "rest", "severity": "note", "count": 40}],
+    "evidence": [],
+}
+
+
 def finding(number: int) -> Finding:
     """One of many, each with an id of its own to sort and to search for."""
     return Finding(
@@ -92,6 +104,7 @@ def finding(number: int) -> Finding:
         f"bk-{number}:3181",
         message=f"finding number {number}",
         fingerprint=f"{number:016x}",
+        cause=1,
     )
 
 
@@ -108,6 +121,7 @@ def small() -> str:
     many = (*base.findings, replace(HOSTILE, message=MARKUP + LOUD), *map(finding, range(40)))
     order = sorted(many, key=lambda each: each.severity.rank)
     of = replace(report(tallies, tuple(order)), cluster=replace(base.cluster, metadata_uri=MARKUP))
+    of = replace(of, run=replace(of.run, causes=[CAUSE]))
     hostile = replace(
         LEDGER,
         attached=((MARKUP, LOUD),),

@@ -15,11 +15,11 @@ from auditor.checks import ALL
 from auditor.codecs.availability import coverage as coverage_arithmetic
 from auditor.errors import CoverageLimitError
 from auditor.model.figures import BookieFigure, Figures
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, no_standing
 from auditor.model.space import SpaceTotal
 from auditor.reports import html
-from auditor.reports.html import LIMIT
-from auditor.reports.html.findings import rows_that_fit
+from auditor.reports.html import LIMIT, pack
+from auditor.reports.html.findings import FindingShown, rows_that_fit
 from tests.reports.html.pages import FIGURES, LOUD, MARKUP, giant, history, small
 from tests.reports.samples import coverage, report, tally
 from tests.reports.test_ledger import LEDGER
@@ -57,7 +57,8 @@ def test_no_cluster_makes_a_page_of_two_megabytes() -> None:
     assert len(page.encode()) - packed < LIMIT
     assert packed < LIMIT
     shown = Elements(page)
-    checks = {line.split("\t")[1] for line in unpacked(page, "findings").splitlines()}
+    at = FindingShown._fields.index("check")
+    checks = {line.split("\t")[at] for line in unpacked(page, "findings").splitlines()}
     assert len(checks) == 80
     assert sum(f">{check}</td>" in page for check in checks) > 20, "some of many checks are seen at first"
     assert "80,000,000,000,000 findings" in shown.text, "the counts are those of all"
@@ -119,6 +120,28 @@ def test_the_verdict_is_what_a_reader_sees_first(tallies: list[object], complete
     shown = " ".join(Elements(render(of, Figures())).text.split())
     assert said in shown
     assert "No earlier run of this cluster lies beside this one" in shown
+
+
+def test_what_to_do_now_comes_first_with_its_command() -> None:
+    page = small()
+    assert 0 < page.index('<h2 id="now">') < page.index('<main id="main"')
+    steps = [step for step in report().run.steps or () if step["action"] is not None]
+    assert str(steps[0]["action"]) in page
+    assert 'class="command">bkaudit explain ledger 9223372036854770002 --run /runs/last</code>' in page
+    of = report()
+    later = replace(of, run=replace(of.run, steps=[{**steps[0], "action": None}]))
+    assert '<h2 id="now">' not in render(later, Figures())
+
+
+def test_more_findings_than_a_page_holds_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack, "FINDINGS_PACKED", 2)
+    monkeypatch.setattr(html, "FINDINGS_PACKED", 2)
+    of = report()
+    page = render(of, Figures(), (), (), no_standing, "RUN", (), [(each, None) for each in of.findings])
+    assert unpacked(page, "findings").count("\n") == 1
+    found = sum(of.counts.values())
+    assert f"This page has the first 2 of {found:,}: " in Elements(page).text
+    assert "bkaudit report RUN --format jsonl" in page
 
 
 def test_links_and_labels_lead_somewhere() -> None:
