@@ -106,7 +106,7 @@ def foresight_notes(tables: Tables) -> list[str]:
     """What the report says of the settings; nothing where a look at metadata alone foretells nothing."""
     if not tables.cluster.has_sources:
         return []
-    note = f"garbage collection is foretold with {tables.collector.said_by}"
+    note = tables.collector.said_by
     if tables.cluster.layout == LayoutKind.ETCD and tables.collector.over_replicated_wait_ms > 0:
         note += "; on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
     return [note]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from auditor.audit.landing import Landing
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model import start_refusal
+from auditor.model.amounts import plural
 from auditor.model.columns import REPLICA
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, TailRead, TailState
@@ -219,15 +220,9 @@ def unread_note(reasons: Sequence[tuple[str, str | None]]) -> list[str]:
     """What a report says of bookies, (id, reason), whose journals leave something open: one note, or none."""
     if not reasons:
         return []
-    whose = (
-        f"journal of {reasons[0][0]} was"
-        if len(reasons) == 1
-        else f"journals of {len(reasons):,} bookies were"
-    )
-    return [
-        f"the {whose} not read whole, so what is missing there of ledgers that changed after the "
-        f"last mark is suspect at most: {_first([f'{name} ({reason})' for name, reason in reasons])}"
-    ]
+    some = _first([f"{name} ({reason})" for name, reason in reasons])
+    journals = plural(len(reasons), "journal")
+    return [f"{journals} incomplete: entries missing after the last mark are only suspect: {some}"]
 
 
 def unmarked_note(directories: Sequence[str]) -> list[str]:

@@ -259,7 +259,7 @@ class ClusterMetadata:
         notes = [*self.source.landing.notes]
         notes += [] if "LAYOUT" in first.nodes else [self.source.layout_note]
         if not self.source.live:
-            notes.append("saved metadata: one scan stands for both")
+            notes.append("saved metadata: nothing can be seen to change")
         if restarts := self.first.restarts + self.second.restarts:
             notes.append(f"etcd compacted a revision while it was read: {restarts} scans began anew")
         return [*notes, *self.second.notes, *dict.fromkeys((*first.notes, *second.notes))]

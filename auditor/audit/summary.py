@@ -249,7 +249,7 @@ def _operations(
     made = {
         **metadata.source.store.operations(),
         "ledger records read by tasks": sum(read for _, read in scans),
-        "ledgers that stood still, not read again": taken,
+        "ledgers unchanged, not read again": taken,
         "marks and locks read by tasks": sum(counts["marks"]),
         "indexes read": sum(counts["availability"]) - indexes.reused["reused"],
         "listings asked of bookies": sum(counts.get("answers", ())),

@@ -36,8 +36,8 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         of a ledger and may never have noticed.
 
     How sure:
-        Confirmed where the ledger stood at one version in both scans of the metadata, or, of saved metadata,
-        in the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
+        Confirmed where the ledger had one version in both scans of the metadata, or, of saved metadata, in
+        the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
         seconds before an index was written, or nothing says how old that index is; and where a directory lies
         in another bookie's place. The evidence lists these doubts. Always suspect where the ledger is not
         closed.

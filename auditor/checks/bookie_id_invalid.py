@@ -40,7 +40,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         range from ':' to '_' where it means these characters; a version that mends it refuses the bookie.
 
     How sure:
-        Confirmed: what is there is told as it was read. Suspect where the ledger's metadata changed between
+        Confirmed: it was read as it is reported. Suspect where the ledger's metadata changed between
         the two scans of a running store.
 
     What to do:

@@ -31,7 +31,7 @@ def bookie_id_reserved(roster: Roster) -> Iterator[Row]:
         What is striped to it has one copy less from the start.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Find the client that wrote it, by the ledgers' metadata, and its placement policy; then have the

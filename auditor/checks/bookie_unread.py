@@ -61,7 +61,7 @@ def bookie_unread(roster: Roster) -> Iterator[Row]:
             f"{name} was {'read in part' if row['read'] == BookieRead.PARTIAL else 'not read'}: "
             f"{row['reason'] or 'no reason is known'}; "
             f"{number_of(row['ledgers'], 'ledger names it', 'ledgers name it')}, "
-            f"{number_of(row['replicas'], 'replica', 'replicas')} cannot be decided whole",
+            f"{number_of(row['replicas'], 'replica', 'replicas')} undecided at most",
             {field: row[field] for field in ("read", "reason", "ledgers", "replicas")},
             confidence=Confidence.UNKNOWN,
             unknown=[name],

@@ -30,7 +30,7 @@ def cookie_key_mismatch(roster: Roster) -> Iterator[Row]:
         Either a cookie was written by hand under the wrong name, or the bookie's id was changed half-way.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Find out which id the disks carry, and store the cookie that agrees with them.
@@ -48,6 +48,6 @@ def cookie_key_mismatch(roster: Roster) -> Iterator[Row]:
         if cookie["damage"] is None and named is not None and named != name:
             yield bookie_finding(
                 name,
-                f"the cookie of {name} names {named}",
+                f"{name}: its cookie names {named}",
                 {"bookie_host": named, "layout": cookie["layout"]},
             )

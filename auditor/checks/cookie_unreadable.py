@@ -32,7 +32,7 @@ def cookie_unreadable(roster: Roster) -> Iterator[Row]:
         system: VERSION is written once and never again.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Look for the reason before the cookie is replaced; check the disk. Copy a VERSION between directories

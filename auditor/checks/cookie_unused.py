@@ -25,7 +25,7 @@ def cookie_unused(roster: Roster) -> Iterator[Row]:
         that gets the same id again cannot start with empty disks.
 
     How sure:
-        Confirmed: what is there is told as it was read. Suspect where LAYOUT and tree disagree
+        Confirmed: it was read as it is reported. Suspect where LAYOUT and tree disagree
         (`metadata-misplaced`): what ledgers name is not known then.
 
     What to do:

@@ -115,6 +115,6 @@ def _entries_of_class(wanted: str) -> Column:
 
 def _could_become() -> Column:
     sentence = words(
-        "; could be ", F.col("potential_class"), ": copies on ", comma_list(unknown_bookies()), " are unknown"
+        "; at worst ", F.col("potential_class"), ": copies on ", comma_list(unknown_bookies()), " are unknown"
     )
     return F.when(F.col("class") != F.col("potential_class"), sentence).otherwise("")

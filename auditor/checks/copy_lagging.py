@@ -49,10 +49,11 @@ def copy_lagging(tables: Tables) -> DataFrame:
         confidence=Confidence.SUSPECT,
         missing=F.array_sort("lagging"),
         message=words(
-            F.col("state"),
-            " ledger ",
+            "ledger ",
             ledger_name(),
-            ": acknowledged entries are not yet on ",
+            " (",
+            F.col("state"),
+            "): acknowledged entries are not yet on ",
             comma_list(F.array_sort(F.col("lagging.bookie_id"))),
         ),
         evidence={

@@ -38,7 +38,7 @@ def dirset_mismatch(roster: Roster) -> Iterator[Row]:
         journal's list must be the same to the letter, whatever is allowed.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Decide which of the two is right from the bookie's configuration, then change the other.
@@ -57,7 +57,7 @@ def dirset_mismatch(roster: Roster) -> Iterator[Row]:
         if fields and bookie_id in stored:
             yield bookie_finding(
                 bookie_id,
-                f"the store's cookie of {bookie_id} and its disks differ in {', '.join(fields)}",
+                f"{bookie_id}: the store's cookie and its disks differ in {', '.join(fields)}",
                 {
                     "fields": fields,
                     "stored": {name: stored[bookie_id][name] for name in _LISTS},

@@ -34,7 +34,7 @@ def disk_dirs_disagree(roster: Roster) -> Iterator[Row]:
         What it holds may be out of date, and the bookie refuses to start with it.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Find the odd disk by its evidence and put the right one back. Never copy VERSION from one directory to
@@ -58,7 +58,7 @@ def disk_dirs_disagree(roster: Roster) -> Iterator[Row]:
             number = number_of(versions, "set of directories", "different sets of directories")
             yield bookie_finding(
                 bookie_id,
-                f"the VERSION files of {bookie_id} name {number}",
+                f"{bookie_id}: its VERSION files name {number}",
                 {"directories": sorted_facts(rows, "path", "role", *_LISTS)},
             )
 

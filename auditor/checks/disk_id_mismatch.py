@@ -73,6 +73,6 @@ def disk_id_mismatch(roster: Roster) -> Iterator[Row]:
         carry = "carries" if len(rows) == 1 else "carry"
         yield bookie_finding(
             place,
-            f"{number} in the place of {place} {carry} the cookie of {', '.join(named)}",
+            f"{place}: {number} in its place {carry} the cookie of {', '.join(named)}",
             {"directories": sorted_facts(rows, "path", "role", "names", "owner")},
         )

@@ -76,7 +76,7 @@ def disk_shared(roster: Roster) -> Iterator[Row]:
         )
         yield bookie_finding(
             bookie_id,
-            f"{number} of {bookie_id} {verb} in more than one place: {', '.join(every)}",
+            f"{bookie_id}: {number} {verb} in more than one place: {', '.join(every)}",
             {"directories": directories},
         )
 

@@ -65,5 +65,5 @@ def disk_version_missing(roster: Roster) -> Iterator[Row]:
         have = "has" if len(rows) == 1 else "have"
         paths = ", ".join(row["path"] for row in directories)
         yield bookie_finding(
-            place, f"{number} of {place} {have} no VERSION: {paths}", {"directories": directories}
+            place, f"{place}: {number} {have} no VERSION: {paths}", {"directories": directories}
         )

@@ -32,7 +32,7 @@ def endpoint_drift(roster: Roster) -> Iterator[Row]:
         address and talk to nobody, or to another bookie that has that address now.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Write it down where operators look for the machine, and see that all clients resolve ids.

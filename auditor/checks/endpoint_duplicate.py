@@ -32,7 +32,7 @@ def endpoint_duplicate(roster: Roster) -> Iterator[Row]:
         again under a new id while its old registration still stands.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Find out which bookie runs there, and give each its own address and disks before it writes more.

@@ -33,7 +33,7 @@ def endpoint_missing(roster: Roster) -> Iterator[Row]:
         it fail, and no auditor copies its ledgers, for it is registered.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Restart the bookie with a version that publishes its endpoints; on etcd give it an id that is its
@@ -51,6 +51,6 @@ def endpoint_missing(roster: Roster) -> Iterator[Row]:
         if row["used"] and row["unresolved"] is not None:
             yield bookie_finding(
                 row["bookie_id"],
-                f"clients cannot find {row['bookie_id']}: {row['unresolved']}",
+                f"{row['bookie_id']}: clients cannot find it: {row['unresolved']}",
                 {name: row[name] for name in ("mode", "empty", "endpoints", "damage")},
             )

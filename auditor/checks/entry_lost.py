@@ -36,8 +36,8 @@ def entry_lost(tables: Tables) -> DataFrame:
         back: it copies from bookies that have it, and there is none. The ledger's mark, if it has one, stays.
 
     How sure:
-        Confirmed where the ledger stood at one version in both scans of the metadata, or, of saved metadata,
-        in the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
+        Confirmed where the ledger had one version in both scans of the metadata, or, of saved metadata, in
+        the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
         seconds before an index was written, or nothing says how old that index is; and where a directory lies
         in another bookie's place. The evidence lists these doubts. Bookies that were not read count as having
         their copies, so every absence was seen.

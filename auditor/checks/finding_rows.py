@@ -95,6 +95,13 @@ def quantity(number: Column, one: str, many: str) -> Column:
     return F.when(number == 1, F.lit(f"1 {one}")).otherwise(words(number, f" {many}"))
 
 
+def in_words(column: str, meanings: Mapping[str, str]) -> Column:
+    """An array of words as what each means; one without a meaning as it is."""
+    pairs = [F.lit(text) for pair in meanings.items() for text in map(str, pair)]
+    meant = F.create_map(*pairs)
+    return F.transform(F.col(column), lambda word: F.coalesce(F.element_at(meant, word), word))
+
+
 def comma_list(items: Column) -> Column:
     """The texts of an array, with commas between."""
     return F.array_join(items, ", ")

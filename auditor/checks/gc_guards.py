@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.finding_rows import comma_list, if_known, words
+from auditor.checks.finding_rows import if_known, in_words, words
 from auditor.spark import functions as F
 from auditor.tables.once import once
 
@@ -107,6 +107,13 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 def doubt_clause() -> Column:
     """The end of a sentence about a row of `doubted_orphans`: its doubts, and which part of the store."""
     which = if_known(words(" (", F.col("doubt"), ")"))
-    return F.when(F.size("doubts") > 0, words("; in doubt: ", comma_list(F.col("doubts")), which)).otherwise(
-        ""
-    )
+    said = words("; not sure: ", F.array_join(in_words("doubts", DOUBT_WORDS), "; "), which)
+    return F.when(F.size("doubts") > 0, said).otherwise("")
+
+
+DOUBT_WORDS = {
+    "newer-than-scan": "the index may be newer than the metadata",
+    "metadata-suspect": "the metadata of this bookie may be wrong (metadata-suspect)",
+    "id-in-doubt": "the store may have it where it could not be read, or in the wrong place",
+}
+"""What a doubt that a table keeps as a word says to a person."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, with_ledgers, words
+from auditor.checks.finding_rows import finding_rows, in_words, quantity, suspect_if, with_ledgers, words
 from auditor.model.columns import REPLICA
 from auditor.model.finding import Severity, Urgency
-from auditor.model.states import GcAction, GcReason, GcVerdict, IndexState, SpaceClass
+from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
 from auditor.spark import functions as F
 from auditor.tables.full_disks import suspended
 
@@ -86,15 +86,11 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         message=words(
-            "the next garbage collection of ",
             F.col("bookie_id"),
-            " deletes ",
-            quantity(F.col("total"), "ledger that is", "ledgers that are"),
-            " needed there: ",
-            comma_list(F.col("reasons")),
-            " (",
-            comma_list(F.col("causes")),
-            ")",
+            ": the next garbage collection deletes ",
+            quantity(F.col("total"), "needed ledger", "needed ledgers"),
+            ", because ",
+            F.array_join(in_words("causes", _BECAUSE), ", and "),
         ),
         evidence={
             "ledgers": "total",
@@ -105,6 +101,18 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
             "rows": F.lit("tables/gc_foresight"),
         },
     )
+
+
+_BECAUSE = {
+    GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
+    GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
+    GcCause.OVERFLOWS: "listing ledger ids overflows",
+    GcCause.IN_NO_ENSEMBLE: "no ensemble names the bookie, which has the last copy",
+    "log-delete": "the bookie's ledger index lacks them where an entry log is deleted",
+    "log-minor": "the bookie's ledger index lacks them where minor compaction rewrites a log",
+    "log-major": "the bookie's ledger index lacks them where major compaction rewrites a log",
+}
+"""What a cause is, as a sentence goes on; any other is said as it is."""
 
 
 def _not_indexed(space: DataFrame, log_foresight: DataFrame, availability: DataFrame) -> DataFrame:

@@ -63,7 +63,7 @@ def ledger_unowned(tables: Tables) -> DataFrame:
             " belongs to nobody: ",
             F.col("claim"),
             " does not name it",
-            if_known(words("; in doubt: ", F.col("why"))),
+            if_known(words("; not sure: ", F.col("why"))),
         ),
         evidence={
             "application": "application",

@@ -81,11 +81,11 @@ def mark_missing(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("total") == 0),
         message=words(
             F.col("bookie_id"),
-            " is not registered, and of ",
-            quantity(F.col("depending"), "ledger", "ledgers"),
-            " that depend on it ",
+            " is not registered; ",
             F.col("total") + F.col("doubted"),
-            " have no mark, such as ",
+            " of ",
+            quantity(F.col("depending"), "ledger that depends on it has", "ledgers that depend on it have"),
+            " no mark, such as ",
             comma_list(F.col("sample")),
             F.when(
                 F.col("doubted") > 0,

@@ -54,12 +54,11 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
         found,
         bookie_id="bookie_id",
         message=words(
-            quantity(F.col("total"), "ledger is", "ledgers are"),
-            " marked for ",
             F.col("bookie_id"),
-            F.when(F.col("total") == 1, " and has no metadata: ").otherwise(
-                " and have no metadata, such as "
-            ),
+            ": ",
+            quantity(F.col("total"), "ledger is", "ledgers are"),
+            " marked for it, but ",
+            F.when(F.col("total") == 1, "has no metadata: ").otherwise("have no metadata, such as "),
             comma_list(F.col("sample")),
         ),
         evidence={"ledgers": "total", "sample": "sample", "rows": F.lit("tables/marks")},

@@ -57,20 +57,18 @@ def mark_stale(tables: Tables) -> DataFrame:
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")
     found = count_per_bookie(marks.select("*", returned), "returned")
     every = F.col("total") + F.col("doubted")
-    back = F.col("returned") + F.col("doubted_returned")
     return finding_rows(
         found,
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(
-            quantity(every, "ledger is", "ledgers are"),
-            " marked for ",
             F.col("bookie_id"),
-            " and healthy: of ",
-            back,
-            " all that the marks name are back, and ",
-            every - back,
-            " were repaired; such as ",
+            ": ",
+            quantity(every, "ledger is", "ledgers are"),
+            " marked for it, but ",
+            F.when(every == 1, "all its copies are there, and the mark can go: ").otherwise(
+                "all their copies are there, and the marks can go, such as "
+            ),
             comma_list(F.col("sample")),
             doubts(),
         ),

@@ -29,7 +29,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         marks are of no use for finding what is missing.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Nothing, if it was retired: it goes with its marks. If it was renamed, look for its other id.

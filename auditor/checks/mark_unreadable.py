@@ -36,7 +36,7 @@ def mark_unreadable(tables: Tables) -> DataFrame:
         pass may end there. A worker never finds a mark in the wrong branch.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Look at the znode with ZooKeeper's own client (`get PATH`). If the ledger is healthy, the mark can go;

@@ -56,9 +56,9 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         only("unreadable_ledgers", tables.ledgers),
         ledger_id="ledger_id",
         message=words(
-            "the metadata of ledger ",
+            "ledger ",
             ledger_name(),
-            " cannot be decoded: ",
+            ": metadata cannot be decoded: ",
             F.col("damage"),
             if_known(words(" (at byte ", F.col("damage_offset"), ")")),
         ),

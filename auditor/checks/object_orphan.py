@@ -66,7 +66,7 @@ def object_orphan(tables: Tables) -> DataFrame:
             " bytes, ",
             F.col("uid"),
             ") that no topic's list names",
-            if_known(words("; in doubt: ", F.col("why"))),
+            if_known(words("; not sure: ", F.col("why"))),
         ),
         evidence={"uid": "uid", "objects": "objects", "bytes": "bytes", "doubt": "why"},
     )

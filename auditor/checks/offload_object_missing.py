@@ -74,7 +74,7 @@ def offload_object_missing(tables: Tables) -> DataFrame:
             lacking,
             " not in the listing",
             if_known(given_up),
-            if_known(words("; in doubt: ", F.col("why"))),
+            if_known(words("; not sure: ", F.col("why"))),
         ),
         evidence={**owner_evidence("offload", "uid", "has_data", "has_index"), "doubt": "why"},
     )

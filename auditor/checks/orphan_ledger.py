@@ -61,7 +61,7 @@ def orphan_ledger(tables: Tables) -> DataFrame:
             ledger_name(),
             " is on ",
             F.col("bookie_id"),
-            " and not in the store",
+            ", but not in the metadata",
             doubt_clause(),
         ),
         evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts", "doubt": "doubt"},

@@ -57,7 +57,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
             ledger_name(),
             " is on ",
             F.col("bookie_id"),
-            " and was deleted during the audit",
+            ", and was deleted during the audit",
             doubt_clause(),
         ),
         evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts", "doubt": "doubt"},

@@ -75,7 +75,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
             if_known(place),
             ", which is not in the store",
             if_known(copy),
-            if_known(words("; in doubt: ", F.col("why"))),
+            if_known(words("; not sure: ", F.col("why"))),
         ),
         evidence={**owner_evidence("place", "list_size", "entries", "size", "offload"), "doubt": "why"},
     )

@@ -56,7 +56,7 @@ def registration_not_ephemeral(roster: Roster) -> Iterator[Row]:
         names = number_of(ledgers, "ledger names it", "ledgers name it")
         yield bookie_finding(
             name,
-            f"the registration of {name} ({' and '.join(modes)}) is not ephemeral, so that it proves no live "
+            f"{name}: its registration ({' and '.join(modes)}) is not ephemeral and proves no live "
             f"bookie; {names}",
             {
                 "modes": modes,

@@ -8,7 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.copy_classes import judged_with_class, unknown_bookies
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Confidence, Severity
-from auditor.model.states import UnknownCopy
+from auditor.model.states import LedgerClass, UnknownCopy
 from auditor.spark import functions as F
 
 if TYPE_CHECKING:
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 
 
 _SAID = {
-    UnknownCopy.UNREADABLE: "its index cannot be read on ",
-    UnknownCopy.LIMBO: "it is in limbo on ",
-    UnknownCopy.NOT_INDEXED: "it is not in the index of ledgers on ",
-    UnknownCopy.MISPLACED: "its index lies outside its place on ",
-    UnknownCopy.WRONG_DIRECTORY: "it is in the wrong directory on ",
-    UnknownCopy.DENIED: "an entry that its index shows is denied by ",
-    UnknownCopy.INDEX_INCOMPLETE: "the index lacks entries that are served by ",
-    UnknownCopy.NOT_ASKED: "the index is too old, and not all was asked of ",
+    UnknownCopy.UNREADABLE: "index unreadable on ",
+    UnknownCopy.LIMBO: "in limbo on ",
+    UnknownCopy.NOT_INDEXED: "not in the index of ledgers on ",
+    UnknownCopy.MISPLACED: "index outside its place on ",
+    UnknownCopy.WRONG_DIRECTORY: "in the wrong directory on ",
+    UnknownCopy.DENIED: "an entry of the index denied by ",
+    UnknownCopy.INDEX_INCOMPLETE: "index without entries that are served on ",
+    UnknownCopy.NOT_ASKED: "index too old, and not all asked, on ",
     UnknownCopy.UNREAD: "not read: ",
 }
 _OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTORY)
 """What a finding of the bookie says, once for all of its ledgers."""
+_HARMLESS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 
 @check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="undecided")
@@ -73,11 +74,11 @@ def replication_undecided(tables: Tables) -> DataFrame:
         message=words(
             "ledger ",
             ledger_name(),
-            " is ",
-            F.col("class"),
-            " as far as known and could be ",
-            F.col("potential_class"),
             ": ",
+            F.when(F.col("class").isin(*_HARMLESS), "undecided").otherwise(F.col("class")),
+            ", at worst ",
+            F.col("potential_class"),
+            "; ",
             F.concat_ws("; ", *(_where(why, said) for why, said in _SAID.items())),
         ),
         evidence={

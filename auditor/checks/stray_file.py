@@ -29,7 +29,7 @@ def stray_file(tables: Tables) -> DataFrame:
         moved index is missing where it belongs.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: it was read as it is reported.
 
     What to do:
         Look at them, and move what is not needed elsewhere while the bookie is stopped.
@@ -47,11 +47,10 @@ def stray_file(tables: Tables) -> DataFrame:
         rows,
         bookie_id="bookie_id",
         message=words(
-            quantity(F.col("total"), "file", "files"),
-            " among the indexes of ",
             F.col("bookie_id"),
-            F.when(F.col("total") == 1, " is").otherwise(" are"),
-            " none of its own: ",
+            ": ",
+            quantity(F.col("total"), "file", "files"),
+            " among its indexes that no bookie writes: ",
             comma_list(F.col("sample")),
         ),
         evidence={"count": "total", "paths": "sample"},

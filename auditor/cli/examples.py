@@ -36,7 +36,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit report runs/A --severity critical --severity error",
         "bkaudit report runs/A --check 'entry-*' --bookie bk1:3181 --format csv",
         "bkaudit report runs/A --leaks --format csv > leaks.csv",
-        "bkaudit report runs/A --all | grep ' ledger 42:'",
+        "bkaudit report runs/A --all | grep -w 'ledger 42'",
     ),
     "diff": ("bkaudit diff runs/A runs/B", "bkaudit diff runs/A runs/B --format jsonl"),
     "compare": (

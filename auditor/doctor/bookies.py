@@ -130,7 +130,7 @@ def _coverage_lines(
     missing |= dict.fromkeys(foreign, "all of its directories carry another cluster's instance id")
     whole = len({*found, *known}) - len(missing)
     who = "that cookies or registrations name" if have_nodes else "that a VERSION names"
-    said = f"{whole:,} of {plural(len({*found, *known}), 'bookie')} {who} can be read whole"
+    said = f"{whole:,} of {plural(len({*found, *known}), 'bookie')} {who} can be read in full"
     if not missing:
         yield Line("bookies", "coverage", State.OK if whole else State.WARN, said)
     else:

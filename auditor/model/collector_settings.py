@@ -98,12 +98,14 @@ class CollectorSettings:
 
     @property
     def said_by(self) -> str:
-        """Where they are from, as a sentence ends.
+        """Where they are from, as a sentence.
 
         >>> CollectorSettings().said_by
-        "the server's defaults, for no --bookie-conf names others"
+        'give --bookie-conf: the forecast of garbage collection took the server defaults'
         """
-        return self.source or "the server's defaults, for no --bookie-conf names others"
+        if self.source is None:
+            return "give --bookie-conf: the forecast of garbage collection took the server defaults"
+        return f"the forecast of garbage collection took {self.source}"
 
     @property
     def reads_past_header(self) -> bool:

@@ -210,7 +210,7 @@ class AuditOptions:
         str | None,
         Option(
             "A bookie's configuration file (bk_server.conf): the thresholds and switches of garbage "
-            "collection, foretold with the server's defaults without it.",
+            "collection; without it the server's defaults are assumed.",
             value="FILE",
         ),
     ] = None

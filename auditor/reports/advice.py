@@ -12,6 +12,7 @@ from itertools import groupby, islice
 from types import MappingProxyType
 
 from auditor.checks import BY_ID, Check
+from auditor.checks.gc_guards import DOUBT_WORDS
 from auditor.model.amounts import format_time
 from auditor.model.finding import Confidence, Finding, FindingWithHistory, Standing
 from auditor.model.states import Change
@@ -25,12 +26,7 @@ Storages = Mapping[str, str]
 """How the index of a bookie is kept (`auditor.tables.registry.BOOKIES`), where that is known."""
 
 # Doubts that a table keeps as a word.
-_DOUBTS = {
-    "newer-than-scan": "its index may be newer than the scan of the metadata",
-    "metadata-suspect": "the metadata of this bookie is itself in doubt (metadata-suspect)",
-    "id-in-doubt": "the store may have it where it could not be read, or in the wrong place",
-    "attribution-suspect": "a directory's cookie and its place name two bookies",
-}
+_DOUBTS = {**DOUBT_WORDS, "attribution-suspect": "a directory's cookie and its place name two bookies"}
 _LABEL = 7
 RUNS_SHOWN = 3
 """Runs of entries that a command is shown for."""

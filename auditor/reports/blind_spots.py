@@ -219,7 +219,7 @@ def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     if not sight.entry_logs:
         yield Need.ENTRY_LOGS, Lack("entry logs were not read: --entry-logs reads them")
     elif not sight.deep:
-        yield Need.DIGESTS, Lack("no entry was read whole: --deep does")
+        yield Need.DIGESTS, Lack("no entry was read in full: --deep does")
     if sight.placement is None:
         yield Need.LOCATIONS, _unsaid("it looked at placement")
     elif not sight.placement:
@@ -236,7 +236,7 @@ def _of_parts(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     """What was looked at but for a part: some bookies, some ids, some places of the metadata."""
     if sight.unread and (sight.read or sight.directories):
         left = len(sight.unread)
-        where = f"{left:,} bookies that were not read whole" if left > 1 else sight.unread[0]
+        where = f"{left:,} bookies that were not fully read" if left > 1 else sight.unread[0]
         lack = Lack("what is not in a readable index is neither there nor missing", where)
         yield from ((need, lack) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
     if sight.gaps:

@@ -22,9 +22,9 @@ from auditor.reports.advice import page_advice, since_when
 
 _LABEL = 12
 _TAILS: dict[str, str] = {
-    TailRead.READ: "read whole: what they have is held too",
+    TailRead.READ: "complete: what they have counts as held",
     TailRead.STOPPED: "not needed: it went down cleanly, with all in its index",
-    TailRead.UNREAD: "not read whole",
+    TailRead.UNREAD: "incomplete",
 }
 _STORAGE = {
     "idx": "index files: InterleavedLedgerStorage or SortedLedgerStorage",
@@ -166,7 +166,7 @@ def _journals(bookie: BookieView, width: int) -> list[str]:
             lines += _fold(f"mark {journal.mark_file}, byte {journal.mark_offset:,}", "    ", width)
             lines += _fold(f"{journal.entries:,} entries after it, in {journal.files:,} files", "    ", width)
         if journal.reason is not None:
-            lines += _fold(f"not all of it was read: {journal.reason}", "    ", width)
+            lines += _fold(f"incomplete: {journal.reason}", "    ", width)
         if journal.files_below:
             lines += _fold(f"{journal.files_below:,} files below the mark are still there", "    ", width)
     return lines

@@ -43,7 +43,7 @@ def run_cell(report: Report) -> str:
     facts = [
         ("cluster", f"{report.cluster.instance_id or 'no instance id'}, layout {report.cluster.layout}"),
         ("metadata", report.cluster.metadata_uri),
-        ("moment", format_time(report.run.scan_time)),
+        ("time", format_time(report.run.scan_time)),
         ("ledgers", str(ledgers)),
         ("replicas", str(replicas)),
         ("bookies", f"{bookies}{f'; not read: {unread}' if unread else ''}"),

@@ -32,8 +32,11 @@ def finding_line(finding: Finding, standing: Standing | None = None) -> str:
     """
     scope, ledger, bookie = _subject(finding)
     about = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
-    named = names_subject(finding) and finding.message.startswith(ledger or bookie or "cluster ")
-    said = finding.message if named else f"{about}: {finding.message}"
+    said = f"{about}: {finding.message}"
+    if names_subject(finding) and ledger is not None and finding.message.startswith(ledger):
+        said = finding.message
+    elif names_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
+        said = f"bookie {finding.message}"
     what = "; ".join([said, *entry_parts(finding, BOOKIES_SHOWN)])
     tags = ", ".join([str(finding.confidence), *_standing_words(standing)])
     return printable(" ".join(f"{finding.severity} {finding.id} {what} [{tags}]".split()))

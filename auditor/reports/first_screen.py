@@ -169,7 +169,7 @@ def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
             limits.facts,
         ),
         *labelled("metadata", cluster.metadata_uri, width, limits.facts),
-        *labelled("moment", f"{format_time(run.scan_time)}; {_scans(report)}", width),
+        *labelled("time", f"{format_time(run.scan_time)}{_scans(report)}", width),
         *labelled("ledgers", str(ledgers), width, 1),
         *(_no_bookies(bookies.total, width) if report.metadata_only else covered),
     ]
@@ -230,10 +230,10 @@ def _no_bookies(expected: int, width: int) -> list[str]:
 
 
 def _scans(report: Report) -> str:
-    positions = report.run.positions
-    where = " and ".join(dict.fromkeys(positions))
-    kind = "two live scans" if len(positions) > 1 else "one scan"
-    return f"{kind}, at {where}" if where else kind
+    """Where in the store's history it was read, ZooKeeper's positions by their name."""
+    where = " and ".join(dict.fromkeys(report.run.positions))
+    named = f"zxid {where}" if where.startswith("0x") else where
+    return f"; {named}" if named else ""
 
 
 def _counts(report: Report) -> list[_Count]:

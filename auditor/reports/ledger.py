@@ -155,7 +155,10 @@ def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Signs) -> list[
     if len(rows) > ROWS_SHOWN:
         lines.append(f"and {len(rows) - ROWS_SHOWN:,} more bookies")
     if columns <= last:
-        lines.append(f"a column is about {(last + 1) // columns:,} entries")
+        # One entry more or less matters where a column stands for a few.
+        share = (last + 1) / columns
+        each = f"{int(share):,}" if share >= 10 else f"{share:.1f}".removesuffix(".0")
+        lines.append(f"a column is about {each} entries")
     legend = (
         f"{signs.held} held  {signs.missing} missing  {signs.part} some missing  {signs.unknown} unknown  "
         f"{signs.extra} surplus  {signs.none} not expected"

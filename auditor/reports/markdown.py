@@ -93,7 +93,7 @@ def _coverage(report: Report) -> str:
     rows = [
         ("cluster", escape_markdown(cluster.instance_id or "no instance id")),
         ("metadata", escape_markdown(cluster.metadata_uri)),
-        ("moment", format_time(run.scan_time)),
+        ("time", format_time(run.scan_time)),
         *((each.name, str(each)) for each in extents(report)),
     ]
     if unread:

@@ -133,8 +133,8 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
     for each in run.unread:
         how = "read in part" if each.read == BookieRead.PARTIAL else "not read"
         why = f": {each.reason}" if each.reason else ""
-        needed = plural(each.replicas, "replica", "replicas")
-        lines += fold_text(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
+        left = f"; at most {plural(each.replicas, 'replica')} undecided" if each.replicas else ""
+        lines += fold_text(f"{each.bookie_id}, {how}{why}{left}", width, "  ", "    ")
     unread = run.report.coverage.bookies.unread
     if len(unread) > len(run.unread):
         lines.append(f"  and {len(unread) - len(run.unread):,} more bookies")

@@ -62,7 +62,7 @@ def hold_map(path: str) -> dict[str, str | None]:
     try:
         found = read_contents(path, verify=True)
     except OSError as error:
-        # A running bookie may have deleted it by now, as was foretold.
+        # A running bookie may have deleted it by now, as was forecast.
         return {"state": EntryLogState.UNREADABLE.value, "reason": error.strerror or str(error)}
     if found.map_damage is not None and not found.map_unreadable:
         return {"state": EntryLogState.MAP_WRONG.value, "reason": found.map_damage.reason}

@@ -97,7 +97,7 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
     assert partly.message.startswith(
         "ledger 3: entries too irregular to list have fewer copies than the write quorum of 3, at worst 2 "
         "of 3; "
-        "could be entry-lost: copies on b, c are unknown; not marked"
+        "at worst entry-lost: copies on b, c are unknown; not marked"
     )
     assert partly.evidence["class_entries"] is None
 
@@ -146,12 +146,9 @@ def test_what_is_undecided_says_why(spark: SparkSession) -> None:
         ],
     )
     elsewhere, unserved, several = (found.message for found in find("replication-undecided", asked))
-    assert elsewhere == (
-        "ledger 1 is healthy as far as known and could be below-write-quorum: "
-        "its index lies outside its place on a, b"
-    )
-    assert unserved.endswith(": it is not in the index of ledgers on b")
-    assert several.endswith(": its index cannot be read on c; it is in limbo on a; not read: b")
+    assert elsewhere == ("ledger 1: undecided, at worst below-write-quorum; index outside its place on a, b")
+    assert unserved.endswith("; not in the index of ledgers on b")
+    assert several.endswith("; index unreadable on c; in limbo on a; not read: b")
 
 
 def test_what_a_finding_of_the_bookie_says_is_not_said_once_a_ledger(spark: SparkSession) -> None:

@@ -106,7 +106,7 @@ def test_a_mark_without_a_ledger_is_told_unless_the_ledger_may_be_hidden(spark: 
     [gone] = find("mark-of-deleted-ledger", asked)
     assert (gone.where, gone.severity, gone.confidence) == ((None, "down"), "note", "confirmed")
     assert gone.evidence == {"ledgers": 2, "sample": ["3", "20"], "rows": "tables/marks"}
-    assert gone.message == "2 ledgers are marked for down and have no metadata, such as 3, 20"
+    assert gone.message == "down: 2 ledgers are marked for it, but have no metadata, such as 3, 20"
     stuck = find("mark-stuck", asked)
     assert [(each.ledger_id, each.confidence) for each in stuck] == [
         (1, "confirmed"),
@@ -124,7 +124,7 @@ def test_many_marks_of_deleted_ledgers_are_one_finding_a_bookie(spark: SparkSess
         ("also-up", 1), ("down", 20), ("up", 3),
     ]  # fmt: skip
     assert found[1].evidence["sample"] == [str(number) for number in range(10)]
-    assert found[0].message == "1 ledger is marked for also-up and has no metadata: 30"
+    assert found[0].message == "also-up: 1 ledger is marked for it, but has no metadata: 30"
 
 
 def test_a_mark_is_stuck_after_a_day_without_a_worker(spark: SparkSession) -> None:

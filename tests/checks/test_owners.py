@@ -68,14 +68,14 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
     "owner-dangling": {
         2: ("error", "confirmed", "topic shop/orders/returns names ledger 2 (1 of 3 in its list), which is"),
         3: ("error", "suspect", "subscription audit of shop/orders/returns names ledger 3, which is not in "
-            "the store; in doubt: /ledgers/00/0000: not listed"),
+            "the store; not sure: /ledgers/00/0000: not listed"),
         4: ("error", "confirmed", "schema shop/orders/returns names ledger 4"),
         5: ("warning", "confirmed", "its copy in the object store is whole"),
     },
     "ledger-unowned": {
         6: ("note", "suspect", f"ledger 6, 700 bytes belongs to nobody: {PATH} does not name it"),
         7: ("note", "confirmed", f"ledger 7 belongs to nobody: {PATH} does not name it"),
-        8: ("note", "suspect", "in doubt: not saved together"),
+        8: ("note", "suspect", "not sure: not saved together"),
     },
     "owner-length-mismatch": {
         9: ("warning", "confirmed", "lists ledger 9 with 13 entries and 600 bytes, it has 10 and 601"),
@@ -92,7 +92,7 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
     "owner-unreadable": {None: ("error", "confirmed", f"{PATH}: cut (at byte 3)")},
     "object-orphan": {
         21: ("note", "suspect", f"the bucket has a copy of ledger 21 (700 bytes, {UID}) that no topic"),
-        22: ("note", "unknown", f"names; in doubt: {PATH}: cut (at byte 3)"),
+        22: ("note", "unknown", f"names; not sure: {PATH}: cut (at byte 3)"),
     },
     "offload-object-missing": {
         23: ("critical", "confirmed", "is not whole in the bucket: both objects are not in the listing, and "

@@ -20,4 +20,4 @@ def test_stray_files_are_counted_and_the_first_are_named(spark: SparkSession) ->
     many, one = find("stray-file", asked)
     assert (many.where, many.severity, many.confidence) == ((None, "bk1"), "note", "confirmed")
     assert many.evidence == {"count": 12, "paths": [f"{number:02}.txt" for number in range(10)]}
-    assert one.message == "1 file among the indexes of bk2 is none of its own: notes.txt"
+    assert one.message == "bk2: 1 file among its indexes that no bookie writes: notes.txt"

@@ -73,9 +73,7 @@ def test_what_is_deleted_is_right_but_for_the_renamed_bookie(corpus: Corpus, aud
     assert wrong == (renamed if corpus.name == "dbledger-long" else set())
     assert not audited.of("gc-would-delete-live")
     notes = [note for note in audited.report.run.notes if note.startswith("garbage collection")]
-    assert notes == [
-        "garbage collection is foretold with the server's defaults, for no --bookie-conf names others"
-    ]
+    assert notes == ["give --bookie-conf: the forecast of garbage collection took the server defaults"]
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ PICTURE = re.compile(r"\? unknown|^\S+ +[^\w ]+$")
 COMMAND = re.compile(r"\b(?:bkaudit|bookkeeper|zkCli|etcdctl|pulsar|pulsar-admin|curl|systemctl)\b")
 """Lines that stay whole, to be copied."""
 
-IN_DOUBT = re.compile(r"\bin doubt\b", re.IGNORECASE)
+IN_DOUBT = re.compile(r"\b(in doubt|not sure)\b", re.IGNORECASE)
 COPY_CLASSES = frozenset(("entry-lost", "below-ack-quorum", "below-write-quorum"))
 OF_COVERAGE = frozenset(
     ("bookie-unread", "replication-undecided", "on-unregistered-bookie", "bookie-without-location")

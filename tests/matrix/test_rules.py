@@ -69,7 +69,7 @@ def test_an_audit_ends_with_a_result_but_of_damaged_metadata() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", ["is gone; in doubt: ?", "owner None", "nan bytes", "a null of it", WORDLESS]
+    "message", ["is gone; not sure: ?", "owner None", "nan bytes", "a null of it", WORDLESS]
 )
 def test_a_null_in_a_message_or_a_line_is_seen(message: str) -> None:
     assert held(rules.no_nulls([row(message=message)], []))
@@ -83,9 +83,9 @@ def test_a_name_with_a_question_mark_and_the_nulls_of_json_are_none() -> None:
 
 def test_what_is_confirmed_is_in_no_doubt() -> None:
     assert held(rules.no_sure_doubt([row(evidence='{"doubts": ["clock"]}')]))
-    assert held(rules.no_sure_doubt([row(message="gone; in doubt: it may be there")]))
+    assert held(rules.no_sure_doubt([row(message="gone; not sure: it may be there")]))
     assert not held(rules.no_sure_doubt([row(message="holds 3 ledgers; 2 of these ledgers are in doubt")]))
-    assert not held(rules.no_sure_doubt([row(confidence="suspect", message="gone; in doubt: the clock")]))
+    assert not held(rules.no_sure_doubt([row(confidence="suspect", message="gone; not sure: the clock")]))
 
 
 def test_who_reads_more_never_knows_less() -> None:

@@ -30,7 +30,7 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
         "entry-lost: A closed ledger has an entry with no copy left.\n"
         "  critical: entry 4 has no copy left\n"
         "    since  2026-11-18 11:06:40 UTC\n"
-        "  sure   Confirmed where the ledger stood at one version in both scans of the\n"
+        "  sure   Confirmed where the ledger had one version in both scans of the\n"
     )
     assert "\n  why    The entry was promised to be kept," in text
     assert "\n  do     Stop whatever deletes data on these bookies" in text
@@ -73,7 +73,7 @@ def test_findings_of_one_check_share_its_words() -> None:
 def test_findings_that_are_equally_sure_say_so_once() -> None:
     others = [replace(SHORT, ledger_id=number, message=f"ledger {number}") for number in (1, 2)]
     text = "\n".join(advice_lines([FindingWithHistory(each) for each in others], 80))
-    assert text.count("Confirmed where the ledger stood") == 1
+    assert text.count("Confirmed where the ledger had one version") == 1
     doubted = replace(others[1], confidence=Confidence.SUSPECT, evidence={"doubts": ["it is new"]})
     lines = advice_lines([FindingWithHistory(others[0]), FindingWithHistory(doubted)], 80)
     assert lines[lines.index("  critical: ledger 2") + 1] == "    sure   suspect: it is new"
@@ -131,9 +131,7 @@ def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> Non
     assert how_sure(check, own) == "suspect: the ledger is not closed"
     assert how_sure(check, BELOW).startswith("suspect: suspect where it changed in between")
     orphan = replace(ORPHAN, confidence=Confidence.SUSPECT, evidence={"doubts": ["newer-than-scan"]})
-    assert how_sure(BY_ID["orphan-ledger"], orphan) == (
-        "suspect: its index may be newer than the scan of the metadata"
-    )
+    assert how_sure(BY_ID["orphan-ledger"], orphan) == ("suspect: the index may be newer than the metadata")
 
 
 def test_what_two_runs_confirmed_says_so() -> None:

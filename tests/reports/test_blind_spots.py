@@ -72,7 +72,7 @@ def test_entry_logs_that_were_not_read_say_nothing() -> None:
 
 def test_entries_that_were_not_read_whole_say_nothing_of_their_digests() -> None:
     shallow = changed(operations={"open": 340})
-    assert of(shallow) == {"no entry was read whole: --deep does": {*checks_that_need(Need.DIGESTS)}}
+    assert of(shallow) == {"no entry was read in full: --deep does": {*checks_that_need(Need.DIGESTS)}}
 
 
 def test_without_owners_nobody_leaks_and_without_a_listing_no_copy_is_missed() -> None:
@@ -148,7 +148,7 @@ def test_a_bookie_that_was_not_read_is_a_blind_spot_by_name() -> None:
     assert (spot.ids, spot.where) == (of_bookies, "bk-c:3181")
     many = replace(coverage(), bookies=BookiesRead(40, 3, tuple(f"b{n}:1" for n in range(37))))
     [spot] = blind_spots(Sight.of(report(coverage=many)))
-    assert spot.where == "37 bookies that were not read whole"
+    assert spot.where == "37 bookies that were not fully read"
 
 
 def test_one_scan_cannot_see_a_change() -> None:

@@ -227,7 +227,7 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
     shown = told.partition("\n\njournals\n")[2].partition("\n\nproblems")[0]
     assert max(map(len, shown.splitlines())) <= WIDTH
     assert shown.splitlines() == [
-        "  not read whole",
+        "  incomplete",
         "  /mnt/bk-a/journal0",
         "    mark 1a1fc8020c3.txn, byte 6,656",
         "    12,345 entries after it, in 2 files",
@@ -235,14 +235,14 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
         "  /mnt/bk-a/journal1",
         "    mark 1a1fc8020c3.txn, byte 0",
         "    0 entries after it, in 0 files",
-        "    not all of it was read: 1a1fc8020c3.txn, from which the",
-        "        bookie would replay it, is gone",
+        "    incomplete: 1a1fc8020c3.txn, from which the bookie would",
+        "        replay it, is gone",
     ]
     assert "journals" not in render(BOOKIE)
 
 
 @pytest.mark.parametrize(
-    ("tail", "said"), [("read", "read whole"), ("stopped", "not needed"), (None, "not looked")]
+    ("tail", "said"), [("read", "complete: what they have"), ("stopped", "not needed"), (None, "not looked")]
 )
 def test_how_the_journal_is_known_is_said_in_a_word(tail: str | None, said: str) -> None:
     view = replace(BOOKIE, tail=tail, journals=(JournalView("/j", None, None, None, 0, 0, 0),))

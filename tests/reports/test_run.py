@@ -52,7 +52,7 @@ looked at
   reads    99 entries read whole, 210 getChildren, 3 multiRead, 340 open
 
 not looked at
-  bk-c:3181, not read: no source covers it; up to 20 replicas undecided
+  bk-c:3181, not read: no source covers it; at most 20 replicas undecided
 
 could not be seen
   nothing of bk-c:3181: what is not in a readable index is neither there nor

@@ -20,7 +20,7 @@ RUN = "runs/20261121T050749Z"
 FIRST_SCREEN = """\
 cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, layout hierarchical
 metadata   zk://h1:2181;h2:2181/ledgers
-moment     2026-11-21 05:07:49 UTC; two live scans, at 0x16f and 0x171
+time       2026-11-21 05:07:49 UTC; zxid 0x16f and 0x171
 ledgers    118 of 120 decided
 replicas   340 of 360 decided
 bookies    2 of 3 read; not read: bk-c:3181
