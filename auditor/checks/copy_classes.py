@@ -110,7 +110,8 @@ def _entries_of_class(wanted: str) -> Column:
         worst = words(
             f" fewer copies than the {quorum} quorum of ", F.col(f"{quorum}_quorum"), ", at worst ", least
         )
-    return words(F.coalesce(some, F.lit("entries too irregular to list have")), worst)
+    irregular = F.lit("entries too irregular to list have")
+    return words(F.when(F.col("class_entries").isNull(), irregular).otherwise(some), worst)
 
 
 def _could_become() -> Column:

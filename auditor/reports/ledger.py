@@ -25,7 +25,7 @@ from auditor.model.states import IndexState, WitnessAnswer
 from auditor.model.views import LedgerView
 from auditor.reports.finding_text import entries
 from auditor.reports.plain_text import shorten
-from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
+from auditor.reports.stripes import Cell, Replica, column_width, replicas_of, stripes_of
 
 WIDTH = 80
 ATTACHED_SHOWN = 8
@@ -155,10 +155,7 @@ def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Signs) -> list[
     if len(rows) > ROWS_SHOWN:
         lines.append(f"and {len(rows) - ROWS_SHOWN:,} more bookies")
     if columns <= last:
-        # One entry more or less matters where a column stands for a few.
-        share = (last + 1) / columns
-        each = f"{int(share):,}" if share >= 10 else f"{share:.1f}".removesuffix(".0")
-        lines.append(f"a column is about {each} entries")
+        lines.append(f"a column is about {column_width(last, columns)} entries")
     legend = (
         f"{signs.held} held  {signs.missing} missing  {signs.part} some missing  {signs.unknown} unknown  "
         f"{signs.extra} surplus  {signs.none} not expected"

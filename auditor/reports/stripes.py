@@ -28,6 +28,16 @@ class Cell(StrEnum):
     NONE = "not expected"
 
 
+def column_width(last: int, columns: int) -> str:
+    """How many entries a column stands for, as a text; to a tenth where that matters.
+
+    >>> column_width(99, 54), column_width(99, 50), column_width(10**6, 54)
+    ('1.9', '2', '18,518')
+    """
+    share = (last + 1) / columns
+    return f"{int(share):,}" if share >= 10 else f"{share:.1f}".removesuffix(".0")
+
+
 @dataclass(frozen=True, slots=True)
 class Replica:
     """A replica's sets, compared once."""

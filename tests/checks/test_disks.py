@@ -24,7 +24,7 @@ def test_a_named_directory_without_a_version_is_told_once_a_bookie(spark: SparkS
     ]
     [found] = find("disk-version-missing", tables(spark, directories=rows))
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
-    assert found.message == "2 directories of bk1 have no VERSION: l0, l1"
+    assert found.message == "bk1: 2 directories have no VERSION: l0, l1"
     assert [each["empty"] for each in found.evidence["directories"]] == [True, False]
 
 
@@ -68,7 +68,7 @@ def test_one_directory_in_two_places_is_shared_and_a_swapped_one_is_not(spark: S
     ]
     [found] = find("disk-shared", tables(spark, directories=[*cloned, *swapped]))
     assert (found.where, found.severity) == ((None, "bk1"), "critical")
-    assert found.message == "1 directory of bk1 is in more than one place: bk1, bk2"
+    assert found.message == "bk1: 1 directory is in more than one place: bk1, bk2"
 
 
 def test_a_refused_start_is_told_unless_another_finding_says_it(spark: SparkSession) -> None:

@@ -205,7 +205,7 @@ def test_an_old_mark_of_a_ledger_without_entries_is_not_stuck(spark: SparkSessio
     assert {(each.ledger_id, each.severity, each.confidence) for each in found.values()} == {
         (None, "note", "confirmed")
     }
-    assert found["down"].message.startswith("2 closed ledgers without entries have been marked for down")
+    assert found["down"].message.startswith("down: 2 closed ledgers without entries have been marked for it")
     assert places(find("mark-stuck", asked)) == [(6, None), (7, None), (8, None)]
 
 

@@ -93,7 +93,7 @@ def test_orphans_whose_ids_are_in_doubt_count_and_leave_it_suspect(spark: SparkS
         "both": "confirmed",
     }
     assert found["unseen"].evidence["in_doubt"] == 150
-    assert "the ids of 150 are in doubt" in found["unseen"].message
+    assert "150 of these may have some: not all metadata could be read" in found["unseen"].message
 
 
 def test_a_store_that_is_older_than_the_data_is_in_doubt_for_one_orphan(spark: SparkSession) -> None:

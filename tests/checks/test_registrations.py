@@ -129,6 +129,5 @@ def test_a_registration_that_nothing_keeps_alive_is_told_once_a_bookie(spark: Sp
     }
     assert found[1].evidence["since"] is None
     assert found[1].message == (
-        "the registration of gone (writable) is not ephemeral, so that it proves no live bookie; "
-        "0 ledgers name it"
+        "gone: its registration (writable) is not ephemeral and proves no live bookie; 0 ledgers name it"
     )

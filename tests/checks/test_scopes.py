@@ -13,15 +13,20 @@ from auditor.findings.confirm import confirm
 from auditor.findings.table import FINDINGS, FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.finding import fingerprint
 from auditor.tables.moved import find_moves
-from tests.checks.tables_builder import INSTANCE, entries, find, ledger, places, tables
+from tests.checks.tables_builder import INSTANCE, entries, find, ledger, packed, places, tables
 
 
 def test_the_finding_is_of_the_ledgers_scope(spark: SparkSession) -> None:
+    first = {
+        "last_entry_id": 0,
+        "missing": [entries("bk1", (0, 0, 1, 0))],
+        "class_entries": packed((0, 0, 1, 0)),
+    }
     asked = tables(
         spark,
         judged=[
-            {"scope_id": 0, "ledger_id": 2, "m": 1, "mu": 1, "missing": [entries("bk1", (0, 0, 1, 0))]},
-            {"scope_id": 1, "ledger_id": 2, "m": 3, "mu": 3, "missing": [entries("bk1", (0, 0, 1, 0))]},
+            {"ledger_id": 2, "m": 1, "mu": 1, **first},
+            {"scope_id": 1, "ledger_id": 2, "m": 3, "mu": 3, **first},
         ],
         verdicts=[
             {"ledger_id": 2, "class": "below-write-quorum", "potential_class": "below-write-quorum"},
@@ -31,8 +36,8 @@ def test_the_finding_is_of_the_ledgers_scope(spark: SparkSession) -> None:
     [lost] = find("entry-lost", asked)
     [below] = find("below-write-quorum", asked)
     assert (lost.scope_id, below.scope_id) == (1, 0)
-    assert lost.message.startswith("ledger 2 of scope 1 has an entry")
-    assert below.message.startswith("ledger 2 has an entry")
+    assert lost.message.startswith("ledger 2 of scope 1: 1 of 1 entries has no copy left (write quorum 3)")
+    assert below.message.startswith("ledger 2: 1 of 1 entries has fewer copies than the write quorum of 3")
 
 
 def test_every_row_of_the_table_has_its_scope_and_its_name(spark: SparkSession) -> None:

@@ -17,7 +17,7 @@ from auditor.model.states import IndexState
 from auditor.model.views import LedgerView
 from auditor.reports.finding_text import command_for, entries
 from auditor.reports.plain_text import shorten
-from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
+from auditor.reports.stripes import Cell, Replica, column_width, replicas_of, stripes_of
 
 COLUMNS = 120
 ROWS = 20
@@ -63,6 +63,7 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
     shown |= {
         "fault": None,
         "columns": columns,
+        "column_width": column_width(stripes.edges[-1] - 1, columns) if columns else "",
         "last": stripes.edges[-1] - 1 if stripes.edges else -1,
         "rows_left": len(replicas) - len(drawn),
         "segments": _segments(ledger, stripes.edges),
