@@ -52,7 +52,7 @@ CAUSES = {
         "`bookkeeper shell autorecovery -enable`",
     ),
     Cause.NO_AUDITOR: (
-        "no AutoRecovery runs apart from these bookies: the command fails at once",
+        "AutoRecovery runs on no bookie that stays: the command fails at once",
         "start AutoRecovery on a bookie that stays",
     ),
     Cause.IDLE_WORKERS: (
@@ -94,9 +94,9 @@ def _names(bookies: Sequence[str]) -> str:
 
 def _blocker(blocker: Blocker) -> Iterator[str]:
     what, way_out = CAUSES[blocker.cause]
-    count = f"{plural(blocker.ledgers, 'ledger')}: " if blocker.ledgers else ""
+    count = f"{plural(blocker.ledgers, 'ledger')}; " if blocker.ledgers else ""
     detail = f" ({blocker.detail})" if blocker.detail else ""
-    yield from fold_text(f"{blocker.cause}  {count}{what}{detail}", _WIDTH, later="  ")
+    yield from fold_text(f"{blocker.cause}: {count}{what}{detail}", _WIDTH, later="  ")
     if blocker.topics:
         topics = ", ".join(f"{each.topic} ({each.ledgers:,})" for each in blocker.topics)
         yield from labelled("topics", topics, _WIDTH, indent="  ", columns=9)
@@ -127,10 +127,10 @@ def _one_by_one(rehearsal: Rehearsal) -> Iterator[str]:
 def _work(rehearsal: Rehearsal) -> Iterator[str]:
     trial = rehearsal.together
     work, found = trial.work, trial.candidates
-    yield from labelled(
-        "moves", f"{plural(work.ledgers, 'ledger')}, {plural(work.fragments, 'segment')}", _WIDTH
-    )
-    yield from labelled("copies", _copies(work), _WIDTH)
+    moves = f"{plural(work.ledgers, 'ledger')}, {plural(work.fragments, 'segment')}"
+    yield from labelled("moves", moves if work.ledgers else "nothing", _WIDTH)
+    if work.ledgers:
+        yield from labelled("copies", _copies(work), _WIDTH)
     if work.open_ends:
         words = (
             f"{plural(work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and closes it under "
@@ -139,10 +139,10 @@ def _work(rehearsal: Rehearsal) -> Iterator[str]:
         yield from labelled("open", words, _WIDTH)
     if found.least is not None:
         few = f"{found.least:,}" if found.least == found.most else f"{found.least:,} to {found.most:,}"
-        words = (
-            f"{few} bookies could come in; {plural(found.ledgers_with_least, 'ledger has', 'ledgers have')} "
-        )
-        yield from labelled("targets", f"{words}{found.least:,} only", _WIDTH)
+        spares = "spare" if found.most == 1 else "spares"
+        least = plural(found.ledgers_with_least, "ledger has", "ledgers have")
+        few = f"{few} {spares} of a ledger"
+        yield from labelled("targets", f"{few}; {least} only {found.least:,}", _WIDTH)
     if trial.along:
         words = (
             f"{plural(trial.along, 'ledger')} of {_names(rehearsal.absent)}, not registered, move with them"
@@ -162,7 +162,7 @@ def _copies(work: Work) -> str:
 def _time(rehearsal: Rehearsal) -> str:
     workers = plural(rehearsal.workers, "worker")
     if rehearsal.seconds is None:
-        return f"--rate says how fast one of {workers} copies" if rehearsal.workers else "no worker is left"
+        return f"--rate says how fast one of {workers} copies" if rehearsal.workers else "no worker stays"
     return (
         f"about {duration(rehearsal.seconds)} with {workers}; then up to 5 min until the command looks again"
     )
@@ -190,16 +190,18 @@ def _remains(rehearsal: Rehearsal) -> Iterator[str]:
     work = rehearsal.together.work
     if work.renamed:
         words = (
-            f"{plural(work.renamed, 'ledger')} with no entry there: the command does not wait for them, "
-            "workers replace the name"
+            f"{plural(work.renamed, 'ledger')} without an entry there: not waited for, workers replace the "
+            "name later"
         )
         if work.renamed_stuck:
-            words += f"; {work.renamed_stuck:,} have no spare and keep it"
+            words += (
+                f"; {plural(work.renamed_stuck, 'has no spare and keeps it', 'have no spare and keep it')}"
+            )
         yield from labelled("named by", words, _WIDTH)
     if rehearsal.mapping_origin:
         words = f"the mapping of racks ({rehearsal.mapping_origin}), until somebody edits it"
         yield from labelled("named by", words, _WIDTH)
-    words = "its disks; copies of failed tries on bookies that no ensemble names; readers with open ledgers"
+    words = "disks; copies of failed tries on bookies that no ensemble names; readers with open ledgers"
     yield from labelled("remain", words, _WIDTH)
 
 

@@ -26,7 +26,7 @@ from auditor.model.simulation import (
     WriteAnswer,
 )
 from auditor.reports.coverage import doubtful_ids_line
-from auditor.reports.plain_text import columns_of, labelled, printable, shorten, text_table
+from auditor.reports.plain_text import columns_of, fold_text, labelled, printable, shorten, text_table
 
 SIMULATION_SCHEMA = "bookkeeper-auditor/simulation/1"
 WIDTH = 80
@@ -39,7 +39,7 @@ _NAME_LENGTH = 60
 _LEGEND = (
     "lost: ledgers that lose an entry, as indexes hold them today; bytes: of these entries; promised: "
     "ledgers that lose one if every copy were there; <Qa, <Qw: ledgers below ack quorum, below write quorum; "
-    "open: ledgers that recovery could not close. 3-5: as what is unknown decides."
+    "open: ledgers that recovery could not close. 3-5: between these, as what is unknown decides."
 )
 
 
@@ -122,12 +122,17 @@ def _near(levels: Sequence[LevelLoss]) -> Iterator[str]:
         if level.near.perhaps:
             more = plural(level.near.perhaps, "more ledger")
             yield from _said("", f"{more} may be one {level.level} from loss: what is unknown decides")
-        counts = [
-            f"{ledgers:,} at {distance}" if distance else f"{ledgers:,} lost already"
-            for distance, ledgers in level.distance.items()
-        ]
-        if counts:
-            yield from _said("", f"ledgers by {level.level}s whose loss loses an entry: {', '.join(counts)}")
+        yield from _distances(level)
+
+
+def _distances(level: LevelLoss) -> Iterator[str]:
+    """How many ledgers lose an entry if so many domains fail, and no fewer."""
+    counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
+    words = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
+    if lost := level.distance.get(0):
+        words.append(f"{plural(lost, 'ledger has', 'ledgers have')} lost one before")
+    if words:
+        yield from _said("", "; ".join(words))
 
 
 def _singles(level: LevelLoss) -> Iterator[str]:
@@ -159,7 +164,8 @@ def _range(bounds: Bounds, of: Any) -> str:
 
 
 def _sizes(sure: Amount, possible: Amount) -> str:
-    return size(sure.bytes) if sure.bytes == possible.bytes else f"{size(sure.bytes)}-{size(possible.bytes)}"
+    low, high = size(sure.bytes), size(possible.bytes)
+    return low if low == high else f"{low}-{high}"
 
 
 def _sets(level: LevelLoss) -> Iterator[str]:
@@ -182,7 +188,7 @@ def _sets(level: LevelLoss) -> Iterator[str]:
 
 def _failure(failure: Failure) -> Iterator[str]:
     names = _names(failure.names)
-    yield f"if {failure.level} {names} is lost ({plural(failure.bookies, 'bookie')}):"
+    yield from fold_text(f"loss of {failure.level} {names} ({plural(failure.bookies, 'bookie')}):", WIDTH)
     for label, of in (
         ("lost", lambda outcome: outcome.lost),
         ("below ack quorum", lambda outcome: outcome.below_ack),
@@ -265,10 +271,14 @@ def _owner_row(owner: OwnerLoss) -> tuple[str, ...]:
 
 
 def _copysets(copysets: Copysets) -> Iterator[str]:
-    sizes = ", ".join(f"{count:,} of {plural(size, 'bookie')}" for size, count in copysets.sizes.items())
-    yield from _said("copysets", f"{sizes or 'none'}, of {plural(copysets.bookies, 'bookie')}")
-    width = f"{copysets.scatter_least:,} to {copysets.scatter_most:,} partners of a bookie"
-    yield from _said("scatter width", f"{width}, {copysets.scatter_mean:.1f} on average")
+    sizes = ", ".join(
+        f"{plural(count, 'set')} of {plural(size, 'bookie')}" for size, count in copysets.sizes.items()
+    )
+    yield from _said("copysets", f"{sizes or 'none'}; {plural(copysets.bookies, 'bookie')} in all")
+    least, most = copysets.scatter_least, copysets.scatter_most
+    partners = plural(most, "partner")
+    width = partners if least == most else f"{least:,} to {partners}, {copysets.scatter_mean:.1f} on average"
+    yield from _said("scatter width", f"a bookie has {width}")
     for failed, chance in copysets.chance.items():
         if failed <= copysets.bookies:
             yield from _said("", f"{failed} random bookies lose an entry with probability {chance:.2g}")

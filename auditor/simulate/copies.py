@@ -50,7 +50,7 @@ class CopiesToday:
     def __init__(self, run: RunDirectory, numbers: BookieNumbers) -> None:
         self.seen = _seen(run)
         self._numbers = numbers
-        parts = list(self._exceptions(run)) if "judged" in run.names("tables") else []
+        parts = list(self._exceptions(run))
         ids, bookies, states, counts, groups = zip(*parts, strict=True) if parts else ([],) * 5
         self._ids = np.concatenate([np.zeros((0, 2), np.int64), *ids])
         self._bookies = np.concatenate([np.zeros(0, np.int32), *bookies])
@@ -175,8 +175,6 @@ def _seen(run: RunDirectory) -> frozenset[str]:
     """Bookies of which something was read; one that answered when it was asked has its rows in judged."""
     import pyarrow.compute as pc
 
-    if "bookies" not in run.names("tables"):
-        return frozenset()
     rows = run.read("tables/bookies", ["bookie_id", "read"])
     seen = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
     if "answers" in run.names("tables"):

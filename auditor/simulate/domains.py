@@ -57,8 +57,9 @@ class Domains:
         found = []
         for name in names:
             if name not in self.names and name.strip("/") not in known:
-                there = first_names(self.names, 5) or "none: the run knows no location (--racks FILE)"
-                raise UsageError(f"--lose {self.level} {name}: there is no such {self.level}; known: {there}")
+                there = f"there is no such {self.level}; known: {first_names(self.names, 5)}"
+                why = there if self.names else "the run knows no location; give --racks FILE"
+                raise UsageError(f"--lose {self.level} {name}: {why}")
             found.append(name if name in self.names else known[name.strip("/")])
         return found
 

@@ -144,6 +144,4 @@ class RunWindows:
 
 def _members(run: RunDirectory) -> list[str]:
     """Every bookie that is named anywhere, by id."""
-    if "bookies" not in run.names("tables"):
-        return []
     return sorted(name for name in run.read("tables/bookies", ["bookie_id"])["bookie_id"].to_pylist() if name)

@@ -79,6 +79,8 @@ def test_a_null_in_a_message_or_a_line_is_seen(message: str) -> None:
 def test_a_name_with_a_question_mark_and_the_nulls_of_json_are_none() -> None:
     rows = [row(message="bk?a:3181 says nothing; noneed, annulled")]
     assert not held(rules.no_nulls(rows, [outcome(stdout='  "bookie_id": null,')]))
+    listed = outcome(stdout="  [\n    null,", arguments=("report", "RUN", "--format", "json"))
+    assert not held(rules.no_nulls(rows, [listed]))
 
 
 def test_what_is_confirmed_is_in_no_doubt() -> None:
