@@ -19,9 +19,10 @@ CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
 """What a ledger's code in `TrialSums.blocked` stands for; 0: nothing is in its way."""
 
 _CODE = {cause: code for code, cause in enumerate(CAUSES)}
-UNREAD, BESIDE = "copies not known", "lost entries beside"
-UNGROUPED = "isolation groups not known"
-OWN_GROUPS = "no spare in their own isolation groups, which only Pulsar's policy goes by"
+UNREAD = "ledgers whose other copies may be missing"
+BESIDE = "ledgers whose segments have other entries that may be lost"
+UNGROUPED = "ledgers whose isolation groups are not known"
+OWN_GROUPS = "ledgers with no spare in their own isolation groups, which only Pulsar's policy goes by"
 DOUBTS = (UNREAD, BESIDE, UNGROUPED, OWN_GROUPS)
 _NO_CANDIDATES = 1 << 60
 _AT_ONCE = 1 << 12

@@ -204,8 +204,12 @@ def _failure(failure: Failure) -> Iterator[str]:
 
 
 def _amounts(bounds: Bounds, of: Any) -> str:
-    sure, possible = _amount(of(bounds.sure)), _amount(of(bounds.possible))
-    return sure if sure == possible else f"{sure} at best, {possible} at worst"
+    best, worst = of(bounds.sure), of(bounds.possible)
+    if best == worst:
+        return _amount(best)
+    if worst.entries < best.entries:  # they are lost then, or below the ack quorum
+        return f"{_amount(best)} at best; at worst counted above"
+    return f"{_amount(best)} at best, {_amount(worst)} at worst"
 
 
 def _amount(amount: Amount) -> str:

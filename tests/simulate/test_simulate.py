@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import jsonschema
@@ -219,3 +220,17 @@ def test_what_cannot_be_meant_is_said(run: RunReader, options: list[str], said: 
     done = bkaudit("simulate", run.path, *options)
     assert done.exit_code == 2
     assert said in done.output
+
+
+def test_a_run_without_its_unequal_copies_is_damaged_and_not_whole(run: RunReader) -> None:
+    rmtree(Path(run.path, "tables", "judged"))
+    done = bkaudit("simulate", run.path)
+    assert done.exit_code == 5
+    assert "tables/judged is damaged (it is not there)" in done.output
+
+
+def test_a_fate_that_may_be_worse_is_not_said_to_be_nothing(tmp_path: Path) -> None:
+    unread = [bookie("a"), *(bookie(name, read="unread") for name in "bcd")]
+    done = bkaudit("simulate", make(tmp_path, *unread).path, "--lose", "bookie", "a")
+    assert "at best; at worst counted above" in " ".join(done.output.split())
+    assert "nothing at worst" not in " ".join(done.output.split())
