@@ -138,8 +138,8 @@ def test_a_config_that_cannot_be_read_makes_its_own_answers_unknown(value: bytes
     assert "is not known" in words(found)
     rehearsal = rehearse(run, ["a"])
     assert (rehearsal.answer, rehearsal.exit_code) == (Answer.UNKNOWN, 3)
-    assert doubts(rehearsal) == {"isolation groups not known": 1}
-    assert "isolation groups not known" in decommission_text(rehearsal)
+    assert doubts(rehearsal) == {"ledgers whose isolation groups are not known": 1}
+    assert "ledgers whose isolation groups are not known: 1" in decommission_text(rehearsal)
 
 
 def doubts(rehearsal: Rehearsal) -> dict[str, int]:
@@ -182,5 +182,5 @@ def test_no_spare_in_groups_that_the_policy_goes_by_is_a_blocker(make: Make) -> 
     found = rehearse(make((TWO, config(primary="fast")), groups=nobody_else), ["a"])
     assert (found.answer, found.together.blockers) == (Answer.UNKNOWN, ())
     assert list(doubts(found)) == [
-        "no spare in their own isolation groups, which only Pulsar's policy goes by"
+        "ledgers with no spare in their own isolation groups, which only Pulsar's policy goes by"
     ]
