@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 import pyarrow.parquet as pq
 from prometheus_client.openmetrics import parser
 
+from auditor.model.states import Verdict
 from auditor.notebook.run import Run
 from auditor.reports import first_screen
 from auditor.reports.text import UNBROKEN
@@ -24,6 +25,7 @@ Shares = Mapping[str, tuple[int, int]]
 """How many of how many: ledgers and replicas decided, bookies read."""
 
 SEVERITIES = ("critical", "error", "warning", "note")
+VERDICTS = frozenset(Verdict)
 _SHARE = re.compile(r"([\d,]+) of ([\d,]+)")
 
 
@@ -207,15 +209,14 @@ def of_html(text: str) -> Facts:
 def of_text(text: str) -> Facts:
     """The first screen, in lines that nobody folds; the findings before it are samples."""
     lines = text.rstrip("\n").splitlines()
-    last = lines[-1]
-    by_check: Counter[tuple[str, ...]] = Counter()
+    last = verdict_line(lines)
+    by_id: Counter[tuple[str, ...]] = Counter()
     unsure: list[tuple[str, int]] = []
     for line in lines:
-        severity, _, said = line.partition(" ")
-        if severity not in SEVERITIES or not re.match(r"\s+[\d,]+ findings?", said):
+        if not re.match(r"[a-z][a-z ]*  +[\d,]+ findings?\b", line):  # by urgency, not by severity
             continue
-        for id, count, more in re.findall(r"([a-z]+(?:-[a-z]+)+) ([\d,]+)(?: \(([^)]*)\))?", said):
-            by_check[severity, id] += number(count)
+        for id, count, more in re.findall(r"([a-z]+(?:-[a-z]+)+) ([\d,]+)(?: \(([^)]*)\))?", line):
+            by_id[id,] += number(count)
             unsure += [(id, number(each)) for each in re.findall(r"([\d,]+) (?:suspect|unknown)", more)]
     shares = {
         line.split()[0]: _share(line)
@@ -229,11 +230,16 @@ def of_text(text: str) -> Facts:
     return Facts(
         verdict=last.partition(":")[0].lower(),
         complete=not undecided,
-        by_check=by_check,
+        by_id=by_id,
         unsure=_summed(unsure),
         shares=shares,
         gaps=number(places[1]) if places else 0,
     )
+
+
+def verdict_line(lines: Sequence[str]) -> str:
+    """The line of the first screen that has the verdict: what to do follows it."""
+    return next(line for line in reversed(lines) if line.partition(":")[0].lower() in VERDICTS)
 
 
 def of_notebook(run: Run) -> Facts:

@@ -14,6 +14,7 @@ from tests.matrix import rules
 from tests.matrix.bench import Audit, Bench, Hang
 from tests.matrix.cells import NONE, Cell
 from tests.matrix.commands import blindness, forms_of, leftovers, on_damaged_run, on_run, on_sources, printed
+from tests.matrix.facts import verdict_line
 
 ALWAYS_READ = ("store", "record", "cookie", "collection")
 """Targets that every audit reads whole."""
@@ -66,7 +67,7 @@ def broken(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
         yield from _named("forms agree", rules.blind_is_not_passed(*blindness(audit.run, junit)))
         json_facts = facts["json"]
         shown = {} if json_facts.full is None else rules.summed(json_facts.full, lambda key: key[:2])
-        verdict = formed[0].stdout.rstrip("\n").splitlines()[-1]
+        verdict = verdict_line(formed[0].stdout.splitlines())
         yield from _named("fits", rules.fits(80, printed(audit.run, on), shown, verdict))
         yield from _named("never good", rules.never_good_unseen(on, bool(audit.run.report.run.gaps)))
         yield from _named("no sure doubt", rules.no_sure_doubt(audit.findings))

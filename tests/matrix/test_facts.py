@@ -17,7 +17,7 @@ from tests.reports.samples import BELOW, LOST, ORPHAN, report, tally
 FIRST = replace(LOST, id="gc-would-delete-live", missing=())  # the page draws ledgers with missing copies
 OTHER = replace(BELOW, id="quorum-invalid", missing=())
 SAYS = {
-    "text": {"verdict", "complete", "by_check", "unsure", "shares", "gaps"},
+    "text": {"verdict", "complete", "by_id", "unsure", "shares", "gaps"},
     "json": {"verdict", "samples", "full", "by_id", "shares", "gaps"},
     "jsonl": {"findings", "full"},
     "csv": {"findings", "full"},

@@ -115,6 +115,13 @@ def test_a_class_may_change_and_what_was_not_read_may_be_read() -> None:
     assert not held(rules.never_less(less, [row("below-ack-quorum", "h")], "reading more"))
 
 
+def test_who_sees_that_a_ledger_is_healthy_calls_its_mark_stale() -> None:
+    less = [row("mark-stuck", ledger_id=21)]
+    stale = row("mark-stale", "g", ledger_id=None, evidence='{"sample": ["21"]}')
+    assert not held(rules.never_less(less, [stale], "reading more"))
+    assert held(rules.never_less(less, [{**stale, "evidence": '{"sample": ["2"]}'}], "reading more"))
+
+
 FACTS = Facts(
     verdict="healthy",
     complete=True,
@@ -223,3 +230,6 @@ def test_the_first_screen_has_what_is_bad_and_the_verdict() -> None:
     assert not held(rules.fits(80, screen, counts, "NOT-HEALTHY: 3 error"))
     assert held(rules.fits(80, screen, {("error", "ghost-bookie"): 1}, "NOT-HEALTHY: 3 error"))
     assert held(rules.fits(80, screen, counts, "NOT-HEALTHY: 3 error, 9 note"))
+    assert not held(
+        rules.fits(80, {"screen": "lost entry-lost 1\nerror entry-lost 2\nX: y\nnext z"}, counts, "X: y")
+    )
