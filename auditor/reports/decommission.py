@@ -37,7 +37,7 @@ CAUSES = {
     ),
     Cause.NO_ADMISSIBLE: (
         "there are spares, and the placement policy takes none of them",
-        "add a bookie in another rack, or loosen the policy of AutoRecovery",
+        "add a bookie in another rack, or to the ledgers' groups; or loosen the policy of AutoRecovery",
     ),
     Cause.NO_COVERAGE: (
         "not closed, and recovery would get no answer from an ack quorum of its last ensemble",
