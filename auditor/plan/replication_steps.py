@@ -32,6 +32,7 @@ from auditor.reports.decommission import CAUSES
 Steps = Iterator[PlanStep | RefusedStep]
 
 _NAMED = 5
+_AT_ONCE = 100_000
 _WORKING = (Condition(Fact.REPLICATION, "", "on"), Condition(Fact.AUDITOR, "", "elected"))
 _REASONS = {
     Cause.ONLY_COPY: RefusalReason.NO_COPY,
@@ -58,8 +59,10 @@ def replication_steps(now: Situation) -> Steps:
     """All of them; what a lost bookie explains is one step, not one a ledger."""
     found = _sort(now)
     yield from _lost_bookies(now, found)
-    for bookie, groups in sorted(found.copied.items()):
-        yield from _copy(now, bookie, groups)
+    for some in _together(sorted(found.copied.items())):
+        rows = ledgers_of(now.run, {ledger for _, groups in some for ledger in groups.ledgers})
+        for bookie, groups in some:
+            yield from _copy(now, bookie, groups, rows)
     for bookie, groups in sorted(found.waiting.items()):
         yield _wait(now, bookie, groups.named(), groups.ledgers, groups.count)
     for reason, groups in found.refused.items():
@@ -140,9 +143,20 @@ def _wait(
     )  # fmt: skip
 
 
-def _copy(now: Situation, bookie: str, groups: FindingGroups) -> Steps:
+def _together(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
+    """Groups by bookie, so many at once as one pass over the run's ledgers looks up."""
+    some: list[tuple[str, FindingGroups]] = []
+    for each in groups:
+        some.append(each)
+        if sum(len(found.ledgers) for _, found in some) >= _AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _copy(now: Situation, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]) -> Steps:
     """Copy ledgers one by one off a bookie that lacks entries of them."""
-    rows = ledgers_of(now.run, groups.ledgers)
     good: list[LedgerRow] = []
     bad: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
     for ledger in groups.ledgers:
@@ -219,8 +233,13 @@ def _lost_bookies(now: Situation, found: _Sorted) -> Steps:
         about = f"have the ledgers of {first_names(lost, _NAMED)} copied"
         yield refuse(StepKind.REQUEUE, RefusalReason.UNKNOWN_INPUT, about, what, "audit again", named)
     else:
-        if forgotten:
-            yield _requeue(now, forgotten)
+        if sure := {bookie: each for bookie, each in forgotten.items() if each.sure}:
+            yield _requeue(now, sure)
+        for bookie, each in forgotten.items():
+            if not each.sure:
+                about = f"have the ledgers of {bookie} marked"
+                why, way = _WAYS[RefusalReason.UNSURE]
+                yield refuse(StepKind.REQUEUE, RefusalReason.UNSURE, about, why, way, each.named())
         marked = now.marks_of([each for each in lost if each not in forgotten])
         for bookie, (count, ledgers) in marked.items():
             also = found.waiting.pop(bookie, FindingGroups())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from auditor.model.finding import Severity
+from auditor.model.finding import Confidence, Severity
 from auditor.model.plan import Condition, Fact, PlanFinding, RepairPlan, StepKind, UnplannedCount
 from auditor.plan.make import make_plan
 from tests.plan.made import (
@@ -147,6 +148,13 @@ def test_what_the_auditor_forgot_is_queued_again(tmp_path: Path) -> None:
     assert [each.ledger_id for each in step.ledgers] == ["7", "9"]
     assert Condition(Fact.REGISTERED, "a:1", "no") in step.requires
     assert step.done_when == (Condition(Fact.QUEUED, "a:1", "yes"),)
+
+
+def test_forgotten_marks_that_are_suspected_only_are_not_asked_for(tmp_path: Path) -> None:
+    doubted = replace(FORGOTTEN, confidence=Confidence.SUSPECT)
+    run = run_of(tmp_path, [ON_LOST, doubted], LOST, ledgers=[PAIR])
+    assert make_plan(run).steps == ()
+    assert list(refusals_of(run)) == ["queue-again: not-confirmed"]
 
 
 def test_without_autorecovery_a_lost_bookie_is_recovered_from(tmp_path: Path) -> None:
