@@ -70,7 +70,7 @@ CAUSES = {
 def decommission_text(rehearsal: Rehearsal) -> str:
     """The answer, what is in the way, what it takes, what remains, and what all of it rests on."""
     trial = rehearsal.together
-    lines = [f"{_names(rehearsal.bookies)}: {ANSWERS[rehearsal.answer]}"]
+    lines = fold_text(f"{_names(rehearsal.bookies)}: {ANSWERS[rehearsal.answer]}", _WIDTH)
     for blocker in trial.blockers:
         lines += ["", *_blocker(blocker)]
     for doubt in trial.doubts:

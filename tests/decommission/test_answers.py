@@ -277,6 +277,8 @@ def test_text_fits_80_columns_and_json_its_schema(said: Rehearse) -> None:
     ]
     for found in runs:
         assert max(map(len, decommission_text(found).splitlines())) <= 80
+        several = replace(found, bookies=tuple(f"bookie-{number}.dc1.example:3181" for number in range(4)))
+        assert max(map(len, decommission_text(several).splitlines()[:2])) <= 80
         jsonschema.validate(json.loads(decommission_json(found)), decommission_schema())
     assert runs[-1].answer is Answer.AFTER
     assert runs[-1].order == ("a", "b")
