@@ -102,10 +102,10 @@ def _reading(bookie: BookieView, width: int) -> list[str]:
     lines = _line("read", _READ[bookie.read], width)
     if bookie.reason is not None:
         lines += _line("", bookie.reason, width)
-    if bookie.storage is not None:
-        lines += _line("storage", _STORAGE.get(bookie.storage, bookie.storage), width)
     if bookie.suspect:
         lines += _line("", "a directory lies in another's place, or carries another's id", width)
+    if bookie.storage is not None:
+        lines += _line("storage", _STORAGE.get(bookie.storage, bookie.storage), width)
     return [*lines, *_line("index time", _time(bookie.index_time), width)]
 
 
