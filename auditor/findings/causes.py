@@ -6,7 +6,8 @@ A cause is claimed of the bookies by what is certain of them, never by how many 
     store-older        ledgers lie on bookies that the store's id generator has not given out yet
     disks-swapped      each of two bookies has directories with the other's cookie
     disk-not-mounted   a directory that a bookie's cookies name is there, empty, without VERSION
-    not-registered     ledgers depend on a bookie that is not registered
+    other-id           a bookie runs by another id than the one that ledgers name
+    not-registered     a bookie that ledgers name is not registered, and is none by another id
     not-read           a bookie was not read, or in part, for a reason of its own
     listing-overflows  the collector's listing runs over at ledger 2^63 - 1
     data-gone          a bookie lacks entries of nearly every ledger that it should hold
@@ -21,7 +22,7 @@ Causes are bounded by bookies, and by `MOST`; what follows from them is found in
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ PROVING = (
     "metadata-suspect",
     "disk-id-mismatch",
     "disk-version-missing",
+    "bookie-alias",
     "bookie-down",
     "ghost-bookie",
     "on-unregistered-bookie",
@@ -86,16 +88,21 @@ def find_claims(rows: Iterable[Row], roster: Roster, lacking: Mapping[str, int] 
     as JSON. ``lacking`` says in how many findings of `COPIES` a bookie lacks entries.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING}
+    aliases: set[str] = set()
     for row in rows:
+        evidence = json.loads(row["evidence"])
+        if row["id"] == "bookie-alias":
+            aliases |= {each["bookie_id"] for each in evidence["ids"]}
         if row["confidence"] != Confidence.SUSPECT and row["bookie_id"] is not None:
-            found[row["id"]][row["bookie_id"]] = json.loads(row["evidence"])
+            found[row["id"]][row["bookie_id"]] = evidence
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     claims = [
         *_foreign_instances(found, bookies),
         *_store_older(found, bookies),
         *_disks_swapped(found),
         *_disks_not_mounted(found),
-        *_not_registered(found, bookies),
+        *_other_ids(found),
+        *_not_registered(found, bookies, aliases),
         *_overflow(found),
     ]
     claimed = {name for claim in claims for name in claim.bookies if "bookie-unread" in claim.of_bookies}
@@ -181,9 +188,24 @@ def _disks_not_mounted(found: Found) -> Iterable[Claim]:
             )
 
 
-def _not_registered(found: Found, bookies: Mapping[str, Row]) -> Iterable[Claim]:
-    checks = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
-    for name in sorted({name for id in ("ghost-bookie", "bookie-down") for name in found[id]}):
+_OF_GONE = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
+
+
+def _other_ids(found: Found) -> Iterable[Claim]:
+    for name, evidence in sorted(found["bookie-alias"].items()):
+        ids = [name, *sorted({each["bookie_id"] for each in evidence["ids"]} - {name})]
+        yield Claim(
+            "other-id",
+            tuple(ids),
+            f"{name} is not registered, and is {first_names(ids[1:], _NAMED)} by another id",
+            (("bookie-alias", name),),
+            frozenset({"bookie-alias", "alias-gc-danger", "mark-missing", *_OF_GONE}),
+        )
+
+
+def _not_registered(found: Found, bookies: Mapping[str, Row], aliases: Set[str]) -> Iterable[Claim]:
+    names = {name for id in ("ghost-bookie", "bookie-down") for name in found[id]}
+    for name in sorted(names - aliases):
         row = bookies.get(name)
         if row is None or row["registered"] is not None:
             continue
@@ -195,8 +217,8 @@ def _not_registered(found: Found, bookies: Mapping[str, Row]) -> Iterable[Claim]
             "not-registered",
             (name,),
             f"{name} {' and '.join(said)}",
-            tuple((id, name) for id in checks if name in found[id]),
-            frozenset({*checks, "mark-missing"} | ({"bookie-unread"} if unread else set())),
+            tuple((id, name) for id in _OF_GONE if name in found[id]),
+            frozenset({*_OF_GONE, "mark-missing"} | ({"bookie-unread"} if unread else set())),
             _UNDECIDED if unread else frozenset(),
         )
 

@@ -60,7 +60,7 @@ def _row(finding: Finding, standings: Standings) -> dict[str, Any]:
         "evidence": json.dumps(finding.evidence, sort_keys=True),
         "fingerprint": finding.fingerprint,
         "cause": finding.cause,
-        "change": standing.change if standing else None,
+        "change": standing.change or None if standing else None,
         "first_seen": standing.first_seen if standing else None,
         "suppressed": standing.suppressed if standing else None,
     }

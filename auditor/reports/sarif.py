@@ -132,7 +132,8 @@ def _result(finding: Finding, standing: Standing | None) -> dict[str, Any]:
     if places := _places(finding):
         result["locations"] = [{"logicalLocations": places}]
     if standing is not None:
-        result["baselineState"] = _BASELINE[standing.change]
+        if standing.change:  # a first run has no baseline
+            result["baselineState"] = _BASELINE[standing.change]
         result["provenance"] = {"firstDetectionTimeUtc": _time(standing.first_seen)}
         result["suppressions"] = []
         if standing.suppressed is not None:

@@ -93,6 +93,15 @@ def test_a_bookie_that_is_gone_explains_what_is_not_known_of_it_only_where_it_ha
     assert claims(down, bookies=[known(A)]) == {}
 
 
+def test_a_bookie_by_another_id_is_not_one_that_is_gone() -> None:
+    alias: dict[str, Any] = {"ids": [{"bookie_id": A}, {"bookie_id": B}]}
+    gone = [known(A, registered=None), known(B)]
+    claim = claims(found("bookie-alias", A, **alias), found("bookie-down", A), bookies=gone)["other-id"]
+    assert claim.sentence == f"{A} is not registered, and is {B} by another id"
+    assert {"bookie-down", "alias-gc-danger"} <= claim.of_bookies
+    assert claims(found("bookie-alias", A, "suspect", **alias), found("bookie-down", A), bookies=gone) == {}
+
+
 def test_an_unread_bookie_is_a_cause_of_its_own_where_no_other_says_why() -> None:
     unread = found("bookie-unread", A, "unknown", read="partial", reason="/d1 was not found")
     [claim] = claims(unread).values()

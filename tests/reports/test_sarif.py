@@ -125,3 +125,11 @@ def test_results_come_one_by_one() -> None:
     for _ in range(3):
         next(parts)
     assert taken == 2
+
+
+def test_a_first_run_has_no_baseline() -> None:
+    [found] = json.loads("".join(sarif.render(report(), (LOST,), lambda _: Standing("", 1))))["runs"][0][
+        "results"
+    ]
+    assert "baselineState" not in found
+    assert found["suppressions"] == []
