@@ -33,6 +33,10 @@ Steps = Iterator[PlanStep | RefusedStep]
 
 _NAMED = 5
 _AT_ONCE = 100_000
+_WORKERS = (
+    "workers copy them one after the other, and each mark goes. On a bookie that is there they look at the "
+    "first and last entry of a segment only: audit again"
+)
 _WORKING = (Condition(Fact.REPLICATION, "", "on"), Condition(Fact.AUDITOR, "", "elected"))
 _REASONS = {
     Cause.ONLY_COPY: RefusalReason.NO_COPY,
@@ -134,7 +138,7 @@ def _wait(
         f"leave {plural(count, 'ledger')} marked for {bookie} to AutoRecovery",
         findings,
         [typed(LOOK, "listunderreplicated -pmr -prw", {})],
-        bookie_id=bookie, effect="workers copy them one after the other, and each mark goes",
+        bookie_id=bookie, effect=_WORKERS,
         risk="none; recover beside a worker makes copies twice, as it takes no lock", undo="nothing is done",
         ledgers=[PlannedLedger(str(each), None, None) for each in ledgers], ledger_count=count,
         expires=now.facts.scan_time + HOUR_MS,
