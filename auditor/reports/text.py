@@ -79,7 +79,7 @@ def for_terminal(
     """
     grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
     for rank in _ranks(report):
-        shown = (each for each in findings(rank) if _is_shown(each, suppressed, grouped))
+        shown = (each for each in _told(report, findings(rank)) if _is_shown(each, suppressed, grouped))
         for _, group in groupby(shown, key=lambda each: each[0].id):
             yield _section(report, list(group), run, width)
     if grouped:
@@ -91,7 +91,7 @@ def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bo
     """A line for each finding, the least urgent first, then one for each cause; as `for_terminal`."""
     grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
     for rank in _ranks(report):
-        for finding, standing in findings(rank):
+        for finding, standing in _told(report, findings(rank)):
             if _is_shown((finding, standing), suppressed, grouped):
                 yield finding_line(finding, standing)
     if grouped:
@@ -104,6 +104,16 @@ def _cause(cause: FindingCause, width: int) -> list[str]:
         *fold_text(cause_sentence(cause), width, "", "  "),
         *fold_text(follows(cause), width, "  ", "    "),
     ]
+
+
+def _told(report: Report, found: Iterable[WithStanding]) -> Iterable[WithStanding]:
+    """The same; of a first run nothing is called new."""
+    if report.run.changes is not None:
+        return found
+    return (
+        (finding, standing and Standing("", standing.first_seen, standing.suppressed))
+        for finding, standing in found
+    )
 
 
 def _is_shown(each: WithStanding, suppressed: bool, grouped: Set[int]) -> bool:

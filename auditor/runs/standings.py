@@ -60,12 +60,12 @@ def standings_in_order(path: str) -> Standings:
     tables = RunDirectory(path)
     if not _has_standings(tables):
         return no_standing
-    rows, first = _rows(tables, _COLUMNS), _is_first(tables)
+    rows = _rows(tables, _COLUMNS)
 
     def standing(fingerprint: str) -> Standing:
         for row in rows:
             if row["fingerprint"] == fingerprint:
-                return _standing(row, first)
+                return _standing(row, first=False)
         raise RunError(f"{path}/tables/{_TABLE}: no row of the finding {fingerprint} is at its place")
 
     return standing

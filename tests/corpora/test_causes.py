@@ -1,0 +1,59 @@
+"""Causes of real clusters' findings: those that the faults which were planted make, and no others."""
+
+from __future__ import annotations
+
+from auditor.model.report import Report
+from auditor.reports import first_screen
+from tests.corpora.audited import Audited
+from tests.corpora.corpora import Corpus
+
+
+def report_of(audited: Audited) -> Report:
+    return Report.from_json((audited.out / "report.json").read_text("utf-8"))
+
+
+def planted(corpus: Corpus) -> set[tuple[str, tuple[str, ...]]]:
+    """The causes that a corpus's list of faults says there are, and that are certain.
+
+    A bookie that was renamed is only suspected where its disks are swapped: neither id is a cause then.
+    """
+    found: set[tuple[str, tuple[str, ...]]] = set()
+    for fault in corpus.oracle["faults"]:
+        if fault["kind"] == "unknown-bookie-in-ensemble":
+            found.add(("not-registered", (fault["bookie"],)))
+        elif fault["kind"] == "disks-swapped":
+            found.add(("disks-swapped", tuple(sorted(each.split()[0] for each in fault["between"]))))
+    return found
+
+
+def test_the_causes_are_the_planted_ones(corpus: Corpus, audited: Audited) -> None:
+    causes = report_of(audited).run.causes
+    assert causes is not None
+    several = {(cause["kind"], tuple(cause["bookies"])) for cause in causes if cause["kind"] != "not-read"}
+    assert several == planted(corpus)
+
+
+def test_a_bookie_that_nobody_knows_does_not_explain_what_others_lack(
+    corpus: Corpus, audited: Audited
+) -> None:
+    rows = audited.findings()
+    [fault] = [
+        each
+        for each in corpus.oracle["faults"]
+        if "bookie" in each and "alsoMissing" in each and "unknown" in each["kind"]
+    ]
+    [mine] = [row for row in rows if row["ledger_id"] == fault["ledger"] and not row["bookie_id"]]
+    assert fault["bookie"] in mine["unknown"]
+    assert mine["cause"] is None
+    ghost = [
+        row["cause"] for row in rows if row["id"] == "ghost-bookie" and row["bookie_id"] == fault["bookie"]
+    ]
+    assert ghost != [None]
+
+
+def test_what_to_act_on_is_in_the_last_24_lines(audited: Audited) -> None:
+    lines = first_screen.render(report_of(audited), "runs/20261121T050749Z", 80).splitlines()
+    counts = next(n for n, line in enumerate(lines) if not line) + 1
+    assert len(lines) - counts <= first_screen.LINES
+    assert any(line.startswith("do now ") for line in lines[counts:])
+    assert not any(line.endswith("...") for line in lines[counts:])
