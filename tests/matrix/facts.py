@@ -147,7 +147,7 @@ def of_markdown(text: str) -> Facts:
     return Facts(
         verdict=head[1].lower(),
         complete="not everything could be decided" not in text,
-        by_check={(row[0], row[1]): number(row[2]) for row in counts},
+        by_check=_added(((row[0], row[1]), number(row[2])) for row in counts),
         unsure=_summed((row[1], number(row[3])) for row in counts),
         shares=shares,
         gaps=gaps,
@@ -157,11 +157,10 @@ def of_markdown(text: str) -> Facts:
 def of_openmetrics(text: str) -> Facts:
     families = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     values = {family.name: family.samples for family in families}
-    full: Counts = {
-        (each.labels["severity"], each.labels["id"], each.labels["confidence"]): int(each.value)
+    full = _added(
+        ((each.labels["severity"], each.labels["id"], each.labels["confidence"]), int(each.value))
         for each in values["bkaudit_findings"]
-        if each.value
-    }
+    )
     shares = {}
     for name in ("ledgers", "replicas", "bookies"):
         states = {each.labels["state"]: int(each.value) for each in values[f"bkaudit_{name}"]}
@@ -178,7 +177,7 @@ def of_openmetrics(text: str) -> Facts:
 def of_html(text: str) -> Facts:
     verdict = re.search(r'<h1 class="verdict ([a-z-]+)"', text)
     assert verdict is not None
-    by_check: dict[tuple[str, ...], int] = {}
+    by_check: Counter[tuple[str, ...]] = Counter()
     unsure = []
     for row in re.findall(r'<tr role="row"><td role="cell" data-v="\d+"><span class="badge.*?</tr>', text):
         severity = re.search(r'class="badge (\w+)"', row)
@@ -187,7 +186,7 @@ def of_html(text: str) -> Facts:
             re.search(rf'data-label="{label}" data-v="(\d+)"', row) for label in ("Findings", "Not sure")
         )
         if severity and id and found and doubtful:
-            by_check[severity[1], id[1]] = int(found[1])
+            by_check[severity[1], id[1]] += int(found[1])
             unsure.append((id[1], int(doubtful[1])))
     bars = re.search(r'<table class="bars">.*?</table>', text, re.DOTALL)
     shares = {
@@ -244,12 +243,11 @@ def verdict_line(lines: Sequence[str]) -> str:
 
 def of_notebook(run: Run) -> Facts:
     frame = run.frames.by_id().reset_index()
-    full: Counts = {
-        (row["severity"], row["id"], confidence): int(row[confidence])
+    full = _added(
+        ((row["severity"], row["id"], confidence), int(row[confidence]))
         for row in frame.to_dict("records")
         for confidence in ("confirmed", "suspect", "unknown")
-        if row[confidence]
-    }
+    )
     screen = of_text(first_screen.render(run.report, run.path, UNBROKEN))
     cell = run._repr_html_()
     assert run.report.verdict.upper() in cell
@@ -282,7 +280,12 @@ def _share(text: str) -> tuple[int, int]:
 
 
 def _summed(pairs: Iterable[tuple[str, int]]) -> Counts:
+    return _added(((id,), count) for id, count in pairs)
+
+
+def _added(pairs: Iterable[tuple[tuple[str, ...], int]]) -> Counts:
+    """Counts by key: findings of one check and severity stand in a row for each urgency."""
     found: Counter[tuple[str, ...]] = Counter()
-    for id, count in pairs:
-        found[id,] += count
+    for key, count in pairs:
+        found[key] += count
     return +found
