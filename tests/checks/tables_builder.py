@@ -83,7 +83,7 @@ _USUAL: dict[str, Row] = {
     "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {
         "scope_id": 0, "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0,
-        "class_entries": {"groups": b"", "count": 0},
+        "last_entry_id": 9, "class_entries": {"groups": b"", "count": 0},
         "missing": [], "unknown": [], "lagging": [], "stale": [], "surplus": [], "past_end": [],
         "foreign": [], "doubts": [], "lasting_doubts": [], "unindexed": [], "listed": [], "witness": [],
     },
