@@ -45,7 +45,7 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     A finding about a ledger explains that ledger (on its bookie, where it names one); one about a bookie
     alone all that is unknown there. A ledger is accepted where each of its unknown copies is.
     """
-    if not any(key[1] in EXPLAINING and key[4] is not None for key in compared.counts):
+    if not any(each.id in EXPLAINING and each.suppression is not None for each in compared.counts):
         return NOTHING_ACCEPTED
     known = compared.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING))
     rows = known.where("ledger_id is null and bookie_id is not null").select("id", "bookie_id").collect()

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from auditor.errors import UsageError
+from auditor.model.finding import URGENCY_LABELS, Urgency
 
 NARROWEST, WIDEST = 40, 100
 """Text is folded within these, however wide the terminal is."""
@@ -38,11 +39,20 @@ _COLOURS: dict[str, dict[str, Any]] = {
     "critical": {"fg": "red", "bold": True},
     "error": {"fg": "red"},
     "warning": {"fg": "magenta"},
+    URGENCY_LABELS[Urgency.DESTROYS_DATA]: {"fg": "red", "bold": True},
+    URGENCY_LABELS[Urgency.LOST]: {"fg": "red", "bold": True},
+    URGENCY_LABELS[Urgency.NEAR_LOSS]: {"fg": "red"},
+    URGENCY_LABELS[Urgency.BELOW_ACK_QUORUM]: {"fg": "red"},
+    URGENCY_LABELS[Urgency.UNSEEN]: {"fg": "magenta"},
     "HEALTHY": {"fg": "green", "bold": True},
     "NOT-HEALTHY": {"fg": "red", "bold": True},
     "INCOMPLETE": {"fg": "magenta", "bold": True},
 }
-_SEVERITY = re.compile(r"^(critical|error|warning)(?= )|(?<=\()(critical|error|warning)(?=;)", re.MULTILINE)
+_HEADS = re.compile(
+    rf"^(critical|error|warning)(?= )|^({'|'.join(URGENCY_LABELS.values())})(?= +[\d,]+ findings?)"
+    r"|(?<=\()(critical|error|warning)(?=;)",
+    re.MULTILINE,
+)
 _VERDICT = re.compile(r"^(HEALTHY|NOT-HEALTHY|INCOMPLETE)(?=:)", re.MULTILINE)
 
 
@@ -52,12 +62,12 @@ def wants_colour() -> bool:
 
 
 def colour_words(text: str) -> str:
-    """The same text with severities and verdict in colour.
+    """The same text with severities, urgent findings and verdict in colour.
 
     >>> colour_words("HEALTHY: no finding")
     '\\x1b[32m\\x1b[1mHEALTHY\\x1b[0m: no finding'
     """
-    for pattern in (_SEVERITY, _VERDICT):
+    for pattern in (_HEADS, _VERDICT):
         text = pattern.sub(lambda found: click.style(found[0], **_COLOURS[found[0]]), text)
     return text
 

@@ -62,11 +62,13 @@ def _step(group: list[FindingCount]) -> Step:
     first = group[0]
     check, count = BY_ID.get(first.id), sum(each.findings for each in group)
     bookies = list(dict.fromkeys(each.bookie_id for each in group if each.bookie_id is not None))
-    action = None
     presses = Severity(first.severity).at_least(Severity.WARNING) or first.urgency == Urgency.UNSEEN
-    if presses and check is not None and check.do_now is not None:
+    action = check.do_now if presses and check is not None else None
+    if action is not None and "{bookies}" in action and not bookies:
+        action = None  # one finding of all bookies, where none was to be read
+    if action is not None:
         names = {"bookies": first_names(bookies, BOOKIES_NAMED), "ledgers": _ledgers(first, count)}
-        action = check.do_now.format_map(names)
+        action = action.format_map(names)
     return Step(
         id=first.id,
         urgency=first.urgency,

@@ -59,6 +59,16 @@ class Urgency(StrEnum):
         return list(Urgency).index(self)
 
 
+URGENCY_LABELS = {
+    Urgency.DESTROYS_DATA: "destroys",
+    Urgency.LOST: "lost",
+    Urgency.NEAR_LOSS: "near loss",
+    Urgency.BELOW_ACK_QUORUM: "below ack",
+    Urgency.UNSEEN: "not seen",
+}
+"""How a screen heads findings that cannot wait; the rest by severity."""
+
+
 class Confidence(StrEnum):
     """How sure a finding is; independent of how bad it is."""
 

@@ -124,7 +124,9 @@ def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
         found = run.batches(
             "tables/ownership",
             ["ledger_id"],
-            ds.field("ledger_id").isin(list(ids)) & (ds.field("standing") == "unowned"),
+            ds.field("ledger_id").isin(list(ids))
+            & (ds.field("scope_id") == 0)
+            & (ds.field("standing") == "unowned"),
         )
         unowned = frozenset(each for batch in found for each in batch["ledger_id"].to_pylist())
     return LedgerAnswers(

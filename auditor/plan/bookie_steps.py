@@ -262,7 +262,9 @@ def _last_copies(now: Situation, bookie: str) -> str:
         return f"{what}, and its disks, which may have them, were not read whole" if lost else ""
     rows = now.run.table(
         "gc_foresight", ["ledger_id"],
-        (ds.field("bookie_id") == bookie) & (ds.field("reason") == GcReason.LAST_COPY.value),
+        (ds.field("scope_id") == 0)
+        & (ds.field("bookie_id") == bookie)
+        & (ds.field("reason") == GcReason.LAST_COPY.value),
     )  # fmt: skip
     return f"its disks have the last copy of entries of {plural(len(rows), 'ledger')}" if len(rows) else ""
 

@@ -49,8 +49,8 @@ def render(findings: Iterable[Finding], standings: Standings = no_standing) -> I
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> head, row = render([Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="=1+1")])
-    >>> row[:52]
-    '"bookie-down","warning","confirmed","","","","\\'=1+1"'
+    >>> row[:59]
+    '"bookie-down","rest","warning","confirmed","","","","\\'=1+1"'
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")

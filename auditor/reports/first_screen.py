@@ -16,7 +16,7 @@ from itertools import groupby
 from math import ceil
 
 from auditor.model.amounts import first_names, format_time, plural, size
-from auditor.model.finding import Confidence, Finding, Severity, Urgency
+from auditor.model.finding import URGENCY_LABELS, Confidence, Finding, Severity, Urgency
 from auditor.model.history import about_comparison
 from auditor.model.report import Report
 from auditor.model.run_facts import Step
@@ -43,14 +43,6 @@ _NAMES_SHOWN = 5
 _REASONS_SHOWN = 2
 _IN_FULL = Severity.CRITICAL
 """What is this bad, and what is urgent, gives way to nothing."""
-_LABELS = {
-    Urgency.DESTROYS_DATA: "destroys",
-    Urgency.LOST: "lost",
-    Urgency.NEAR_LOSS: "near loss",
-    Urgency.BELOW_ACK_QUORUM: "below ack",
-    Urgency.UNSEEN: "not seen",
-}
-"""How findings that cannot wait are headed; the rest by severity."""
 _FEWEST_LINES = 2
 """What is milder keeps so many lines of its own."""
 
@@ -201,10 +193,10 @@ def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
 def _remarks(notes: list[str], limits: _Limits, width: int) -> list[str]:
     """The first sentences that a reader should see, as far as they fit, and how many more there are."""
     lines = []
-    for note in notes[: limits.remarks]:
-        lines += labelled("remark", _brief(note, width - _LABEL), width, 1)
-    if more := len(notes) - limits.remarks:
-        lines += labelled("", f"and {plural(more, 'remark')} more", width, 1) if more > 0 else []
+    for number, note in enumerate(notes[: limits.remarks], 1):
+        more = f" ({len(notes) - number:,} more)" if limits.remarks == number < len(notes) else ""
+        room = width - len(more)
+        lines += [line + more for line in labelled("remark", _brief(note, room - _LABEL), room, 1)]
     return lines
 
 
@@ -249,7 +241,7 @@ def _counts(report: Report) -> list[_Count]:
 
 
 def _label(of: CheckCount) -> str:
-    return _LABELS.get(of.urgency, str(of.severity))
+    return URGENCY_LABELS.get(of.urgency, str(of.severity))
 
 
 def _impact(report: Report, of: list[CheckCount]) -> str:
@@ -307,7 +299,8 @@ def do_now_lines(report: Report, run: str, width: int) -> list[str]:
     """What to do first; its command stands in a line of its own where it does not fit behind."""
     if (step := report.do_now) is None:
         return []
-    sure = "" if step["unsure"] < step["count"] else f" ({Confidence.SUSPECT})"
+    seen = step["urgency"] != Urgency.UNSEEN
+    sure = f" ({Confidence.SUSPECT})" if seen and step["unsure"] == step["count"] else ""
     what, command = f"{step['action']}{sure}", step_command(step, run)
     if columns_of(line := f"{'do now':<{_LABEL}}{printable(what)}: {command}") <= width:
         return [line]

@@ -107,8 +107,8 @@ def json_line(finding: Finding) -> str:
     """A finding as one line of JSON, which ``schemas/finding.schema.json`` describes.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> json_line(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED))[:50]
-    '{"id":"bookie-down","severity":"warning","confiden'
+    >>> json_line(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED))[:51]
+    '{"id":"bookie-down","urgency":"rest","severity":"wa'
     """
     return json.dumps(finding_to_json(finding), ensure_ascii=False, separators=(",", ":"))
 

@@ -36,7 +36,8 @@ def test_colour_is_for_terminals_whose_user_wants_it(
 
 def test_severities_and_the_verdict_are_coloured_and_names_are_not() -> None:
     shown = colour_words(text.render(report()))
-    assert "\x1b[31m\x1b[1mcritical\x1b[0m   1 finding" in shown
+    assert "\x1b[31m\x1b[1mlost\x1b[0m       1 finding" in shown
+    assert "\x1b[31mbelow ack\x1b[0m  3 findings" in shown
     assert "entry-lost (\x1b[31m\x1b[1mcritical\x1b[0m; 1)" in shown
     assert shown.count("\x1b[31m\x1b[1mNOT-HEALTHY\x1b[0m: ") == 1
     assert "\x1b" not in shown.replace("\x1b[31m", "").replace("\x1b[1m", "").replace("\x1b[0m", "")

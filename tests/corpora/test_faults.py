@@ -7,6 +7,7 @@ from collections import Counter
 
 import pyarrow.parquet as pq
 
+from auditor.checks import ALL
 from tests.corpora.audited import Audited, extra_of, hold_extra, missing
 from tests.corpora.brute_force import judge, past_end, stale, surplus
 from tests.corpora.corpora import Corpus
@@ -97,9 +98,17 @@ def test_no_secret_of_the_cluster_is_in_what_the_audit_wrote(audited: Audited) -
 
 
 def test_the_findings_come_in_the_order_of_reports(audited: Audited) -> None:
-    rank = {"critical": 0, "error": 1, "warning": 2, "note": 3}
+    urgency = ["destroys-data", "lost", "near-loss", "below-ack-quorum", "unseen", "rest"]
+    severity = ["critical", "error", "warning", "note"]
+    checks = [check.id for check in ALL]
     keys = [
-        (rank[row.severity], row.id, -1 if row.ledger is None else row.ledger, row.bookie or "")
-        for row in audited.seen()
+        (
+            urgency.index(row["urgency"]),
+            severity.index(row["severity"]),
+            checks.index(row["id"]),
+            -1 if row["ledger_id"] is None else row["ledger_id"],
+            row["bookie_id"] or "",
+        )
+        for row in audited.findings()
     ]
     assert keys == sorted(keys)

@@ -141,7 +141,8 @@ def test_a_cookie_that_is_to_go(cookies: Any, bookies: Any, state: StepState, tm
 def test_a_ledger_whose_owner_is_back_is_not_deleted(standing: str, state: StepState, tmp_path: Path) -> None:
     finding = found("ledger-unowned", 7, severity=Severity.NOTE, state="CLOSED", seen_before=True)
     plan = make_plan(run_of(tmp_path / "old", [finding], ledgers=ROWS))
-    run_of(tmp_path / "new", [], ledgers=ROWS, ownership=[{"ledger_id": 7, "standing": standing}])
+    owned = [{"scope_id": 0, "ledger_id": 7, "standing": standing}]
+    run_of(tmp_path / "new", [], ledgers=ROWS, ownership=owned)
     [step] = asked(plan, str(tmp_path / "new"))
     assert step.state is state
 

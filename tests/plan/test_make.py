@@ -314,7 +314,8 @@ def test_a_cookie_that_nobody_needs_is_deleted(tmp_path: Path) -> None:
         ([UNUSED, found("entry-lost", 7, lacking=["a:1"])], RETIRED, {}, "last-copy"),
         (
             [UNUSED], {"e:1": {**RETIRED["e:1"], "read": "read"}},
-            {"gc_foresight": [{"bookie_id": "e:1", "ledger_id": 7, "reason": "last-copy"}]}, "last-copy",
+            {"gc_foresight": [{"bookie_id": "e:1", "scope_id": 0, "ledger_id": 7, "reason": "last-copy"}]},
+            "last-copy",
         ),
         ([UNUSED], {"e:1": {**RETIRED["e:1"], "marked": True}}, {}, "not-confirmed"),
         ([found("bookie-down", None, "e:1")], {"e:1": {"registered": None}}, {}, "named-by-metadata"),
@@ -393,7 +394,7 @@ def everything(path: Path) -> RepairPlan:
             ledgers=rows,
             cookies=[COOKIE],
             marks=[mark(8, "c:1"), lock(1)],
-            ownership=[{"ledger_id": 8, "standing": "unowned"}],
+            ownership=[{"scope_id": 0, "ledger_id": 8, "standing": "unowned"}],
         )
     )
 

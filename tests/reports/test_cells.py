@@ -109,7 +109,7 @@ def test_a_run_without_findings_says_so() -> None:
 )
 def test_hostile_text_stays_text(html: str) -> None:
     page = Page(html)
-    assert page.tags <= {"div", "b", "table", "tr", "th", "td", "span", "pre"}
+    assert page.tags <= {"div", "b", "table", "tr", "th", "td", "span", "pre", "details", "summary"}
     assert page.attributes <= {"style", "title"}
     assert "\x1b" not in html
     assert "\u202e" not in html

@@ -136,7 +136,7 @@ def test_the_first_screen_is_under_25_lines_but_for_what_is_bad(width: int) -> N
     assert text.count(f"{len(ALL)} more checks with {len(ALL) * 24_691_356:,} findings") == 2
     rest = sum(check.urgency == Urgency.REST for check in ALL)
     assert text.count(f"{rest} more checks with {rest * 24_691_356:,} findings") == 1
-    assert "and 8 remarks more" in text
+    assert " (8 more) " in text
     assert any(line.startswith("suppressed ") for line in lines)
     assert any(line.startswith("NOT-HEALTHY") for line in lines[-9:])
 

@@ -23,11 +23,15 @@ VERBS = {
 OF_SCOPE_0 = (
     *("audit/owner_scan.py", "runs/load_topic.py", "tables/ownership.py"),
     *("tables/gc_foresight.py", "tables/gc_listing.py", "simulate/owner_loss.py"),
+    *("plan/answers.py", "plan/bookie_steps.py"),
 )
 """Applications refer to ledgers of scope 0 alone, and servers list no others: what joins these takes the rows
 of that scope first."""
-NO_TABLES = ("cli/decoders.py", "sources/bookies/entry_logs/reader.py")
-"""They know the fields of a record, and no tables."""
+NO_TABLES = (
+    *("cli/decoders.py", "sources/bookies/entry_logs/reader.py"),
+    *("plan/plan_file.py", "plan/situation.py"),
+)
+"""They know the fields of a record, and no tables; a plan's ledgers, and marks, are of scope 0 alone."""
 
 
 def alone(source: str) -> Iterator[int]:
