@@ -1,0 +1,142 @@
+"""Real bookies with AutoRecovery on which a plan's commands are typed as they are printed.
+
+``bookkeeper shell ...`` is BookKeeper's own BookieShell in a process of its own, as ``bin/bookkeeper`` starts
+it; what a plan has done by hand (stop, start, set) the harness does.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarManagedLedgerInfo
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.model.plan import CommandRole, PlanStep
+from auditor.spark.java import find_java
+from tests.living.store import Store
+from tests.servers.bookies.driver import Bookies
+from tests.servers.bookies.jars import classpath
+from tests.servers.java import SHORT_LIVED
+
+HERE = Path(__file__).parent
+LIMIT_S = 120
+_HEADER = b"BookieMetadataFormatVersion\t3\n"
+_HAND = re.compile(r"(stop the bookie|start) (\S+)")
+_SET = re.compile(r"set (\S+)=(\S+) in its configuration")
+
+SETTINGS: dict[str, str | int] = {
+    "autoRecoveryDaemonEnabled": "true",
+    # The auditor forgets a lost bookie until somebody asks it.
+    "lostBookieRecoveryDelay": 3_600,
+    "auditorPeriodicBookieCheckInterval": 0,
+    "auditorPeriodicCheckInterval": 0,
+    "gcOverreplicatedLedgerWaitTime": 1,
+    "zkTimeout": 4_000,
+    "rwRereplicateBackoffMs": 500,
+}
+
+
+class OperatedBookies(Bookies):
+    """Bookies, and an operator who types what a plan says."""
+
+    MAIN = "PlanHarness"
+    JAVA = (HERE / "java" / "PlanHarness.java",)
+    MEMORY = ("-Xmx800m", "-XX:MaxDirectMemorySize=768m")
+    collector_conf: Path | None = None
+    """The configuration of collectors, once somebody set a line of it."""
+
+    def configure(self, bookie: str, key: str, value: str) -> None:
+        """Set a line of a stopped bookie's configuration."""
+        self._do("configure", bookie=bookie, key=key, value=value)
+
+    def do(self, step: PlanStep, *roles: CommandRole) -> list[str]:
+        """Type the commands of a step that have these roles, for each of its ledgers; what each printed."""
+        printed = []
+        for command in step.commands:
+            if command.role in roles:
+                each = [ledger.ledger_id for ledger in step.ledgers] if "ID" in command.text.split() else [""]
+                for id in each:
+                    text = re.sub(r"\bID\b", id, command.text)
+                    printed.append(self._type(text, step.bookie_id, command.role is CommandRole.LOOK))
+        return printed
+
+    def _type(self, text: str, bookie: str | None, looks: bool) -> str:
+        if hand := _HAND.fullmatch(text):
+            (self.stop if hand[1].startswith("stop") else self.start)(hand[2])
+            return ""
+        if line := _SET.fullmatch(text):
+            assert bookie is not None
+            self.configure(bookie, line[1], line[2])
+            self.collector_conf = self.root / "collector.conf"
+            self.collector_conf.write_text(f"{line[1]}={line[2]}\n")
+            return ""
+        program, shell, *words = shlex.split(text)
+        assert (program, shell) == ("bookkeeper", "shell")
+        return self.shell(words, bookie, looks)
+
+    def shell(self, words: list[str], bookie: str | None = None, looks: bool = False) -> str:
+        """What ``bookkeeper shell`` prints, with a Y to whatever it asks.
+
+        It must end well, unless it only looks: of a ledger that is gone it ends with -1.
+        """
+        conf = self.root / "bk_server.conf"
+        lines = [f"metadataServiceUri={self._config['uri']}", "allowLoopback=true"]
+        place = self.place(bookie) if bookie is not None else self.root / "nowhere"
+        lines += [f"journalDirectories={place}/journal", f"ledgerDirectories={place}/ledgers0"]
+        storage = "SortedLedgerStorage" if (place / "sorted").exists() else "storage.ldb.DbLedgerStorage"
+        lines.append(f"ledgerStorageClass=org.apache.bookkeeper.bookie.{storage}")
+        conf.write_text("\n".join([*lines, ""]))
+        main = ["-cp", classpath(), "org.apache.bookkeeper.bookie.BookieShell", "-conf", str(conf)]
+        done = subprocess.run(
+            [str(find_java().executable), "-Xmx256m", *SHORT_LIVED, *main, *words],
+            input="Y\nY\n", capture_output=True, text=True, timeout=LIMIT_S, cwd=self.root, check=False,
+        )  # fmt: skip
+        with (self.root / "shell.log").open("a") as log:
+            log.write(f"$ {shlex.join(words)} -> {done.returncode}\n{done.stdout}\n{done.stderr}\n")
+        assert looks or done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
+
+@contextmanager
+def operated_cluster(root: Path, bookies: int) -> Iterator[tuple[OperatedBookies, Store]]:
+    """A new cluster on DbLedgerStorage."""
+    with (
+        EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=500) as server,
+        Store(server.hosts) as store,
+        OperatedBookies(store.uri, root, "DbLedgerStorage", [None] * bookies, settings=SETTINGS) as cluster,
+    ):
+        yield cluster, store
+
+
+def claim(store: Store, ledger: int, topic: str) -> None:
+    """Let a ledger say, as a broker does, that it is of a topic."""
+    data, status = store.client.get(store.path(ledger))
+    assert data.startswith(_HEADER)
+    size, start, shift = 0, len(_HEADER), 0
+    while True:
+        byte = data[start]
+        size, start, shift = size | (byte & 127) << shift, start + 1, shift + 7
+        if byte < 128:
+            break
+    record = LedgerMetadataFormat.FromString(data[start : start + size])
+    words = {"application": "pulsar", "component": "managed-ledger", "pulsar/managed-ledger": topic}
+    for key, value in words.items():
+        record.customMetadata.add(key=key, value=value.encode())
+    text = record.SerializeToString()
+    length, rest = b"", len(text)
+    while rest > 127:
+        length, rest = length + bytes([rest & 127 | 128]), rest >> 7
+    store.client.set(store.path(ledger), _HEADER + length + bytes([rest]) + text, status.version)
+
+
+def own(store: Store, topic: str, *ledgers: int) -> None:
+    """Let a topic name ledgers, as a broker does."""
+    info = PulsarManagedLedgerInfo()
+    for ledger in ledgers:
+        info.ledgerInfo.add(ledgerId=ledger, entries=10, size=120)
+    store.client.create(f"/managed-ledgers/{topic}", info.SerializeToString(), makepath=True)

@@ -1,0 +1,190 @@
+"""One cluster in which every kind of step is asked for, planned, typed as printed, and audited again.
+
+A letter stands for a bookie. All are on DbLedgerStorage, but for s, which is on SortedLedgerStorage.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from auditor.keys import marks
+from auditor.model.plan import CommandRole, PlanCheck, PlanStep, RepairPlan, StepKind
+from auditor.plan.answers import ask_run, ask_store
+from auditor.plan.check import check_plan, ledgers_in
+from auditor.plan.make import make_plan
+from auditor.plan.plan_file import read_plan, write_plan
+from auditor.runs.reader import RunReader
+from tests.corpora.plain_readers import PlainLedger
+from tests.living.store import Store
+from tests.plan.cluster import OperatedBookies, claim, operated_cluster, own
+from tests.servers.bookies.driver import Held
+
+Audit = Callable[[Store, OperatedBookies, Path], Path]
+"""Audits a cluster, owners and all, into a new directory."""
+
+LOOK, SAVE, HAND, DO, UNDO = CommandRole
+LETTERS = "abcdesx"
+RETIRED = "127.0.0.1:3181"
+SOON_S = 60
+COPIED, HELD_BACK, LOST_3, LOST_4, RESTORED, UNOWNED, FORGOTTEN, GC, SORTED = range(1, 10)
+OFF_D, OPEN_D, ONLY_D = 10, 11, 12
+
+
+@dataclass
+class Lived:
+    """What was planned, and what then was; ``asked`` is before that, ``after`` what the next audit says."""
+
+    bookies: Mapping[str, str]
+    plan: RepairPlan
+    alone: RepairPlan
+    asked: PlanCheck
+    after: PlanCheck
+    retiring: RepairPlan
+    """Made before anything was damaged: where entries are lost, no cookie of an unread bookie may go."""
+    after_retiring: PlanCheck
+    before: Path
+    first: Path
+    second: Path
+    printed: dict[StepKind, list[str]] = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
+    """What bookies hold once the plan is typed."""
+    restarted: bool = False
+    """Whether d came up with the cookie that was made for it."""
+    undone: bool = False
+    """Whether the cookie that was deleted is as it was, by the step's undo."""
+    ledgers: Mapping[int, PlainLedger] = field(default_factory=dict)
+    """What the store has in the end."""
+
+
+def live(root: Path, audit: Audit) -> Lived:
+    """Let all of it happen."""
+    with operated_cluster(root, len(LETTERS)) as (bookies, store):
+        ids = dict(zip(LETTERS, bookies.ids, strict=True))
+        printed: dict[StepKind, list[str]] = {}
+        cookie = _leave_cookie(store, ids["a"])
+        before = audit(store, bookies, root / "runs" / "before")
+        retiring = _written(make_plan(RunReader(str(before))), root / "retiring.toml")
+        [retired] = _of(retiring, StepKind.RETIRE)
+        printed[StepKind.RETIRE] = bookies.do(retired, LOOK, SAVE, HAND, DO)
+        _damage(bookies, store, ids)
+        lock = f"/ledgers/{marks.lock_to_path(HELD_BACK)}"
+        audit(store, bookies, root / "runs" / "0")
+        first = audit(store, bookies, root / "runs" / "1")
+        plan = _written(make_plan(RunReader(str(first))), root / "plan.toml")
+        asked = check_plan(plan, ask_store(store.uri, ledgers_in(plan)))
+        # While a second bookie is stopped the auditor marks at once what it forgot of the first.
+        for step in sorted(plan.steps, key=lambda step: step.kind is not StepKind.REQUEUE):
+            if step.kind is StepKind.WAIT:
+                store.client.delete(lock)  # the worker that held it has ended; another takes the mark
+            printed.setdefault(step.kind, []).extend(bookies.do(step, LOOK, SAVE, HAND, DO))
+            if step.kind is StepKind.STOP_GC:
+                bookies.collect(str(step.bookie_id))
+        _wait_for(store, lambda: not store.snapshot().marks)
+        bookies.flush()
+        held = bookies.held()
+        second = audit(store, bookies, root / "runs" / "2")
+        after = check_plan(plan, ask_run(str(second), ledgers_in(plan), plan.scan_time))
+        newer = ask_run(str(second), ledgers_in(retiring), retiring.scan_time)
+        after_retiring = check_plan(retiring, newer)
+
+        restarted = _without_autorecovery(bookies, store, ids)
+        third = audit(store, bookies, root / "runs" / "3")
+        alone = make_plan(RunReader(str(third)))
+        for step in _of(alone, StepKind.RECOVER):
+            printed.setdefault(StepKind.RECOVER, []).extend(bookies.do(step, LOOK, DO))
+        (root / retired.commands[-1].text.split()[4]).write_text(_cookie_of(printed[StepKind.RETIRE][0]))
+        bookies.do(retired, UNDO)
+        # cookie_get ends what it prints with an empty line.
+        undone = store.client.get(f"/ledgers/cookies/{retired.bookie_id}")[0].rstrip() == cookie.rstrip()
+        return Lived(
+            ids, plan, alone, asked, after, retiring, after_retiring, before, first,
+            second, printed, held, restarted, undone, store.snapshot().ledgers,
+        )  # fmt: skip
+
+
+def _leave_cookie(store: Store, of: str) -> bytes:
+    """Leave the cookie of a bookie that is long gone, and that no auditor of these ever knew."""
+    data, _ = store.client.get(f"/ledgers/cookies/{of}")
+    cookie: bytes = data.replace(of.encode(), RETIRED.encode())
+    store.client.create(f"/ledgers/cookies/{RETIRED}", cookie)
+    return cookie
+
+
+def _cookie_of(printed: str) -> str:
+    """What cookie_get prints between its two lines ---."""
+    return printed.split("---\n")[1]
+
+
+def _written(plan: RepairPlan, path: Path) -> RepairPlan:
+    """The plan as it is read back from its file, which is what people type from."""
+    write_plan(plan, str(path))
+    return read_plan(str(path))
+
+
+def _of(plan: RepairPlan, kind: StepKind) -> list[PlanStep]:
+    return [step for step in plan.steps if step.kind is kind]
+
+
+def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> None:
+    a, b, c, d, e, s, x = (ids[letter] for letter in LETTERS)
+    bookies.stop(s)
+    bookies.configure(s, "ledgerStorageClass", "org.apache.bookkeeper.bookie.SortedLedgerStorage")
+    for name in ("ledgers", "locations"):
+        shutil.rmtree(bookies.place(s) / "ledgers0" / "current" / name)
+    bookies.start(s)
+    (bookies.place(s) / "sorted").touch()
+    for ledger, lacking in ((COPIED, {a: 4}), (HELD_BACK, {a: 3}), (GC, {a: 3, b: 3})):
+        bookies.record(ledger, [a, b], 2, 2, 9)
+        for bookie in (a, b):
+            bookies.add(ledger, bookie, [n for n in range(10) if n != lacking.get(bookie)])
+    bookies.add(GC, e, range(10))
+    for ledger, ensemble in (
+        (LOST_3, [x, b]), (LOST_4, [x, c]), (RESTORED, [a, b]), (UNOWNED, [a, b]), (FORGOTTEN, [c, b]),
+        (SORTED, [s, b]), (OFF_D, [d, b]),
+    ):  # fmt: skip
+        bookies.write(ledger, ensemble, 2, 2, 10)
+    bookies.write(ONLY_D, [d], 1, 1, 10)
+    bookies.create(OPEN_D, [d, b], 2, 2)
+    bookies.append(OPEN_D, 5)
+    bookies.flush()
+    own(store, "public/default/persistent/kept", RESTORED)
+    claim(store, RESTORED, "public/default/persistent/kept")
+    claim(store, UNOWNED, "public/default/persistent/gone")
+    bookies.shell(["ledgermetadata", "-l", str(RESTORED), "-dumptofile", f"{RESTORED}.metadata"])
+    bookies.delete(RESTORED)
+    store.client.delete(f"/ledgers/cookies/{d}")
+    # One after the other: an auditor does not wait where two bookies are lost.
+    bookies.stop(c)
+    bookies.forget_ledger(c, FORGOTTEN)
+    bookies.start(c)
+    bookies.stop(s)
+    index = next(bookies.place(s).rglob(f"{SORTED:x}.idx"))
+    index.write_bytes(index.read_bytes()[:600])
+    bookies.start(s)
+    bookies.stop(x)
+    lock = f"/ledgers/{marks.lock_to_path(HELD_BACK)}"
+    store.client.create(lock, b'bookieId: "elsewhere"\n', ephemeral=True, makepath=True)
+    mark = f'replica: "{a}"\nctime: {int(time.time() * 1000)}\n'.encode()
+    store.client.create(f"/ledgers/{marks.to_path(HELD_BACK)}", mark, makepath=True)
+
+
+def _without_autorecovery(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> bool:
+    """Start all bookies again without AutoRecovery, d with its new cookie, and stop d for good."""
+    for letter in "abcdes":
+        bookies.stop(ids[letter])
+        bookies.configure(ids[letter], "autoRecoveryDaemonEnabled", "false")
+        bookies.start(ids[letter])
+    there = ids["d"] in store.registered()
+    bookies.stop(ids["d"])
+    return there
+
+
+def _wait_for(store: Store, done: Callable[[], bool]) -> None:
+    end = time.monotonic() + SOON_S
+    while not done():
+        assert time.monotonic() < end, f"marks stay: {store.snapshot().marks}"
+        time.sleep(0.5)
