@@ -285,7 +285,8 @@ class Frames:
         """Rows of findings as a frame, with what the table changes says of them."""
         import pandas as pd
 
-        standings = standings_of(self._run.directory, [row["fingerprint"] for row in rows])
+        fingerprints = [row["fingerprint"] for row in rows]
+        standings = standings_of(self._run.directory, self._run.report, fingerprints)
         known = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
         columns = [*_SUBJECT, *between, *_STANDING, "message", "fingerprint"]
         frame = _frame([row | known.get(row["fingerprint"], {}) for row in rows], columns)

@@ -196,7 +196,7 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
         if len(said) < _SAMPLES:
             said.append(row)
     shown = [row["fingerprint"] for rows in samples.values() for row in rows]
-    standings = standings_of(run.directory, shown)
+    standings = standings_of(run.directory, run.report, shown)
     return tuple(
         ProblemView(
             key[2],

@@ -379,5 +379,5 @@ def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tu
     here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
     batches = run.batches("findings", filter=here)
     found = [finding_of(row) for row in islice((row for each in batches for row in each.to_pylist()), SHOWN)]
-    standings = standings_of(run.directory, [finding.fingerprint for finding in found])
+    standings = standings_of(run.directory, run.report, [finding.fingerprint for finding in found])
     return tuple(FindingWithHistory(finding, standings.get(finding.fingerprint)) for finding in found)

@@ -38,7 +38,9 @@ def run_view(run: RunReader) -> RunView:
         fail_on=options.fail_on,
         fail_on_suspect=options.fail_on_suspect,
         storages=storages(run),
-        standings=standings_of(run.directory, [finding.fingerprint for finding in run.report.findings]),
+        standings=standings_of(
+            run.directory, run.report, [finding.fingerprint for finding in run.report.findings]
+        ),
     )
 
 

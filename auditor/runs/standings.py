@@ -5,7 +5,6 @@ Those of a few findings by fingerprint, those of all of them in their order, and
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 from auditor.errors import RunError
 from auditor.model.finding import Standing, Standings, no_standing
 from auditor.model.report import Report
-from auditor.model.run_layout import REPORT
 from auditor.model.states import FOUND
 from auditor.runs.directory import RunDirectory
 from auditor.runs.ledger_days import days_since_1970
@@ -22,10 +20,11 @@ _TABLE = "changes"
 _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
-def standings_of(tables: RunDirectory, fingerprints: Iterable[str]) -> dict[str, Standing]:
+def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, Standing]:
     """How findings stand against the run before, by fingerprint; a run without that table knows of none.
 
-    For a handful of fingerprints: those of all findings of a cluster would not fit into memory.
+    ``report`` is the run's: where no run before was compared with, nothing is new or old. For a handful of
+    fingerprints: those of all findings of a cluster would not fit into memory.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -34,7 +33,7 @@ def standings_of(tables: RunDirectory, fingerprints: Iterable[str]) -> dict[str,
     if not len(wanted) or not _has_standings(tables):
         return {}
     here = ds.field("fingerprint").isin(wanted)
-    first = _is_first(tables)
+    first = report.run.changes is None
     return {row["fingerprint"]: _standing(row, first) for row in _rows(tables, _COLUMNS, here)}
 
 
@@ -45,7 +44,7 @@ def standings_of_report(path: str, report: Report) -> Standings:
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_standing
-    return standings_of(RunDirectory(path), [finding.fingerprint for finding in report.findings]).get
+    return standings_of(RunDirectory(path), report, [finding.fingerprint for finding in report.findings]).get
 
 
 def standings_in_order(path: str) -> Standings:
@@ -85,14 +84,6 @@ def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
 
 def _has_standings(tables: RunDirectory) -> bool:
     return _TABLE in tables.names("tables")
-
-
-def _is_first(tables: RunDirectory) -> bool:
-    """Whether no run before was compared with, so that nothing is new or old."""
-    try:
-        return json.loads(tables.read_file(REPORT))["run"]["changes"] is None
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def _standing(row: dict[str, Any], first: bool) -> Standing:

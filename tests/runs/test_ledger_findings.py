@@ -84,7 +84,7 @@ def test_since_when_comes_from_the_table_of_changes(run: Run) -> None:
     assert found[0].standing == Standing("same", 7)
     assert found[1].standing == Standing("new", 8, "being emptied")
     assert found[2].standing is None
-    assert standings_of(RunDirectory(run.path), []) == {}
+    assert standings_of(RunDirectory(run.path), run.report, []) == {}
 
 
 def test_of_a_report_only_what_time_can_say_is_read(run: Run, tmp_path: Path) -> None:
