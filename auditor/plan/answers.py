@@ -11,6 +11,8 @@ from auditor.errors import DecodeError, RunUsageError
 from auditor.keys import marks
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
+from auditor.model.states import BookieRead
+from auditor.plan.bookie_steps import DANGERS, INDEX_FAULTS
 from auditor.plan.ledgers import LedgerRow, ledgers_of
 from auditor.plan.situation import MarkTimes, cookie_digest
 from auditor.runs.owners import has_owners
@@ -91,7 +93,7 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
         ledgers=_ledgers_of_run(run, ledgers),
         named=frozenset(row["bookie_id"] for row in bookies if row["named"]) if not facts.gaps else None,
         findings=_fingerprints(run),
-        read=frozenset(row["bookie_id"] for row in bookies if row["read"] == "read"),
+        read=frozenset(row["bookie_id"] for row in bookies if row["read"] == BookieRead.READ),
         blind=frozenset(facts.blind or ()),
     )
 
@@ -100,15 +102,7 @@ def _fingerprints(run: RunReader) -> frozenset[str]:
     """The fingerprints of what steps about bookies may ask for."""
     import pyarrow.dataset as ds
 
-    names = ds.field("id").isin(
-        [
-            "gc-would-delete-live",
-            "metadata-suspect",
-            "alias-gc-danger",
-            "index-unreadable",
-            "ledger-not-indexed",
-        ]
-    )
+    names = ds.field("id").isin([*DANGERS, *INDEX_FAULTS])
     batches = run.batches("findings", ["fingerprint"], names)
     return frozenset(each for batch in batches for each in batch["fingerprint"].to_pylist())
 
@@ -139,10 +133,10 @@ def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
 
 
 def _recovery(
-    facts: Collection[Mapping[str, str | None]], keeps_marks: bool | None
+    facts: Collection[Mapping[str, str | None]], known: bool | None
 ) -> tuple[str | None, str | None]:
-    """Whether replication is on, and an auditor elected."""
-    if not keeps_marks:
+    """Whether replication is on, and an auditor elected; None where the store does not say it."""
+    if not known:
         return None, None
     names = {row["fact"] for row in facts}
     return "off" if "replication-disabled" in names else "on", "elected" if "auditor" in names else "none"
@@ -160,8 +154,9 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)
         unread = _unread(store, nodes)
-        replication, auditor = _recovery(cluster_state(nodes), store.keeps_marks)
         below = [path.removeprefix(f"{store.root}/") for path in unread]
+        shows_recovery = not any(path.startswith("underreplication") for path in below)
+        replication, auditor = _recovery(cluster_state(nodes), store.keeps_marks and shows_recovery)
         of_one = ("cookies/", "available/")
         return Answers(
             asked=store.uri.text,
@@ -171,8 +166,8 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
             cookies={each.bookie_id: cookie_digest(each.row()) for each in store_cookies(nodes)},
             bookies_listed=all(path.startswith((*of_one, "underreplication")) for path in below),
             unclear=frozenset(path.rpartition("/")[2] for path in below if path.startswith(of_one)),
-            replication=None if any(path.startswith("underreplication") for path in below) else replication,
-            auditor=None if any(path.startswith("underreplication") for path in below) else auditor,
+            replication=replication,
+            auditor=auditor,
             ledgers=_ledgers_of_store(store, layout, ledgers, bool(nodes.cut)),
         )
 

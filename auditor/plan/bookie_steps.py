@@ -16,7 +16,7 @@ from auditor.model.plan import (
     RefusedStep,
     StepKind,
 )
-from auditor.model.states import GcReason, IndexState
+from auditor.model.states import BookieRead, GcReason, IndexState
 from auditor.plan.ledgers import listed_of
 from auditor.plan.parts import (
     DO,
@@ -37,7 +37,8 @@ Steps = Iterator[PlanStep | RefusedStep]
 
 VERIFY, KEEP_FOREIGN = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
 _SETTINGS = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
-_DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
+DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
+INDEX_FAULTS = ("index-unreadable", "ledger-not-indexed")
 _DATABASE = re.compile(r"/current/(ledgers|locations)(/|$)")
 _FENCED = "all its ledgers come back fenced and without a master key"
 _LONG = "it takes long, and what no entry log holds stays lost"
@@ -46,7 +47,7 @@ _STOPPED = "none of its copies can be read while it is stopped"
 
 def stop_collection(now: Situation) -> Steps:
     """Bookies whose next collection deletes what is needed."""
-    for bookie, groups in now.by_bookie(*_DANGERS).items():
+    for bookie, groups in now.by_bookie(*DANGERS).items():
         about = f"keep {bookie} from collecting garbage: its next pass deletes needed data"
         if not groups.sure:
             way = "audit again; until then stop the bookie, where the cluster can spare it"
@@ -152,7 +153,7 @@ def _directories(now: Situation, bookie: str) -> list[dict[str, list[str] | str 
 def rebuild_indexes(now: Situation) -> Steps:
     """Bookies with a damaged index, by what of it is damaged and so by their storage."""
     found: dict[tuple[str, str], FindingGroups] = {}
-    for row in now.rows_of("index-unreadable", "ledger-not-indexed"):
+    for row in now.rows_of(*INDEX_FAULTS):
         evidence = json.loads(row["evidence"])
         database = _DATABASE.search(evidence["path"])
         if row["id"] == "ledger-not-indexed":
@@ -256,7 +257,7 @@ def _last_copies(now: Situation, bookie: str) -> str:
     import pyarrow.dataset as ds
 
     counts = now.run.report.counts
-    if now.bookies[bookie]["read"] != "read":
+    if now.bookies[bookie]["read"] != BookieRead.READ:
         lost = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)
         what = plural(lost, "ledger lacks entries or metadata", "ledgers lack entries or metadata")
         return f"{what}, and its disks, which may have them, were not read whole" if lost else ""

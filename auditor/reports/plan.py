@@ -138,8 +138,7 @@ def _step(step: PlanStep) -> Iterator[str]:
     yield from _label("risk", step.risk)
     yield from _label("undo", step.undo)
     yield from (f"{_INDENT}{'':<9}{each.text}" for each in step.commands if each.role is CommandRole.UNDO)
-    word = "look again" if step.kind is StepKind.WAIT else "until"
-    yield from _label(word if word == "until" else "again", format_time(step.expires))
+    yield from _label("again" if step.kind is StepKind.WAIT else "until", format_time(step.expires))
     yield from _label("for", _findings(step.findings))
 
 
