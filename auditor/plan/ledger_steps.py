@@ -58,18 +58,15 @@ def restore_metadata(now: Situation) -> Iterator[PlanStep | RefusedStep]:
     if sure:
         bookies = sorted({name for ledger in sure.ledgers for name in holders[ledger]})
         yield _restore(now, about.format(plural(sure.count, "ledger")), sure, bookies)
-    if unsure:
-        yield refuse(
-            StepKind.RESTORE, RefusalReason.UNSURE, about.format(plural(unsure.count, "ledger")),
-            "that the store lacks them is suspected only", "audit again, owners and bookies with it",
-            unsure.named(), unsure.ledgers, unsure.count,
-        )  # fmt: skip
-    if gone:
-        yield refuse(
-            StepKind.RESTORE, RefusalReason.NO_COPY, about.format(plural(gone.count, "ledger")),
-            "no bookie that was read has an entry of them", "read the other bookies; else they are lost",
-            gone.named(), gone.ledgers, gone.count,
-        )  # fmt: skip
+    for groups, reason, why, way in (
+        (unsure, RefusalReason.UNSURE, "that the store lacks them is suspected only",
+         "audit again, owners and bookies with it"),
+        (gone, RefusalReason.NO_COPY, "no bookie that was read has an entry of them",
+         "read the other bookies; else they are lost"),
+    ):  # fmt: skip
+        if groups:
+            of = about.format(plural(groups.count, "ledger"))
+            yield refuse(StepKind.RESTORE, reason, of, why, way, groups.named(), groups.ledgers, groups.count)
 
 
 def _restore(now: Situation, about: str, groups: FindingGroups, bookies: Sequence[str]) -> PlanStep:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -20,14 +19,13 @@ from auditor.model.plan import (
     RefusedStep,
     StepKind,
 )
-from auditor.reports.advice import fill_command
+from auditor.reports.advice import HOST_PORT, fill_command
 
 HOUR_MS = 3_600_000
 EXPIRY_MS = 24 * HOUR_MS
 """So old is a scan at most by which something is still done."""
 
 LOOK, SAVE, HAND, DO, UNDO = CommandRole
-_PORT = re.compile(r"[^:]+:\d+(:.*)?")
 REFUSED_NAMED = 5
 """So many ledgers of a refusal are named."""
 
@@ -59,7 +57,7 @@ def takes_bookie(bookie: str) -> bool:
     >>> takes_bookie("bk-1:3181"), takes_bookie("bookie-a")
     (True, False)
     """
-    return bookie.isprintable() and _PORT.fullmatch(bookie) is not None
+    return bookie.isprintable() and HOST_PORT.fullmatch(bookie) is not None
 
 
 def file_name(bookie: str, ending: str) -> str:

@@ -88,15 +88,15 @@ def _comment(text: str) -> str:
 
 
 def _toml(value: dict[str, Any]) -> str:
-    return tomli_w.dumps(_told(value), multiline_strings=True)
+    return tomli_w.dumps(_toml_value(value), multiline_strings=True)
 
 
-def _told(value: Any, key: str = "") -> Any:
+def _toml_value(value: Any, key: str = "") -> Any:
     """As TOML has it: no null, times as times, long texts in lines."""
     if isinstance(value, Mapping):
-        return {name: _told(each, name) for name, each in value.items() if each is not None}
+        return {name: _toml_value(each, name) for name, each in value.items() if each is not None}
     if isinstance(value, list | tuple):
-        return [_told(each) for each in value]
+        return [_toml_value(each) for each in value]
     if key in _TIMES:
         return _EPOCH + timedelta(milliseconds=value)
     if isinstance(value, str) and key != "text" and len(value) > _WIDTH and " ".join(value.split()) == value:

@@ -32,7 +32,8 @@ RUNS_SHOWN = 3
 """Runs of entries that a command is shown for."""
 _SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNSURE = ("Suspect", "Always")
-_PORT = re.compile(r"[^:]+:\d+(:.*)?")
+HOST_PORT = re.compile(r"[^:]+:\d+(:.*)?")
+"""What the shell's commands for cookies take as an id of a bookie."""
 _OPEN_STORAGE = "How to rebuild an index depends on the bookie's storage, which this run did not see."
 _COOKIE = re.compile(r"bookkeeper shell cookie_")
 _NAMES_LEDGER = re.compile(r"\bID\b")
@@ -133,7 +134,7 @@ def advice(
             inner = indent + " " * (_LABEL + 4)
             lines += fold_text(rest, width, inner, inner)
         lines += below
-        if _COOKIE.match(command.text) and not _PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
+        if _COOKIE.match(command.text) and not HOST_PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
             inner = indent + " " * (_LABEL + 4)
             lines += fold_text("The shell refuses an id that is not a host:port.", width, inner, inner)
     if open_storage:
