@@ -46,7 +46,7 @@ def lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Live
     return live(tmp_path_factory.mktemp("lived"), audited)
 
 
-def objects_of(run: Path, ids: set[str]) -> set[tuple[str, int | None, str | None]]:
+def objects_of(run: Path, ids: tuple[str, ...]) -> set[tuple[str, int | None, str | None]]:
     """What the findings of these checks are about: check, ledger, bookie."""
     rows = pq.read_table(run / "findings", columns=["id", "ledger_id", "bookie_id"]).to_pylist()
     return {(row["id"], row["ledger_id"], row["bookie_id"]) for row in rows if row["id"] in ids}
@@ -83,22 +83,22 @@ def test_the_next_audit_shows_that_it_is_done(kind: StepKind, lived: Lived) -> N
 @pytest.mark.parametrize(
     ("kind", "ids"),
     [
-        (StepKind.STOP_GC, {"gc-would-delete-live"}),
-        (StepKind.RESTORE, {"owner-dangling"}),
-        (StepKind.COOKIE, {"cookie-missing"}),
-        (StepKind.REINDEX, {"index-unreadable", "ledger-not-indexed"}),
-        (StepKind.REQUEUE, {"mark-missing", "on-unregistered-bookie"}),
-        (StepKind.RECOVER, {"below-ack-quorum"}),
-        (StepKind.RETIRE, {"cookie-unused"}),
-        (StepKind.DELETE, {"ledger-unowned"}),
+        (StepKind.STOP_GC, ("gc-would-delete-live",)),
+        (StepKind.RESTORE, ("owner-dangling",)),
+        (StepKind.COOKIE, ("cookie-missing",)),
+        (StepKind.REINDEX, ("index-unreadable", "ledger-not-indexed")),
+        (StepKind.REQUEUE, ("mark-missing", "on-unregistered-bookie")),
+        (StepKind.RECOVER, ("below-ack-quorum",)),
+        (StepKind.RETIRE, ("cookie-unused",)),
+        (StepKind.DELETE, ("ledger-unowned",)),
     ],
     ids=str,
 )
 def test_what_asked_for_a_step_is_found_before_and_no_more(
-    kind: StepKind, ids: set[str], lived: Lived
+    kind: StepKind, ids: tuple[str, ...], lived: Lived
 ) -> None:
     before = objects_of(lived.before if kind is StepKind.RETIRE else lived.first, ids)
-    assert {id for id, *_ in before} == ids
+    assert {id for id, *_ in before} == set(ids)
     # A replication worker clears a mark once it can read a fragment's first and last entry.
     cleared = {("below-ack-quorum", HELD_BACK, None)} if kind is StepKind.RECOVER else set()
     assert before & objects_of(lived.second, ids) == cleared
