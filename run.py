@@ -49,11 +49,19 @@ def main() -> int:
         )
     command, *arguments = sys.argv[1:] or ["--help"]
     if command == "demo":
-        return _run("bkaudit", "demo", *arguments) if _prepared() else 1
+        return _demo(arguments) if _prepared() else 1
     if command == "test":
         return _test(arguments) if _prepared("dev") else 1
     print(__doc__)
     return 0 if command in ("-h", "--help") else 2
+
+
+def _demo(arguments: list[str]) -> int:
+    """The demonstration; its report ends with commands of a program that the shell may not find."""
+    code = _run("bkaudit", "demo", *arguments)
+    if shutil.which("bkaudit") is None:
+        _say(f'so that the shell finds bkaudit: PATH="{_scripts()}{os.pathsep}$PATH"')
+    return code
 
 
 def _test(arguments: list[str]) -> int:

@@ -85,6 +85,20 @@ def test_whatever_fails_is_the_exit_code(
     assert (f"{failing} " in capsys.readouterr().err) == (failing != "pytest")
 
 
+@pytest.mark.parametrize("found", [None, "/usr/bin/bkaudit"])
+def test_after_the_demonstration_its_commands_can_be_typed(
+    found: str | None,
+    run: tuple[Any, list[tuple[str, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    module, ran = run
+    monkeypatch.setattr("shutil.which", lambda _: found)
+    monkeypatch.setattr("sys.argv", ["run.py", "demo", "--all"])
+    assert (module.main(), ran) == (0, [("bkaudit", "demo", "--all")])
+    assert (f'PATH="{module._scripts()}' in capsys.readouterr().err) == (found is None)
+
+
 def test_the_quick_tests_are_there_and_start_no_server(
     run: tuple[Any, list[tuple[str, ...]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,23 +7,24 @@ import click
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "": (
         "bkaudit demo",
-        "bkaudit doctor --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies /mnt/bookies",
-        "bkaudit audit --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies /mnt/bookies",
+        "bkaudit doctor --metadata zk://zk1:2181/ledgers --bookies /mnt/bookies",
+        "bkaudit audit --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies rpc:",
         "bkaudit explain run",
     ),
     "demo": ("bkaudit demo", "bkaudit demo --out runs/demo --format text --format html"),
     "doctor": (
-        "bkaudit doctor --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies /mnt/bookies --out runs/1",
+        "bkaudit doctor --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies rpc:",
+        "bkaudit doctor --metadata zk://zk1:2181/ledgers --bookies /mnt/bookies",
     ),
     "audit": (
-        "bkaudit audit --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies /mnt/bookies",
-        "bkaudit audit --metadata zk://zk1:2181/ledgers --bookies rpc: --out runs/today --since last",
-        "bkaudit audit --metadata dump:///saved/metadata.jsonl --bookies '/collected/*' --format html",
+        "bkaudit audit --metadata zk://zk1:2181/ledgers --bookies /mnt/bookies",
+        "bkaudit audit --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies rpc:",
+        "bkaudit audit --metadata dump:///saved.jsonl --bookies '/collected/*'",
     ),
     "watch": (
-        "bkaudit watch runs --metadata zk://zk1:2181/ledgers --bookies rpc: --interval 15m --keep 100",
-        "bkaudit watch --metadata zk://zk1:2181/ledgers --bookies /mnt/bookies --listen :9418",
-        "bkaudit watch --cluster prod-eu --interval 1h --format openmetrics=/var/lib/node/bkaudit.prom",
+        "bkaudit watch runs --metadata zk://zk1:2181/ledgers --bookies rpc: --keep 100",
+        "bkaudit watch --cluster prod-eu --interval 15m --listen :9418",
+        "bkaudit watch --cluster prod-eu --format openmetrics=/var/lib/node/bk.prom",
     ),
     "scan": ("bkaudit scan --metadata etcd://etcd1:2379/ledgers --out runs/metadata",),
     "collect": ("bkaudit collect --bookies /mnt/bookies --out /collected/bk-a",),
@@ -41,7 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": ("bkaudit diff runs/A runs/B", "bkaudit diff runs/A runs/B --format jsonl"),
     "compare": (
         "bkaudit compare zk://zk1:2181/ledgers etcd://etcd1:2379/ledgers",
-        "bkaudit compare zk-snapshot:///saved/version-2 dump:///saved/copy.jsonl --format jsonl",
+        "bkaudit compare zk-snapshot:///saved/version-2 dump:///saved/copy.jsonl",
         "bkaudit compare zk://zk1:2181/ledgers dump:///saved/oxia.jsonl "
         "--owners pulsar:zk://zk1:2181 pulsar:dump:///saved/broker.jsonl",
     ),
@@ -56,7 +57,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit decommission runs/A bk-7:3181",
         "bkaudit decommission runs/A bk-7:3181 bk-8:3181 --rate 20M --format json",
     ),
-    "plan": ("bkaudit plan make runs/A --out plan.toml", "bkaudit plan check plan.toml --run runs/B"),
+    "plan": (
+        "bkaudit plan make runs/A --out plan.toml",
+        "bkaudit plan show plan.toml | less",
+        "bkaudit plan check plan.toml --metadata zk://zk1:2181/ledgers",
+        "bkaudit plan check plan.toml --run runs/B",
+    ),
     "plan make": ("bkaudit plan make runs/A --out plan.toml",),
     "plan show": ("bkaudit plan show plan.toml --format markdown",),
     "plan check": (
@@ -64,8 +70,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit plan check plan.toml --metadata zk://zk1:2181/ledgers",
     ),
     "prune": (
-        "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --keep-weekly 5 --keep-last 3",
-        "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --suppressions suppressions.toml --yes",
+        "bkaudit prune runs --keep-daily 7 --keep-weekly 5 --keep-last 3",
+        "bkaudit prune runs --keep-daily 7 --suppressions suppressions.toml --yes",
     ),
     "conf": ("bkaudit conf show docs/getting-started.md | less",),
     "conf list": ("bkaudit conf list",),
@@ -95,9 +101,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 def with_examples(command: click.Command, words: str) -> click.Command:
-    """The command, with its examples at the end of its help, and its subcommands with theirs."""
+    """The command, with its examples at the end of its help, and its subcommands with theirs.
+
+    A group lists each subcommand with the whole first paragraph of its help, which click would cut.
+    """
     if isinstance(command, click.Group):
         for name, part in command.commands.items():
+            part.short_help = " ".join((part.help or "").partition("\n\n")[0].split())
             with_examples(part, f"{words} {name}")
     if words in EXAMPLES:
         command.epilog = epilog(words)

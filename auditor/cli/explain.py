@@ -13,6 +13,7 @@ from auditor.cli.defaults import newest_run, runs_directory
 from auditor.cli.options import ledger_of, ledger_options, run_option, runs_options
 from auditor.cli.terminal import NARROWEST, WIDEST, columns, takes_unicode
 from auditor.errors import RunUsageError, UsageError
+from auditor.model.amounts import first_names
 
 
 @click.group()
@@ -66,10 +67,10 @@ def ledger(
 
 
 @explain.command()
-@click.argument("id", shell_complete=completion.bookies)
+@click.argument("id", required=False, shell_complete=completion.bookies)
 @run_option
 @runs_options
-def bookie(id: str, run: str | None, cluster: str | None, conf: Path | None) -> None:
+def bookie(id: str | None, run: str | None, cluster: str | None, conf: Path | None) -> None:
     """Tell who a bookie is: cookie, disks, registration, ledgers, and what is wrong with it.
 
     ID is its id, or the beginning of it that no other bookie has.
@@ -77,11 +78,14 @@ def bookie(id: str, run: str | None, cluster: str | None, conf: Path | None) -> 
     from auditor.notebook.run import open_run
     from auditor.reports import bookie as telling
     from auditor.runs.damage import damage_named
-    from auditor.runs.load_bookie import bookie_view
+    from auditor.runs.load_bookie import BOOKIES_LISTED, bookie_ids, bookie_view
 
     path = run or newest_run(runs_directory(cluster, conf))
     with damage_named(path):
-        click.echo(telling.render(bookie_view(open_run(path), id), _width()))
+        opened = open_run(path)
+        if id is None:
+            raise UsageError(f"name a bookie: {path} has {first_names(bookie_ids(opened), BOOKIES_LISTED)}")
+        click.echo(telling.render(bookie_view(opened, id), _width()))
 
 
 @explain.command()

@@ -247,7 +247,7 @@ def named_ledger(
             )
         return LedgerId.parse(ledger_qualified_name)
     if ledger_id is None:
-        raise UsageError("name a ledger: --ledger-id, or --ledger-qualified-name")
+        raise UsageError("name a ledger: ID, --ledger-id, or --ledger-qualified-name")
     if ledger_id not in _LONG:
         raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
     return LedgerId(ledger_id, named_scope(ledger_scope_id))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import sources
+from auditor.cli.defaults import defaults, newest_run, runs_directory
 from auditor.cli.options import (
     conf_option,
     credentials_option,
     format_option,
     options_from_flags,
+    runs_options,
     source_options,
 )
 from auditor.cli.verbosity import say
@@ -24,14 +26,12 @@ if TYPE_CHECKING:
 
 
 class _PlanGroup(click.Group):
-    """``plan check`` and ``plan show`` are commands; whatever else comes first is a run to plan for."""
+    """``plan check`` and ``plan show`` are commands; whatever else comes first is of ``plan make``."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self.commands:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
             args = ["make", *args]
-        return super().resolve_command(ctx, args)
+        return super().parse_args(ctx, args)
 
 
 @click.group(cls=_PlanGroup)
@@ -40,7 +40,8 @@ def plan() -> None:
 
 
 @plan.command()
-@click.argument("run", metavar="RUN", shell_complete=completion.runs)
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
+@runs_options
 @click.option(
     "--out",
     metavar="PLAN.toml",
@@ -48,10 +49,11 @@ def plan() -> None:
     help="The plan to write; long lists of ledgers go beside it. Without it the plan is only shown.",
 )
 @format_option("text", "markdown", "json")
-def make(run: str, out: str | None, form: str) -> None:
+def make(run: str | None, cluster: str | None, conf: Path | None, out: str | None, form: str) -> None:
     """Plan the repair of what RUN found, in order, each step with its commands and what it rests on.
 
-    `bkaudit plan RUN` does the same. Nothing is asked of the cluster, and nothing is applied.
+    `bkaudit plan RUN` does the same, by default for the newest run. Nothing is asked of the cluster, and
+    nothing is applied.
     """
     from auditor.plan.make import make_plan
     from auditor.plan.plan_file import write_plan
@@ -60,12 +62,18 @@ def make(run: str, out: str | None, form: str) -> None:
 
     if out is not None and Path(out).exists():
         raise UsageError(f"--out {out}: is there already; name another file")
+    run = run or newest_run(runs_directory(cluster, conf))
     with damage_named(run):
         made = make_plan(RunReader(run))
     if out is not None:
         for file in write_plan(made, out):
             say(f"wrote {file}")
     _show(made, form)
+    if out is None:
+        say("nothing was written: --out PLAN.toml makes a file of it, to be reviewed and checked")
+    else:
+        newer = "" if _is_running(made.metadata_uri) else " --run NEWER"
+        say(f"before a step is typed: bkaudit plan check {shlex.quote(out)}{newer}")
 
 
 @plan.command()
@@ -101,7 +109,8 @@ def check(
 ) -> None:
     """Ask every condition of a plan again: of a newer run (--run), or of the metadata store (--metadata).
 
-    A store does not say what bookies hold: what rests on that is not known of it.
+    Without either the store is asked that the plan's run read. A store does not say what bookies hold: what
+    rests on that is not known of it.
 
     Exit codes: 0 every step is still true or done; 1 one is no longer true; 2 wrong usage; 3 something is not
     known; 4 the store cannot be reached.
@@ -120,13 +129,25 @@ def check(
         with damage_named(run):
             now = ask_run(run, ledgers_in(made), made.scan_time)
     else:
-        uri = sources(metadata, (), cluster, conf).metadata
+        uri = defaults(metadata, (), cluster, conf).metadata
+        if uri is None and not _is_running(made.metadata_uri):
+            raise UsageError(
+                f"{made.metadata_uri} was saved: --run NEWER or --metadata URI says what is so now"
+            )
+        uri = uri or made.metadata_uri
         options = store_options(options_from_flags(conf, {"credentials": credentials}))
         now = ask_store(uri, ledgers_in(made), options)
     found = check_plan(made, now)
     render = {"text": report.check_text, "markdown": report.check_markdown, "json": report.check_json}[form]
     click.echo(render(found))
     raise click.exceptions.Exit(found.exit_code)
+
+
+def _is_running(uri: str) -> bool:
+    """Whether it names a running store, which can say what is so now."""
+    from auditor.sources.metadata.uri import parse_metadata_uri
+
+    return bool(parse_metadata_uri(uri).hosts)
 
 
 def _show(made: RepairPlan, form: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 
 from auditor.model.amounts import plural
@@ -225,7 +226,7 @@ def retire_bookies(now: Situation) -> Steps:
     for bookie, groups in now.by_bookie("bookie-down").items():
         about = f"delete the cookie of {bookie}, which is not registered"
         why = f"{plural(now.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
-        way = f"bkaudit decommission RUN {bookie} says what its removal takes"
+        way = f"bkaudit decommission {shlex.quote(now.run.path)} {bookie} says what its removal takes"
         yield refuse(StepKind.RETIRE, RefusalReason.NAMED, about, why, way, groups.named())
 
 

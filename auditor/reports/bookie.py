@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 
 from auditor.checks import BY_ID
-from auditor.model.amounts import format_time
+from auditor.model.amounts import format_time, plural
 from auditor.model.states import BookieRead, TailRead
 from auditor.model.views import (
     AliasView,
@@ -115,7 +115,8 @@ def _ledgers(bookie: BookieView, width: int) -> list[str]:
     if bookie.held is None:
         lines += _line("held", "unknown" if bookie.read != BookieRead.READ else "none", width)
     else:
-        lines += _line("held", f"{bookie.held:,} ledgers; {bookie.orphans:,} not in the metadata", width)
+        held = f"{plural(bookie.held, 'ledger')}; {bookie.orphans:,} not in the metadata"
+        lines += _line("held", held, width)
     if bookie.marked:
         lines += _line("marked", "under-replication marks name it", width)
     return lines

@@ -25,11 +25,11 @@ ANSWERS = {
 CAUSES = {
     Cause.ONLY_COPY: (
         "entries that no other bookie of the ensemble has; the command waits for ever",
-        "while it runs, `bookkeeper shell recover BOOKIE -l LEDGER` copies them; or delete the ledger",
+        "while it runs, `bookkeeper shell recover -l LEDGER BOOKIE` copies each; or delete the ledger",
     ),
     Cause.UNREADABLE: (
         "an entry that every bookie that stays lacks keeps its whole segment where it is",
-        "while it runs, `bookkeeper shell recover BOOKIE -l LEDGER` copies it; or give it up",
+        "while it runs, `bookkeeper shell recover -l LEDGER BOOKIE` copies each; or give it up",
     ),
     Cause.NO_SPARE: (
         "fewer writable bookies outside the ensemble than go of it",
@@ -218,7 +218,7 @@ def _basis(rehearsal: Rehearsal) -> Iterator[str]:
 
 def _commands(rehearsal: Rehearsal) -> Iterator[str]:
     if rehearsal.answer in (Answer.NEVER, Answer.UNKNOWN):
-        yield "no command: what is above comes first"
+        yield "no command yet: see to what stands above, audit, and ask again"
         return
     live = [each.bookie_id for each in rehearsal.registered if each.mode is not None]
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:

@@ -12,6 +12,7 @@ from typing import Any
 from auditor.checks import place_of_check
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import RunError, RunUsageError
+from auditor.model.amounts import first_names
 from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.views import (
     AliasView,
@@ -28,7 +29,8 @@ from auditor.runs.standings import standings_of
 
 _SAMPLES = 3
 _NEAR = 3
-_LISTED = 20
+BOOKIES_LISTED = 20
+"""So many ids at most stand in a message."""
 
 
 def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
@@ -78,23 +80,28 @@ def whole_bookie_id(run: RunReader, given: str) -> str:
 
     A host stands for its bookie where it has one, though the name of another host begins the same.
     """
-    known = sorted(run.table("bookies", ["bookie_id"]).column("bookie_id").to_pylist())
+    known = bookie_ids(run)
     beginning = [each for each in known if each.startswith(given)]
     on_host = [each for each in beginning if each.startswith(f"{given}:")]
     for found in ([given] if given in known else [], on_host, beginning):
         if len(found) == 1:
             return found[0]
     if beginning:
-        listed = ", ".join(beginning[:_LISTED])
-        more = f", and {len(beginning) - _LISTED:,} more" if len(beginning) > _LISTED else ""
-        raise RunUsageError(f"{run.path}: {len(beginning):,} bookies begin with {given!r}: {listed}{more}")
+        listed = first_names(beginning, BOOKIES_LISTED)
+        raise RunUsageError(f"{run.path}: {len(beginning):,} bookies begin with {given!r}: {listed}")
     raise RunUsageError(f"{run.path}: no bookie {given!r} is known{bookie_hint(given, known)}")
 
 
+def bookie_ids(run: RunReader) -> list[str]:
+    """The ids of all bookies that a run knows, in order."""
+    return sorted(run.table("bookies", ["bookie_id"]).column("bookie_id").to_pylist())
+
+
 def bookie_hint(unknown: str, known: Sequence[str]) -> str:
-    """The end of a message about an id that is none of a run's: ids that are like it, or where all are."""
-    near = difflib.get_close_matches(unknown, known, n=_NEAR, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else "; RUN/tables/bookies lists them"
+    """The end of a message about an id that is none of a run's: ids that are like it, or the first of all."""
+    if near := difflib.get_close_matches(unknown, known, n=_NEAR, cutoff=0.5):
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; the run has {first_names(known, BOOKIES_LISTED)}"
 
 
 def _cookie(row: dict[str, Any]) -> CookieView:

@@ -67,11 +67,11 @@ def require_known(run: RunReader, selection: Selection) -> None:
         UsageError: the message names it, and what it is like.
         RunError: a table is broken.
     """
-    from auditor.runs.load_bookie import bookie_hint
+    from auditor.runs.load_bookie import bookie_hint, bookie_ids
     from auditor.runs.load_topic import topic_hint, topic_names
 
     for pattern in selection.bookies:
-        known = run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist()
+        known = bookie_ids(run)
         if not _any([pattern], known) and not _in_findings(run, Selection(bookies=(pattern,))):
             raise UsageError(f"--bookie {pattern}: the run knows no such bookie{bookie_hint(pattern, known)}")
     for pattern in selection.topics:

@@ -58,6 +58,7 @@ def test_every_help_ends_with_examples_and_h_shows_it(words: str) -> None:
     for example in EXAMPLES[words]:
         assert f"\n    {example}\n" in f"{shown.output}\n", shown.output
     assert bkaudit(*words.split(), "--help").output == shown.output
+    assert not re.search(r"^  .*\.\.\.$", shown.output, re.MULTILINE), "no subcommand's sentence is cut"
 
 
 @pytest.mark.parametrize("example", [each for examples in EXAMPLES.values() for each in examples])

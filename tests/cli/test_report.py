@@ -125,7 +125,7 @@ def test_a_choice_of_nothing_is_said(run: Path) -> None:
         ("--topic", "a/b/nowhere", "the run knows no such topic"),
         ("--topic", "a/b/dd", "the run knows no such topic; did you mean a/b/d?"),
         ("--bookie", "bk-idle", "the run knows no such bookie; did you mean bk-idle:3181?"),
-        ("--bookie", "x*", "the run knows no such bookie; RUN/tables/bookies lists them"),
+        ("--bookie", "x*", "the run knows no such bookie; the run has bk-idle:3181"),
     ],
 )
 def test_a_choice_of_what_the_run_does_not_know_is_refused(

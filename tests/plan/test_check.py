@@ -22,6 +22,7 @@ from auditor.plan.ledgers import LedgerRow
 from auditor.plan.make import make_plan
 from auditor.plan.plan_file import write_plan
 from auditor.reports.schema import plan_check_schema, plan_schema
+from auditor.runs.reader import RunReader
 from tests.plan.made import HOUR, NOW, found, ledger, lock, mark, run_of
 from tests.plan.test_make import FORGOTTEN, LOST, ON_LOST, RETIRED, UNUSED, everything
 
@@ -267,7 +268,10 @@ def test_from_a_run_to_a_ticket(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     made = bkaudit(tmp_path / "run", "--out", plan)
     assert made.exit_code == 0, made.output
-    assert f"wrote {plan}" in made.stderr
+    assert made.stderr.splitlines() == [
+        f"bkaudit: wrote {plan}",
+        f"bkaudit: before a step is typed: bkaudit plan check {plan}",
+    ]
     assert "1. stop-collection: keep a:1 from collecting garbage" in made.stdout
     for line in made.stdout.splitlines():
         assert len(line) <= 80 or "bookkeeper shell" in line
@@ -308,6 +312,21 @@ def test_a_store_leaves_disks_unknown(tmp_path: Path) -> None:
     ended = bkaudit("check", tmp_path / "plan.toml", "--metadata", dump_of(tmp_path))
     assert ended.exit_code == 3
     assert "not known: metadata-suspect" in ended.stdout
+
+
+def test_the_newest_run_is_planned_for_and_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_of(tmp_path / "runs" / "1", BELOW[:1], ledgers=ROWS)
+    shown = bkaudit("--format", "json")
+    assert (shown.exit_code, json.loads(shown.stdout)["run"]) == (0, "runs/1")
+    assert "--out PLAN.toml makes a file of it" in shown.stderr
+    plan = replace(make_plan(RunReader("runs/1")), metadata_uri="dump:///saved.jsonl")
+    write_plan(plan, "plan.toml")
+    ended = bkaudit("check", "plan.toml")
+    assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1)
+    assert "--run NEWER or --metadata URI says what is so now" in ended.stderr
 
 
 def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
