@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from auditor.errors import RunError
@@ -20,6 +19,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.run_layout import MANIFEST, REPORT
 from auditor.model.version import program_version
 from auditor.runs.directory import RunDirectory
+from auditor.runs.siblings import directories_with
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.stores import is_live
 from auditor.sources.metadata.uri import MetadataUri
@@ -69,24 +69,29 @@ def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: Audi
     }
 
 
-def unfinished_run(runs: Path, identity: dict[str, Any], within: float) -> str | None:
+def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | None:
     """The newest run right below ``runs`` that broke off and was asked the same; None where there is none.
 
     One of a running store whose oldest table is older than ``within`` seconds would be begun anew: it is left
     alone. What lies there and is not a run of this program is passed over.
+
+    Raises:
+        RunError: ``runs`` is there and cannot be listed.
     """
     asked = json.loads(json.dumps(identity))
     live = is_live(identity["metadata"])
-    found: list[tuple[float, str]] = []
-    for manifest in runs.glob(f"*/{MANIFEST}"):
-        if (manifest.parent / REPORT).exists():
-            continue
+    found: list[tuple[int, str]] = []
+    for path in directories_with(MANIFEST, runs, missing=True):
+        run = RunDirectory(path)
         try:
-            run = RunDirectory(str(manifest.parent))
+            if run.exists(REPORT):
+                continue
             same = (run.read_json(MANIFEST) or {}).get("identity") == asked
             oldest = run.oldest_table()
+            files, manifest = run.place(MANIFEST)
+            begun = files.get_file_info(manifest).mtime_ns
         except (OSError, ValueError, AttributeError, RunError):
             continue
         if same and not (live and oldest is not None and time.time() - oldest / 1000 > within):
-            found.append((manifest.stat().st_mtime, str(manifest.parent)))
+            found.append((begun, path))
     return max(found)[1] if found else None

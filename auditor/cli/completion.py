@@ -33,7 +33,7 @@ def run_names(context: click.Context, begun: str) -> list[str]:
     from auditor.errors import UsageError
 
     try:
-        known = runs_directory(context.params.get("cluster"), _conf(context))
+        known = Path(runs_directory(context.params.get("cluster"), _conf(context)))
     except UsageError:
         return []
     above = Path(begun) if begun.endswith("/") else Path(begun or f"{known}/").parent

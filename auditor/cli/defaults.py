@@ -23,6 +23,7 @@ from typing import Any
 from auditor.errors import UsageError
 from auditor.model.options import CLUSTERS
 from auditor.runs.newest import newest_report
+from auditor.sources.file_systems import child_of
 from auditor.sources.regular_file import read_toml
 
 METADATA, BOOKIES, RUNS, CONF = "BKAUDIT_METADATA", "BKAUDIT_BOOKIES", "BKAUDIT_RUNS", "BKAUDIT_CONF"
@@ -35,7 +36,7 @@ class Sources:
 
     metadata: str
     bookies: tuple[str, ...]
-    runs: Path
+    runs: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,11 @@ class Defaults:
 
     metadata: str | None
     bookies: tuple[str, ...]
-    runs: Path
+    runs: str
 
 
-def runs_directory(cluster: str | None = None, conf: Path | None = None) -> Path:
-    """Where runs go, and are looked for, that have no directory given.
+def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
+    """Where runs go, and are looked for, that have no directory given: a path or a URI.
 
     The cluster's, or that of $BKAUDIT_RUNS, or ./runs.
 
@@ -56,7 +57,7 @@ def runs_directory(cluster: str | None = None, conf: Path | None = None) -> Path
         UsageError: as `named_cluster`.
     """
     named = named_cluster(cluster, conf) if cluster is not None else {}
-    return Path(named.get("runs") or os.environ.get(RUNS) or "runs")
+    return str(named.get("runs") or os.environ.get(RUNS) or "runs")
 
 
 def defaults(
@@ -123,11 +124,11 @@ def cluster_names(conf: Path | None) -> list[str]:
     return sorted(clusters) if isinstance(clusters, dict) else []
 
 
-def new_run(runs: Path | None = None) -> str:
+def new_run(runs: str | None = None) -> str:
     """A directory below ``runs``, ./runs for None, named by the time."""
-    return str((runs or runs_directory()) / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
+    return child_of(runs or runs_directory(), datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
 
 
-def newest_run(runs: Path | None = None) -> str:
+def newest_run(runs: str | None = None) -> str:
     """The newest finished run below ``runs``, ./runs for None; UsageError where there is none."""
     return str(newest_report(runs or runs_directory()).parent)

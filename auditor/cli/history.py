@@ -21,7 +21,7 @@ def history(directory: str | None, cluster: str | None, conf: Path | None, form:
     from auditor.runs import history as of_runs
     from auditor.runs.newest import check_runs_directory
 
-    directory = directory or str(runs_directory(cluster, conf))
+    directory = directory or runs_directory(cluster, conf)
     if "://" not in directory:
         check_runs_directory(Path(directory))
     found = of_runs.history(directory)

@@ -53,33 +53,29 @@ def prune(
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory
-    from auditor.runs.prune import Keep, decisions, remove_run, runs_in_use
+    from auditor.runs.prune import Keep, decisions, remove_run, run_bytes, runs_in_use
 
-    runs = runs or str(runs_directory(cluster, conf))
-    if "://" in runs:
-        raise UsageError(f"{runs}: only runs in a local directory are taken away")
+    runs = runs or runs_directory(cluster, conf)
     keep = Keep(keep_last, keep_daily, keep_weekly, keep_monthly)
     if keep == Keep():
         raise UsageError("say what to keep: --keep-last, --keep-daily, --keep-weekly or --keep-monthly")
-    directory = Path(runs)
-    check_runs_directory(directory)
-    there = history(directory)
+    if "://" not in runs:
+        check_runs_directory(Path(runs))
+    there = history(runs)
     there.require_runs()
     for reason in there.unreadable:
         click.echo(f"bkaudit: left alone: {reason}", err=True)
-    found = decisions(there.runs, keep, runs_in_use(options_from_flags(conf, {}), suppressions, directory))
+    found = decisions(there.runs, keep, runs_in_use(options_from_flags(conf, {}), suppressions, runs))
     freed = 0
     for decision in found:
-        path = Path(decision.run.path)
+        run = decision.run
         why = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
-        click.echo(
-            f"{'keep' if why else 'take away':<9}  {format_time(decision.run.finished)}  {path.name}{why}"
-        )
+        click.echo(f"{'keep' if why else 'take away':<9}  {format_time(run.finished)}  {run.name}{why}")
         if not why:
-            freed += sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            freed += run_bytes(run.path)
             if yes:
-                remove_run(path)
-    locks = _idle_locks(directory, yes)
+                remove_run(run.path)
+    locks = 0 if "://" in runs else _idle_locks(Path(runs), yes)
     gone = sum(not decision.reasons for decision in found)
     done = "taken away" if yes else "would go; nothing was done without --yes"
     click.echo(f"{plural(gone, 'run')} of {len(found):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import Sources, runs_directory, sources
+from auditor.cli.defaults import Sources, sources
 from auditor.cli.options import (
     BOOKIES_HELP,
     options_from_flags,
@@ -29,6 +29,7 @@ from auditor.errors import AuditorError, UsageError
 from auditor.model.amounts import duration, format_time
 from auditor.model.exit_code import exit_code
 from auditor.model.options import LAST, AuditOptions
+from auditor.sources.file_systems import child_of
 
 if TYPE_CHECKING:
     from auditor.watch.rounds import Round
@@ -102,10 +103,8 @@ def watch(
     if options.since is None:
         options = options.overridden({"since": LAST})
     given = sources(metadata, bookies, cluster, conf)
-    of = Sources(given.metadata, given.bookies, Path(runs) if runs else runs_directory(cluster, conf))
-    if ":/" in str(of.runs):  # a path keeps one slash of a URI
-        raise UsageError(f"RUNS: {of.runs}: rounds are kept in a local directory")
-    outputs(forms, str(of.runs / "run"))
+    of = Sources(given.metadata, given.bookies, runs or given.runs)
+    outputs(forms, child_of(of.runs, "run"))
     stop, last = Event(), 0
     with _signals(stop) as listening, _metrics(listen, of.metadata) as take:
         for done in islice(_rounds(of, options, interval, stop, listening), rounds):
@@ -131,7 +130,7 @@ def _rounds(
         options.master,
         _KEPT_BY_SPARK,
         options.driver_memory,
-        log=of.runs / "spark.log",
+        log=None if "://" in of.runs else Path(of.runs, "spark.log"),
         keep_classes=True,
     )
     listening()  # Spark has a handler of its own
@@ -219,13 +218,13 @@ def _write(forms: tuple[str, ...], done: Round) -> None:
         show(open_run(done.run), outputs(forms, done.run))
 
 
-def _prune(runs: Path, keep: int | None, options: AuditOptions, _: Round) -> None:
+def _prune(runs: str, keep: int | None, options: AuditOptions, done: Round) -> None:
     """Take old runs away, where that is asked for."""
     from auditor.runs.history import history
     from auditor.runs.prune import Keep, decisions, remove_run, runs_in_use
 
-    if keep is None or not runs.is_dir():
+    if keep is None or done.report is None:
         return
     for decision in decisions(history(runs).runs, Keep(last=keep), runs_in_use(options, (), runs)):
         if not decision.reasons:
-            remove_run(Path(decision.run.path))
+            remove_run(decision.run.path)

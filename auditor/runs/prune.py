@@ -9,16 +9,16 @@ one, and runs that are named: baselines, and what --since takes from. A day and 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from auditor.findings.suppress import read_suppressions
 from auditor.model.history import RunSummary, cluster_key
 from auditor.model.options import LAST, AuditOptions
 from auditor.model.run_layout import REPORT
+from auditor.sources.file_systems import child_of, run_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _in(form: str) -> Callable[[int], str]:
     return lambda ms: datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
 
 
-def runs_in_use(options: AuditOptions, files: Iterable[str], directory: Path) -> dict[str, str]:
+def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> dict[str, str]:
     """The runs that something rests on, and what, as the history of the directory spells their paths.
 
     These are the baselines of the suppressions of ``files`` and of the options, expired ones too, and the run
@@ -89,11 +89,37 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: Path) ->
     for file in (*files, *of_options):
         for entry in read_suppressions(Path(file).absolute()):
             named[entry.baseline] = "a suppression's baseline"
-    local = {Path(run).resolve(): why for run, why in named.items() if run and "://" not in run}
-    return {f"{directory}/{run.name}": why for run, why in local.items() if run.parent == directory.resolve()}
+    here = _place(directory)
+    places = {
+        _place(run): why for run, why in named.items() if run and _is_local(run) == _is_local(directory)
+    }
+    return {
+        child_of(directory, path.name): why
+        for (kind, path), why in places.items()
+        if (kind, path.parent) == here
+    }
 
 
-def remove_run(run: Path) -> None:
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file://")
+
+
+def _place(path: str) -> tuple[str, PurePath]:
+    """The kind of file system that something lies on, and its path there: the same, however spelled."""
+    files, base = run_files(path)
+    return files.type_name, Path(base).resolve() if _is_local(path) else PurePath(base)
+
+
+def run_bytes(path: str) -> int:
+    """How many bytes the files of a run have."""
+    from pyarrow import fs
+
+    files, base = run_files(path)
+    return sum(info.size or 0 for info in files.get_file_info(fs.FileSelector(base, recursive=True)))
+
+
+def remove_run(path: str) -> None:
     """Take a finished run away; its report goes first: half a run is not a finished one."""
-    (run / REPORT).unlink()
-    shutil.rmtree(run)
+    files, base = run_files(path)
+    files.delete_file(f"{base}/{REPORT}")
+    files.delete_dir(base)

@@ -15,7 +15,7 @@ from auditor.model.history import OfCluster, RunSummary, cluster_key
 from auditor.model.report import Report
 from auditor.model.run_layout import REPORT
 from auditor.runs.reader import RunReader
-from auditor.sources.file_systems import parent_of, run_files
+from auditor.sources.file_systems import child_of, parent_of, run_files
 
 
 def same_cluster(one: OfCluster, other: OfCluster) -> bool:
@@ -65,16 +65,25 @@ def finished_runs(directory: str | Path) -> list[str]:
 
     Raises: as `reports`.
     """
+    return directories_with(REPORT, directory)
+
+
+def directories_with(file: str, directory: str | Path, missing: bool = False) -> list[str]:
+    """The directories right below ``directory`` that have ``file``, by name.
+
+    None where there is no directory, if it may be ``missing``.
+
+    Raises: as `reports`.
+    """
     import pyarrow as pa
     from pyarrow import fs
 
     files, base = run_files(str(directory))
-    below = str(directory) if str(directory).endswith("/") else f"{directory}/"
     found = []
     try:
-        for info in files.get_file_info(fs.FileSelector(base)):
-            if info.type == fs.FileType.Directory and is_file(files, f"{info.path}/{REPORT}"):
-                found.append(f"{below}{info.base_name}")
+        for info in files.get_file_info(fs.FileSelector(base, allow_not_found=missing)):
+            if info.type == fs.FileType.Directory and is_file(files, f"{info.path}/{file}"):
+                found.append(child_of(directory, info.base_name))
     except (OSError, pa.ArrowException) as error:
         raise RunUsageError(f"{directory}: {error}") from error
     return sorted(found)

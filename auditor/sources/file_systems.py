@@ -42,6 +42,15 @@ def require_file(files: Any, path: str) -> None:
         require_regular(path)
 
 
+def child_of(directory: str | Path, name: str) -> str:
+    """The path or URI of what lies right below a directory.
+
+    >>> child_of("runs", "1"), child_of("s3://bucket/", "1"), child_of("/", "1")
+    ('runs/1', 's3://bucket/1', '/1')
+    """
+    return f"{directory}{'' if str(directory).endswith('/') else '/'}{name}"
+
+
 def parent_of(path: str) -> str | None:
     """The directory that a run lies in; None for a run at the top of a file system, beside which is nothing.
 

@@ -13,12 +13,10 @@ Rounds never overlap: each holds the lock of its cluster (`auditor.audit.lock`).
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -27,6 +25,8 @@ from auditor.errors import AuditorError, JavaMissingError, LockedError, SparkErr
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.model.run_layout import REPORT
+from auditor.runs.directory import RunDirectory
+from auditor.sources.file_systems import run_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ def rounds(
         began = time.monotonic()
         number, out = number + 1, place()
         if unfinished is not None and unfinished != out:
-            _remove(Path(unfinished))  # too old to be gone on with, and nobody else knows of it
+            _remove(unfinished)  # too old to be gone on with, and nobody else knows of it
         with progress() as shown:
             report, error = _audit(audit(out), spark, StoppableProgress(stop, shown), first=number == 1)
         unfinished = out if error is not None else None
@@ -131,7 +131,10 @@ def _audit(
         return None, error
 
 
-def _remove(run: Path) -> None:
+def _remove(run: str) -> None:
     """Take away what a round left that broke off."""
-    if run.is_dir() and not (run / REPORT).exists():
-        shutil.rmtree(run)
+    from pyarrow import fs
+
+    files, base = run_files(run)
+    if files.get_file_info(base).type == fs.FileType.Directory and not RunDirectory(run).exists(REPORT):
+        files.delete_dir(base)

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.cli import main
+from auditor.model.amounts import size
 from auditor.model.history import RunSummary
 from auditor.runs.prune import Keep, decisions
 from tests.reports.samples import coverage, report
@@ -94,10 +95,14 @@ def test_nothing_goes_without_yes_and_then_only_what_was_said(runs: Path) -> Non
     assert before - names(runs) == {"run-2", "run-3", "run-4", ".bkaudit-idle.lock"}
 
 
-def test_a_baseline_stays(runs: Path) -> None:
-    file = runs / "suppressions.toml"
-    file.write_text('[[baseline]]\nrun = "run-4"\nreason = "r"\nuntil = 2020-01-01\n')
-    assert prune(runs, "--keep-last", 1, "--suppressions", file, "--yes").exit_code == 0
+@pytest.mark.parametrize("directory", ["{}", "{}/", "file://{}"])
+@pytest.mark.parametrize("baseline", ["run-4", "file://{}/run-4"])
+def test_a_baseline_stays_however_it_and_the_directory_are_named(
+    runs: Path, directory: str, baseline: str
+) -> None:
+    file, named = runs / "suppressions.toml", directory.format(runs)
+    file.write_text(f'[[baseline]]\nrun = "{baseline.format(runs)}"\nreason = "r"\nuntil = 2020-01-01\n')
+    assert prune(named, "--keep-last", 1, "--suppressions", file, "--yes").exit_code == 0
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-4"}
 
 
@@ -142,3 +147,12 @@ def test_a_directory_that_is_not_there_is_said_with_the_way_out(tmp_path: Path) 
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith(f"bkaudit: {tmp_path}/none: no such directory; bkaudit audit makes it")
     assert len(outcome.stderr.splitlines()) == 1
+
+
+def test_of_a_uri_no_lock_is_looked_at(runs: Path) -> None:
+    old = [file for day in (2, 3, 4) for file in (runs / f"run-{day}").rglob("*") if file.is_file()]
+    freed = size(sum(file.stat().st_size for file in old))
+    done = prune(f"file://{runs}", "--keep-last", 2, "--yes")
+    assert done.stdout.splitlines()[-1] == f"3 runs of 5, {freed}, and 0 locks taken away"
+    assert names(runs) >= {"run-0", "run-1", "unfinished", ".bkaudit-idle.lock"}
+    assert not names(runs) & {"run-2", "run-3", "run-4"}

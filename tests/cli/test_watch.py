@@ -77,7 +77,7 @@ def test_rounds_end_between_tables_when_told_and_leave_a_run_to_go_on_with(
     assert second.endswith(f"; {finished.parent}")
     assert open_run(finished.parent).report.run.reused is not None
     identity = (RunDirectory(str(left)).read_json("manifest.json") or {})["identity"]
-    assert unfinished_run(runs, identity, 900) == str(left)
+    assert unfinished_run(str(runs), identity, 900) == str(left)
     text = metrics.read_text("utf-8")
     assert text.startswith("# HELP bkaudit_run_info")
     assert text.endswith("# EOF\n")
@@ -123,6 +123,21 @@ def test_a_report_that_cannot_be_written_is_said_and_the_rounds_go_on(
     assert ended.stderr.count(f"bkaudit: --format {out}: there is no directory {target}\n") == 2
 
 
+@pytest.mark.usefixtures("_no_session")
+def test_rounds_are_kept_on_any_file_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def done(audit: Any, *_: Any) -> Any:
+        return made_run(Path(audit.out.removeprefix("file://"))).report
+
+    names = iter(["1", "2", "3"])
+    monkeypatch.setattr("auditor.cli.options.new_run", lambda runs: f"{runs}/{next(names)}")
+    monkeypatch.setattr("auditor.audit.audit.Audit.run", done)
+    monkeypatch.setenv("BKAUDIT_RUNS", f"file://{tmp_path}/runs")
+    ended = watch("--metadata", "zk://h1/ledgers", "--interval", "1s", "--rounds", "3", "--keep", "1")
+    assert ended.exit_code == FOUND, ended.output
+    assert ended.stdout.splitlines()[-1].endswith(f"; file://{tmp_path}/runs/3")
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["3"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -131,7 +146,7 @@ def test_a_report_that_cannot_be_written_is_said_and_the_rounds_go_on(
         (("--listen", "9418"), "--listen 9418: it is not HOST:PORT"),
         (("--format", "pdf"), "--format pdf: there are text"),
         (("--keep", "0"), "0 is not in the range"),
-        (("s3a://bucket/runs",), "rounds are kept in a local directory"),
+        (("nothing://bucket/runs",), "nothing://bucket/runs: no file system for it"),
     ],
 )
 @pytest.mark.usefixtures("_no_session")

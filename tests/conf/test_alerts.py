@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from tests.conf.selectors import metrics, unanswered
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "conf" / "alerts.yml"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+VALUES = ROOT / "conf" / "chart" / "values.yaml"
 CASES = Path(__file__).parent / "alerts_test.yml"
 
 
@@ -55,7 +54,7 @@ def runbooks() -> dict[str, str]:
 
 
 def test_every_alert_leads_to_a_page_that_is_there() -> None:
-    [base] = [url for name, url in PROJECT["urls"].items() if name == "Documentation"]
+    base = yaml.safe_load(VALUES.read_text("utf-8"))["monitoring"]["docs"]
     assert runbooks().keys() == set(alerts())
     for url in runbooks().values():
         page, _, anchor = url.removeprefix(f"{base}/").partition("#")

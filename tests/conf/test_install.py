@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -109,6 +110,18 @@ def test_templates_ask_for_values_and_files_that_there_are() -> None:
     assert all((CHART / file).is_file() for file in files)
 
 
+def closed(schema: Any) -> Any:
+    """A schema of Kubernetes as its API server holds objects to it: no field but those that it names."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: closed(each) for name, each in schema.items()}
+    if made.pop("x-kubernetes-int-or-string", False):
+        made.pop("type", None)  # anyOf has both
+    return {"additionalProperties": False, **made} if "properties" in made else made
+
+
 if shutil.which("helm") is not None:  # CONTRIBUTING.md says how it is made; it takes minutes
 
     def rendered(*settings: str) -> dict[tuple[str, str], Any]:
@@ -163,6 +176,18 @@ if shutil.which("helm") is not None:  # CONTRIBUTING.md says how it is made; it 
             ]
         )
 
+    if CRDS := os.environ.get("OPERATOR_CRDS", ""):  # CONTRIBUTING.md says where they are from
+
+        @pytest.mark.parametrize("kind", ["PrometheusRule", "ServiceMonitor"])
+        def test_the_operator_takes_what_the_chart_makes_for_it(kind: str) -> None:
+            manifest = rendered(*EVERYTHING)[kind, "eu"]
+            file = Path(CRDS, f"monitoring.coreos.com_{kind.lower()}s.yaml")
+            [version] = yaml.safe_load(file.read_text("utf-8"))["spec"]["versions"]
+            schema = closed(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
+            jsonschema.Draft7Validator(schema).validate(manifest["spec"])
+            with pytest.raises(jsonschema.ValidationError, match="'speck' was unexpected"):
+                jsonschema.Draft7Validator(schema).validate(manifest["spec"] | {"speck": 1})
+
     def test_what_the_chart_makes_has_the_names_of_its_release_and_fits_together() -> None:
         made = rendered(*EVERYTHING)
         assert all(name.startswith("eu") for _, name in made)
@@ -214,7 +239,7 @@ if shutil.which("helm") is not None:  # CONTRIBUTING.md says how it is made; it 
             "spec"
         ]
         text = (CONF / "alerts.yml").read_text("utf-8")
-        assert made == yaml.safe_load(text.replace(PROJECT["project"]["urls"]["Documentation"], docs))
+        assert made == yaml.safe_load(text.replace(values()["monitoring"]["docs"], docs))
 
     def test_the_sidecar_is_the_collector_with_the_bookies_own_volume() -> None:
         made = rendered("collector.mode=sidecar", "collector.volume=data")
