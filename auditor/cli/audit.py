@@ -75,6 +75,6 @@ def audit(
     wanted = outputs(forms, out)
     with takes_up(out), shown_progress() as progress:
         report = Audit(of.metadata, of.bookies, out, options).run(session() if session else None, progress)
-    show(open_run(out), wanted, TextChoice(flat=flat))
     say(f"the run is in {out}")
+    show(open_run(out), wanted, TextChoice(flat=flat))
     raise click.exceptions.Exit(exit_code(report, options.fail_on, options.fail_on_suspect))

@@ -15,7 +15,7 @@ from auditor.cli.text import TextChoice
 from auditor.cli.verbosity import say, verbosity_options
 
 NOT_AS_KNOWN = 1
-AHEAD = "its moment is set 25 hours ahead: the sample was just written, and some faults show after a day"
+AHEAD = "its time is set 25 hours ahead: the sample was just written, and some faults show after a day"
 
 
 @click.command()
@@ -37,9 +37,9 @@ def demo(out: str | None, forms: tuple[str, ...], every: bool, conf: Path | None
 
     with shown_progress() as progress:
         shown = show_demo(out, options, progress)
-    show(open_run(out), wanted, TextChoice(all=every, screen_only=True))
     say(f"the run is in {out}")
     say(AHEAD)
+    show(open_run(out), wanted, TextChoice(all=every, screen_only=True))
     for label, keys in (("not found", shown.not_found), ("not known", shown.not_known)):
         for key in keys:
             click.echo(f"bkaudit: {label}: {' '.join(part or '-' for part in key)}", err=True)

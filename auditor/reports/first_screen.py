@@ -1,18 +1,20 @@
 """The first screen of a report: which cluster, how much was seen, what was found and changed, the verdict.
 
-It fits into a terminal of 24 lines as long as that hides nothing bad: names of bookies and of checks that can
-wait give way, to a count of what is left out. What is urgent or critical, times, and why a run was compared
-with none are always there in full, however many lines they take. What was found, the verdict and what to do
-stand last, so that what scrolls away are facts of the cluster.
+It fits into a terminal of 24 lines, with a line of the command's own below it and the prompt. What to act on
+always stands there: a line of each urgency and severity, the verdict, what to do now. All else has a place in
+one order (`_Place`) and gets the lines that are left: names become a count of what is left out, and
+`bkaudit explain run` has all of it. What was found, the verdict and what to do stand last, so that in a
+smaller window only facts of the cluster scroll away.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from enum import IntEnum
+from itertools import chain, groupby, repeat
 from math import ceil
 
 from auditor.model.amounts import first_names, format_time, plural, size
@@ -34,210 +36,216 @@ from auditor.reports.coverage import (
     verdict,
 )
 from auditor.reports.finding_text import command_for
-from auditor.reports.plain_text import columns_of, fold_text, labelled, printable
+from auditor.reports.plain_text import MORE, columns_of, cut_text, fold_text, labelled, printable, shorten
 
-WIDTH = 80
-LINES = 24
+WIDTH, WIDEST = 80, 100
+LINES = 22
+"""Of a terminal's 24: a line below says where every finding is, and the prompt takes one."""
 _LABEL = 11
 _NAMES_SHOWN = 5
+_ROWS_SHOWN = 3
+"""Causes, and remarks, at most."""
 _REASONS_SHOWN = 2
-_IN_FULL = Severity.CRITICAL
-"""What is this bad, and what is urgent, gives way to nothing."""
-_FEWEST_LINES = 2
-"""What is milder keeps so many lines of its own."""
+_NO_BOOKIES = (
+    "{:,}, none read: without --bookies only the metadata is looked at, and whatever needs an index is "
+    "unknown"
+)
+
+
+class _Place(IntEnum):
+    """What gets lines before what."""
+
+    ALWAYS = 0
+    CLUSTER = 1
+    NOT_READ = 2
+    URGENT = 3
+    CAUSE = 4
+    REMARK = 5
+    IN_FULL = 6
+    ERRORS = 7
+    KNOWN = 8
+    CHANGES = 9
+    MILD = 10
+    FACTS = 11
+    REST = 12
+
+
+Form = tuple[str, ...]
+"""Rows of text."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Limits:
-    """How many lines each of these may take, and how many remarks there may be."""
+class _Part:
+    """Rows below one label, in ``forms``, the fullest first; it is left out where there is no room for one.
 
-    facts: int
-    unread: int
-    gaps: int
-    remarks: int
-    suppressed: int
-    causes: int
-
-
-_ROOMY = _Limits(facts=2, unread=2, gaps=2, remarks=2, suppressed=2, causes=3)
-_TIGHT = _Limits(facts=1, unread=1, gaps=1, remarks=1, suppressed=1, causes=1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Count:
-    """What was found of one urgency, of the rest of one severity: in how many ledgers, and the count of each
-    check; a NUL is a blank that a line does not break at."""
+    ``place`` is when it gets its shortest form, ``more`` when it gets the fullest that there is room for.
+    """
 
     label: str
-    urgent: bool
-    about: str
-    checks: tuple[tuple[str, int], ...]
+    forms: Sequence[Form]
+    place: _Place
+    more: _Place = _Place.REST
 
-    @property
-    def gives_way(self) -> bool:
-        return not self.urgent
-
-    def lines(self, width: int, checks: int | None = None) -> list[str]:
-        """Its lines, with the first so many checks by name and the others as a number."""
-        shown, left = self.checks[:checks], self.checks[len(self.checks[:checks]) :]
-        words = [text for text, _ in shown]
-        if left:
-            more = f"{len(left):,} more {'check' if len(left) == 1 else 'checks'}"
-            words.append(
-                f"{more} with {plural(sum(count for _, count in left), 'finding')}".replace(" ", "\0")
-            )
-        return labelled(self.label, f"{self.about}: {', '.join(words)}", width)
-
-    def fit(self, width: int, lines: int) -> list[str]:
-        """At most so many lines, with as many checks by name as they hold; never fewer than none."""
-        for checks in reversed(range(len(self.checks))):
-            found = self.lines(width, checks)
-            if len(found) <= lines:
-                return found
-        return self.lines(width, 0)
+    def lines(self, form: Form, width: int) -> list[str]:
+        """A form's lines; only the first row has the label."""
+        labels = chain([self.label], repeat(""))
+        return [
+            line for label, row in zip(labels, form, strict=False) for line in labelled(label, row, width)
+        ]
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     """Lines of ``width`` columns, the verdict and what to do last; ``run`` is how commands name the run.
 
-    They are at most `LINES`, but for what is never left out.
+    They take `LINES` lines of a terminal at most, but for what is always there. A width beyond `WIDEST` is
+    that of no terminal: it has what a terminal of `WIDTH` shows, unfolded.
     """
+    columns = width if width <= WIDEST else WIDTH
     last = [*fold_text(verdict(report), width), *do_now_lines(report, run, width), *_next(report, run)]
-    counts = _counts(report)
-    for limits in (_ROOMY, _TIGHT):
-        above = [*_seen_lines(report, limits, width), ""]
-        below = [*_causes(report, limits, width), "", *_history(report, limits, width), "", *last]
-        # A command is not folded here, but a terminal does it.
-        room = LINES - sum(max(1, ceil(columns_of(line) / width)) for line in (*above, *below))
-        if sum(len(each.lines(width)) for each in counts) <= room:
-            break
-    return "\n".join([*above, *(_fit_counts(counts, room, width) or ["nothing found"]), *below])
+    above = [*_seen(report, columns), *_remarks(report, columns)]
+    below = [*_counts(report), *_causes(report, columns), *_history(report, columns)]
+    # No command is folded here, but a terminal does it; and there are two blank lines.
+    room = LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last)
+    forms = _choose([*above, *below], room, columns)
+    shown = [
+        part.lines(form, width) if form is not None else []
+        for part, form in zip([*above, *below], forms, strict=True)
+    ]
+    seen, found = chain(*shown[: len(above)]), chain(*shown[len(above) :])
+    nothing = [] if report.run.tally else ["nothing found"]
+    return "\n".join([*seen, "", *nothing, *found, "", *last]).removeprefix("\n")
 
 
-def _fit_counts(counts: list[_Count], room: int, width: int) -> list[str]:
-    """Every severity keeps a line; the longest that may gives way, the mildest of equals."""
-    shown = [each.lines(width) for each in counts]
-    while sum(map(len, shown)) > room:
-        long = [n for n, each in enumerate(counts) if each.gives_way and len(shown[n]) > _FEWEST_LINES]
-        if not long:
-            break
-        longest = max(reversed(long), key=lambda number: len(shown[number]))
-        fewer = counts[longest].fit(width, len(shown[longest]) - 1)
-        if len(fewer) >= len(shown[longest]):
-            break  # a single count is longer than a line
-        shown[longest] = fewer
-    return [line for lines in shown for line in lines]
+def _choose(parts: Sequence[_Part], room: int, columns: int) -> list[Form | None]:
+    """The form of each part, None for none: place by place, as full as there is room for."""
+    sizes = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
+    steps = [(part.place, number, False) for number, part in enumerate(parts)]
+    steps += [(part.more, number, True) for number, part in enumerate(parts)]
+    chosen: list[int | None] = [None] * len(parts)
+    for place, number, further in sorted(steps):
+        of, now = sizes[number], chosen[number]
+        taken = 0 if now is None else of[now]
+        most = taken + room if further else of[-1]
+        if (further and now is None) or (most - taken > room and place != _Place.ALWAYS):
+            continue
+        fullest = next((form for form, size in enumerate(of) if size <= most), len(of) - 1)
+        chosen[number] = fullest
+        room -= of[fullest] - taken
+    return [None if form is None else part.forms[form] for part, form in zip(parts, chosen, strict=True)]
 
 
-def _names(label: str, head: str, before: str, names: Sequence[str], width: int, lines: int) -> list[str]:
-    """A line with as many names as it holds, and how many there are besides."""
+def _naming(head: str, before: str, names: Sequence[str]) -> list[Form]:
+    """Forms with ever fewer names, and how many there are besides; the last has none."""
     words = [name.replace(" ", "\0") for name in names]
-    for shown in range(min(len(names), _NAMES_SHOWN), 1, -1):
-        found = labelled(label, f"{head}{before}{first_names(words, shown)}", width)
-        if len(found) <= lines:
-            return found
-    return labelled(label, f"{head}{before if names else ''}{first_names(words, 1)}", width, lines)
+    most = min(len(names), _NAMES_SHOWN)
+    return [*((f"{head}{before}{first_names(words, shown)}",) for shown in range(most, 0, -1)), (head,)]
 
 
-def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
+def _brief(text: str, columns: int) -> str:
+    """A text's first clauses, as many as a line beside its label holds: `bkaudit explain run` has all of it.
+
+    >>> _brief("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
+    '3 journals are incomplete'
+    >>> _brief("20 ledgers (rack /r1, /r2)", 26)
+    '20 ledgers'
+    """
+    room = columns - _LABEL
+    if columns_of(text) <= room:
+        return text
+    ends = [end.start() for end in re.finditer(r"[:;,] | \(|$", re.sub(r"\(.*?\)", _hidden, text))]
+    fitting = [text[:end] for end in ends if columns_of(text[:end]) <= room]
+    return fitting[-1] if fitting else cut_text(text, room - len(MORE)).rstrip() + MORE
+
+
+def _hidden(found: re.Match[str]) -> str:
+    """As long, with nothing that ends a clause but its beginning."""
+    return "(" + "x" * (len(found[0]) - 1)
+
+
+def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
+    """Forms of the first few texts, ever fewer, and how many more there are; with ``columns`` a line each."""
+    forms = []
+    for shown in range(min(len(texts), _ROWS_SHOWN), 0, -1):
+        more = f" ({len(texts) - shown:,} more)" if len(texts) > shown else ""
+        rows = list(texts[:shown])
+        if columns is not None:
+            rows = [*(_brief(row, columns) for row in rows[:-1]), _brief(rows[-1], columns - len(more))]
+        forms.append((*rows[:-1], rows[-1] + more))
+    return forms
+
+
+def _rows(text: str, columns: int) -> list[Form]:
+    """A text in full, and in a line."""
+    return [(text,), (_brief(text, columns),)]
+
+
+def _seen(report: Report, columns: int) -> Iterator[_Part]:
+    """Which cluster, how much of it was read, and what was not."""
     run, cluster = report.run, report.cluster
     ledgers, replicas, bookies = extents(report)
-    covered = [
-        *labelled("replicas", str(replicas), width, 1),
-        *_names(
-            "bookies",
-            str(bookies),
-            "; not read: ",
-            report.coverage.bookies.unread,
-            width,
-            limits.unread,
-        ),
-    ]
-    lines = [
-        *labelled(
-            "cluster",
-            f"{cluster.instance_id or 'no instance id'}, layout {cluster.layout}",
-            width,
-            limits.facts,
-        ),
-        *labelled("metadata", cluster.metadata_uri, width, limits.facts),
-        *labelled("time", f"{format_time(run.scan_time)}{_scans(report)}", width),
-        *labelled("ledgers", str(ledgers), width, 1),
-        *(_no_bookies(bookies.total, width) if report.metadata_only else covered),
-    ]
+    time = format_time(run.scan_time)
+    name = shorten(cluster.instance_id or "no instance id", columns - _LABEL - len(time) - 2)
+    yield _Part("cluster", [(f"{name}, {time}",)], _Place.CLUSTER)
+    store = f"{cluster.metadata_uri}, layout {cluster.layout}"
+    yield _Part("metadata", _rows(store, columns), _Place.FACTS)
+    decided: list[Form] = [(str(ledgers),)]
+    if not report.metadata_only:
+        decided.insert(0, (f"{ledgers}; replicas {replicas}",))
+    yield _Part("ledgers", decided, _Place.CLUSTER)
+    unread = _naming(str(bookies), "; not read: ", report.coverage.bookies.unread)
+    if report.metadata_only:
+        unread = _rows(_NO_BOOKIES.format(bookies.total), columns)
+    yield _Part("bookies", unread, _Place.CLUSTER, _Place.KNOWN)
     if (blind := blind_sentence(report)) is not None:
-        lines += _names("blind", blind, ": ", saw_nothing(report), width, limits.unread)
+        yield _Part("blind", _naming(blind, ": ", saw_nothing(report)), _Place.KNOWN)
     if (accepted := accepted_gaps(report)) is not None:
-        lines += labelled("accepted", accepted, width)
+        yield _Part("accepted", _rows(accepted, columns), _Place.KNOWN)
     if run.resumed is not None:
-        lines += labelled(
-            "resumed", f"with tables of an interrupted run, from {format_time(run.resumed)} on", width, None
-        )
+        since = f"with tables of an interrupted run, from {format_time(run.resumed)} on"
+        yield _Part("resumed", [(since,)], _Place.KNOWN)
     if run.reused:
-        lines += labelled("reused", reuse_sentence(run.reused), width, limits.facts)
+        yield _Part("reused", _rows(reuse_sentence(run.reused), columns), _Place.FACTS)
     if run.in_doubt:
-        lines += labelled("in doubt", doubtful_ids_line(run.in_doubt), width, limits.gaps)
+        yield _Part("in doubt", _rows(doubtful_ids_line(run.in_doubt), columns), _Place.NOT_READ)
     if run.gaps:
-        lines += labelled(
-            "not read",
-            f"{plural(len(run.gaps), 'place', 'places')}, as {run.gaps[0]}",
-            width,
-            limits.gaps,
-        )
-    near = [note for note in run.notes if note.startswith(NEAR_LOSS)]
-    lines += [line for note in near for line in labelled("at risk", note, width)]
-    remarks = [note for note in run.notes if note not in near and not about_comparison(note)]
-    return lines + _remarks(remarks, limits, width)
+        gaps = f"{plural(len(run.gaps), 'place', 'places')}, as {run.gaps[0]}"
+        yield _Part("not read", _rows(gaps, columns), _Place.NOT_READ)
 
 
-def _remarks(notes: list[str], limits: _Limits, width: int) -> list[str]:
-    """The first sentences that a reader should see, as far as they fit, and how many more there are."""
-    lines = []
-    for number, note in enumerate(notes[: limits.remarks], 1):
-        more = f" ({len(notes) - number:,} more)" if limits.remarks == number < len(notes) else ""
-        room = width - len(more)
-        lines += [line + more for line in labelled("remark", _brief(note, room - _LABEL), room, 1)]
-    return lines
+def _remarks(report: Report, columns: int) -> Iterator[_Part]:
+    """What is one failure from loss, and what else changes what to do."""
+    notes = [note for note in report.run.notes if not about_comparison(note)]
+    near = [note for note in notes if note.startswith(NEAR_LOSS)]
+    for note in near:
+        yield _Part("at risk", _rows(note, columns), _Place.REMARK, _Place.IN_FULL)
+    if others := [note for note in notes if note not in near]:
+        yield _Part("remark", _first_rows(others, columns), _Place.REMARK, _Place.KNOWN)
 
 
-def _brief(note: str, room: int) -> str:
-    """A remark's first clauses, as many as a line holds: `bkaudit explain run` has all of it.
-
-    >>> _brief("3 journals were not read, so that some is suspect: bk-a, bk-b and 1 more", 40)
-    '3 journals were not read'
-    """
-    ends = [clause.start() for clause in re.finditer(r"[:;,] ", note) if clause.start() <= room]
-    return note[: ends[-1]] if len(note) > room and ends else note
-
-
-def _no_bookies(expected: int, width: int) -> list[str]:
-    """What was seen of the bookies where none was looked for."""
-    return labelled(
-        "bookies",
-        f"{expected:,}, none read: without --bookies only the metadata is looked at, and whatever needs an "
-        "index is unknown",
-        width,
-        lines=2,
-    )
-
-
-def _scans(report: Report) -> str:
-    """Where in the store's history it was read, ZooKeeper's positions by their name."""
-    where = " and ".join(dict.fromkeys(report.run.positions))
-    named = f"zxid {where}" if where.startswith("0x") else where
-    return f"; {named}" if named else ""
-
-
-def _counts(report: Report) -> list[_Count]:
+def _counts(report: Report) -> list[_Part]:
     """Each urgency, the rest by severity: how many findings, in how many ledgers, and each check's count."""
-    blocks = []
+    parts = []
     for label, group in groupby(count_by_check(report), key=_label):
         of = list(group)
-        checks = [(_count(each).replace(" ", "\0"), each.sums["count"]) for each in of]
-        about = f"{plural(sum(count for _, count in checks), 'finding')}{_impact(report, of)}"
-        urgent = of[0].urgency != Urgency.REST or of[0].severity.at_least(_IN_FULL)
-        blocks.append(_Count(label, urgent, about.replace(" ", "\0").replace(",\0", ", "), tuple(checks)))
-    return blocks
+        urgent = of[0].urgency != Urgency.REST or of[0].severity.at_least(Severity.CRITICAL)
+        error = of[0].severity.at_least(Severity.ERROR)
+        more = _Place.URGENT if urgent else _Place.ERRORS if error else _Place.MILD
+        parts.append(_Part(label, _count_forms(report, of), _Place.ALWAYS, more))
+    return parts
+
+
+def _count_forms(report: Report, of: list[CheckCount]) -> list[Form]:
+    """Counts with ever fewer checks by name; a NUL is a blank that a line does not break at."""
+    counts = [each.sums["count"] for each in of]
+    total = plural(sum(counts), "finding")
+    head = f"{total}{_impact(report, of)}".replace(" ", "\0").replace(",\0", ", ")
+    names = [_count(each).replace(" ", "\0") for each in of]
+    forms = []
+    for shown in range(len(of), 0, -1):
+        left = len(of) - shown
+        more = f" and\0{plural(left, 'more check')}".replace(" ", "\0") if left else ""
+        forms.append((f"{head}: {', '.join(names[:shown])}{more}",))
+    return [*forms, (f"{total}, of {plural(len(of), 'check')}",)]
 
 
 def _label(of: CheckCount) -> str:
@@ -261,38 +269,40 @@ def _count(found: CheckCount) -> str:
     return f"{found.id} {found.sums['count']:,}{f' ({parts})' if parts else ''}"
 
 
-def _causes(report: Report, limits: _Limits, width: int) -> list[str]:
+def _causes(report: Report, columns: int) -> Iterator[_Part]:
     """What one thing explains; `bkaudit report` has what follows from it."""
-    lines = []
-    for cause in causes_of(report)[: limits.causes]:
-        lines += labelled("cause", cause_sentence(cause), width)
-    return lines
+    if causes := causes_of(report):
+        full = _first_rows([cause_sentence(cause) for cause in causes])
+        brief = _first_rows([cause["sentence"] for cause in causes], columns)
+        yield _Part("cause", [*full, brief[-1]], _Place.CAUSE, _Place.IN_FULL)
 
 
-def _history(report: Report, limits: _Limits, width: int) -> list[str]:
+def _history(report: Report, columns: int) -> Iterator[_Part]:
     """What changed since the last run, and what is suppressed."""
     changes, entries = report.run.changes, report.run.suppressions
     reasons = [note for note in report.run.notes if about_comparison(note)]
-    if changes is None:
-        why = "; ".join(reasons) or "there is no earlier run to compare with"
-        lines = labelled("changed", why, width)
+    short = [_brief(reason, columns) for reason in reasons[:1]]
+    if changes is not None:
+        since = f"since {format_time(changes['finished'])}"
+        counts = f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed"
+        full = f"{counts}, {changes['better']:,} better, {changes['same']:,} as before, {since}"
+        brief = f"{counts}, {since}"
+        if changes["unseen"]:
+            full += f"; {changes['unseen']:,} could not be looked at again"
+            brief = f"{counts}, {changes['unseen']:,} unseen, {since}"
+        forms = [(full, *reasons), (full, *short), (brief, *short), (brief,)]
+        yield _Part("changed", forms, _Place.ALWAYS, _Place.CHANGES)
+    elif reasons:
+        yield _Part("changed", [tuple(reasons), tuple(short)], _Place.ALWAYS, _Place.CHANGES)
     else:
-        unseen = f"; {changes['unseen']:,} could not be looked at again" if changes["unseen"] else ""
-        lines = labelled(
-            "changed",
-            f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed, "
-            f"{changes['better']:,} better, {changes['same']:,} as before, since "
-            f"{format_time(changes['finished'])}{unseen}",
-            width,
-        )
-        for reason in reasons:
-            lines += fold_text(reason, width, " " * _LABEL, " " * _LABEL)
+        yield _Part("changed", [("there is no earlier run to compare with",)], _Place.FACTS)
     total = sum(entry["count"] for entry in entries)
     expired = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
     standing = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
     said = [f"{total:,}: {first_names(standing, _REASONS_SHOWN)}"] if total else []
     said += [f"expired: {first_names(expired, _REASONS_SHOWN)}"] if expired else []
-    return lines + (labelled("suppressed", "; ".join(said), width, limits.suppressed) if said else [])
+    if said:
+        yield _Part("suppressed", _rows("; ".join(said), columns), _Place.KNOWN)
 
 
 def do_now_lines(report: Report, run: str, width: int) -> list[str]:

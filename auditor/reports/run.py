@@ -102,7 +102,8 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     directories = plural(run.directories, "directory", "directories")
     live = "a running store" if facts.live else "a saved store"
     lines = ["looked at"]
-    lines += labelled("  metadata", f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}", width)
+    store = f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}{_position(report)}"
+    lines += labelled("  metadata", store, width)
     lines += labelled("  ledgers", str(ledgers), width)
     lines += labelled("  replicas", str(replicas), width)
     lines += labelled("  bookies", f"{bookies} whole, in {directories}", width)
@@ -113,6 +114,12 @@ def _sources_read(run: RunView, width: int) -> list[str]:
         for note in facts.reused["notes"]:
             lines += fold_text(f"read again: {note}", width, "  ", "    ")
     return lines
+
+
+def _position(report: Report) -> str:
+    """Where in the store's history it was read, ZooKeeper's positions by their name."""
+    where = " and ".join(dict.fromkeys(report.run.positions))
+    return f", at {'zxid ' if where.startswith('0x') else ''}{where}" if where else ""
 
 
 def _not_looked_at(run: RunView, width: int) -> list[str]:

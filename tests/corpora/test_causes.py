@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from math import ceil
+
+import pytest
+
+from auditor.model.finding import Urgency
 from auditor.model.report import Report
-from auditor.reports import first_screen
+from auditor.reports import first_screen, text
+from auditor.reports.plain_text import columns_of
 from tests.corpora.audited import Audited
 from tests.corpora.corpora import Corpus
+from tests.corpora.shared import SOURCES, Runs
 
 
 def report_of(audited: Audited) -> Report:
@@ -51,9 +58,16 @@ def test_a_bookie_that_nobody_knows_does_not_explain_what_others_lack(
     assert ghost != [None]
 
 
-def test_what_to_act_on_is_in_the_last_24_lines(audited: Audited) -> None:
-    lines = first_screen.render(report_of(audited), "runs/20261121T050749Z", 80).splitlines()
-    counts = next(n for n, line in enumerate(lines) if not line) + 1
-    assert len(lines) - counts <= first_screen.LINES
-    assert any(line.startswith("do now ") for line in lines[counts:])
-    assert not any(line.endswith("...") for line in lines[counts:])
+@pytest.mark.parametrize("width", [80, 100, text.UNBROKEN])
+def test_the_first_screen_fits_a_terminal_and_has_what_to_act_on(runs: Runs, width: int) -> None:
+    columns = width if width <= 100 else 80
+    for name in SOURCES:
+        report = runs.of(name).report
+        lines = first_screen.render(report, "runs/20261121T050749Z", width).splitlines()
+        assert sum(max(1, ceil(columns_of(line) / columns)) for line in lines) <= first_screen.LINES, name
+        urgent = [each for each in report.run.tally if each["urgency"] != Urgency.REST]
+        shown = " ".join(lines)
+        assert {each["id"] for each in urgent if f"{each['id']} " not in shown} == set(), name
+        acted_on = lines[lines.index("") :]
+        assert any(line.startswith("do now ") for line in acted_on)
+        assert not any(line.endswith("...") for line in acted_on)

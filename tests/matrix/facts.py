@@ -206,21 +206,24 @@ def of_html(text: str) -> Facts:
 
 
 def of_text(text: str) -> Facts:
-    """The first screen, in lines that nobody folds; the findings before it are samples."""
+    """The first screen, in lines that nobody folds; counts, where it has all of them."""
     lines = text.rstrip("\n").splitlines()
     last = verdict_line(lines)
     by_id: Counter[tuple[str, ...]] = Counter()
     unsure: list[tuple[str, int]] = []
+    cut = False
     for line in lines:
         if not re.match(r"[a-z][a-z ]*  +[\d,]+ findings?\b", line):  # by urgency, not by severity
             continue
+        cut |= bool(re.search(r"[\d,]+ more checks?$|, of [\d,]+ checks?$", line))
         for id, count, more in re.findall(r"([a-z]+(?:-[a-z]+)+) ([\d,]+)(?: \(([^)]*)\))?", line):
             by_id[id,] += number(count)
             unsure += [(id, number(each)) for each in re.findall(r"([\d,]+) (?:suspect|unknown)", more)]
     shares = {
-        line.split()[0]: _share(line)
+        name: _share(found)
         for line in lines
-        if re.match(r"(ledgers|replicas|bookies)\s+[\d,]+ of [\d,]+", line)
+        if re.match(r"(ledgers|bookies)\s+[\d,]+ of [\d,]+", line)
+        for name, found in re.findall(r"(ledgers|replicas|bookies)(\s+[\d,]+ of [\d,]+)", line)
     }
     if only_metadata := re.search(r"^bookies +([\d,]+), none read", text, re.MULTILINE):
         shares["bookies"] = (0, number(only_metadata[1]))
@@ -229,8 +232,8 @@ def of_text(text: str) -> Facts:
     return Facts(
         verdict=last.partition(":")[0].lower(),
         complete=not undecided,
-        by_id=by_id,
-        unsure=_summed(unsure),
+        by_id=None if cut else by_id,
+        unsure=None if cut else _summed(unsure),
         shares=shares,
         gaps=number(places[1]) if places else 0,
     )

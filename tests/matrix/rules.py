@@ -221,8 +221,11 @@ def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -
         for (severity, id), count in counts.items():
             # A check that has findings of several urgencies stands in each of their lines.
             shown = re.findall(rf"(?<![\w-]){id} ([\d,]+)", screen)
+            # An error that can wait may be one of those that are counted alone.
+            cut = severity != "critical" and re.search(r"\d more checks?\b|, of [\d,]+ checks?\b", screen)
             if (
                 severity in ("critical", "error")
+                and not cut
                 and sum(int(each.replace(",", "")) for each in shown) < count
             ):
                 yield f"the first screen cuts {severity} {id} {count:,}"

@@ -45,7 +45,8 @@ exit code  1, with --fail-on error: something at or above that was found;
            suppressed findings do not count
 
 looked at
-  metadata zk://h1:2181;h2:2181/ledgers: a running store, hierarchical
+  metadata zk://h1:2181;h2:2181/ledgers: a running store, hierarchical, at zxid
+           0x16f and 0x171
   ledgers  118 of 120 decided
   replicas 340 of 360 decided
   bookies  2 of 3 read whole, in 6 directories
