@@ -69,7 +69,8 @@ def test_both_scans_begin_anew_at_a_revision_that_is_kept(
         assert again is not None
         assert again.count() == 25
         assert metadata.positions() == [f"revision {first.nodes.revision}", f"revision {server.revision()}"]
-        assert "etcd compacted a revision while it was read: 2 scans began anew" in metadata.notes()
+        text = "etcd compacted a revision while it was read: 2 scans began anew"
+        assert text in [each["text"] for each in metadata.remarks()]
 
 
 def test_a_scan_that_never_gets_to_its_end_says_so(

@@ -17,6 +17,7 @@ from auditor.audit.bookies import ClusterBookies
 from auditor.audit.landing import Landing
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
+from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.states import DigestState, NotChecked
 from auditor.reports.blind_spots import ENTRIES_WHOLE
 from auditor.sources.bookies import parts as index_parts
@@ -80,7 +81,7 @@ def entries_whole(digests: DataFrame | None) -> dict[str, int]:
     return {ENTRIES_WHOLE: digests.where(F.col("ledger_id").isNotNull()).count()}
 
 
-def digest_notes(digests: DataFrame, collected: Sequence[str] = ()) -> list[str]:
+def digest_remarks(digests: DataFrame, collected: Sequence[str] = ()) -> list[Remark]:
     """How many entries were checked, and how many were not, with the reasons.
 
     ``collected`` are bookies that a collection shows, which has no entries.
@@ -90,18 +91,19 @@ def digest_notes(digests: DataFrame, collected: Sequence[str] = ()) -> list[str]
         for row in digests.groupBy("state", "reason").agg(F.sum("entries").alias("entries")).collect()
     }
     checked = sum(count for (state, _), count in counts.items() if state != DigestState.NOT_CHECKED)
-    notes = [f"digests: {plural(checked, 'copy')} of entries in the sample held to their digests"]
+    text = f"digests: {plural(checked, 'copy')} of sampled entries compared with their digests"
+    found = [remark(RemarkKind.DIGESTS, text)]
     left = [
         f"{counts[DigestState.NOT_CHECKED, reason]:,} {why}"
         for reason, why in _WHY.items()
         if counts.get((DigestState.NOT_CHECKED, reason))
     ]
     if left:
-        notes.append(f"digests: not checked: {', '.join(left)}")
+        found.append(remark(RemarkKind.DIGESTS, "digests: some copies of entries were not checked", *left))
     if collected:
-        names = first_names(collected, NAMED)
-        notes.append(f"digests: not checked: entries of {names}, for a collection has no entries")
-    return notes
+        text = "digests: collections have no entries to check"
+        found.append(remark(RemarkKind.DIGESTS, text, first_names(collected, NAMED)))
+    return found
 
 
 NOT_COLLECTED = "its collection was made without --entry-logs"

@@ -20,6 +20,7 @@ from auditor.codecs.bookie import java_properties
 from auditor.errors import DecodeError, UsageError
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.layout import LayoutKind
+from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.regular_file import read_regular
@@ -102,14 +103,17 @@ def _bookies_own(disks: DataFrame | None, live: bool) -> DataFrame | None:
     return disks if disks is None or live else disks.where(F.col("directory").contains(IN_COLLECTION))
 
 
-def foresight_notes(tables: Tables) -> list[str]:
+def foresight_remarks(tables: Tables) -> list[Remark]:
     """What the report says of the settings; nothing where a look at metadata alone foretells nothing."""
     if not tables.cluster.has_sources:
         return []
-    note = tables.collector.said_by
-    if tables.cluster.layout == LayoutKind.ETCD and tables.collector.over_replicated_wait_ms > 0:
-        note += "; on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
-    return [note]
+    settings, details = tables.collector, []
+    if tables.cluster.layout == LayoutKind.ETCD and settings.over_replicated_wait_ms > 0:
+        details = [
+            "on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
+        ]
+    kind = RemarkKind.COLLECTOR_DEFAULTS if settings.source is None else RemarkKind.COLLECTOR_SETTINGS
+    return [remark(kind, settings.said_by, *details)]
 
 
 def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = None) -> DataFrame:

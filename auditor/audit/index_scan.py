@@ -16,6 +16,7 @@ from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
 from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment
+from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.run_facts import ReuseCount
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import OF_REPLICAS, BookieRead, IndexState, TailRead
@@ -128,20 +129,22 @@ class Indexes:
         running = {name for name in self.tails.of if self._running(name)}
         return journal_scan.refused_replays(self.tails.of, running)
 
-    def notes(self) -> list[str]:
+    def remarks(self) -> list[Remark]:
         """What a reader of the report should know of the sources."""
         collected = self.bookies.collected
-        broken = [f"collection {path} was not used: {reason}" for path, reason in collected.broken]
         unmarked = [
             f"{name} ({path})"
             for name, each in self.bookies.attribution.bookies.items()
             for path in each.journals.unmarked
         ]
         return [
-            *broken,
-            *collected.notes,
-            *journal_scan.unread_note(self._unread_tails()),
-            *journal_scan.unmarked_note(unmarked),
+            *(
+                remark(RemarkKind.COLLECTION_UNUSED, f"collection {path} was not used", reason)
+                for path, reason in collected.broken
+            ),
+            *(remark(RemarkKind.COLLECTION_CHOICE, note) for note in collected.notes),
+            *journal_scan.unread_remark(self._unread_tails()),
+            *journal_scan.unmarked_remark(unmarked),
         ]
 
     def _unread_tails(self) -> list[tuple[str, str | None]]:

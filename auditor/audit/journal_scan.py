@@ -16,6 +16,7 @@ from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model import start_refusal
 from auditor.model.amounts import plural
 from auditor.model.columns import REPLICA
+from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, TailRead, TailState
 from auditor.sources.bookies.bytes_on_disk import journals_fit
@@ -216,32 +217,32 @@ def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict
     return refusals
 
 
-def unread_note(reasons: Sequence[tuple[str, str | None]]) -> list[str]:
-    """What a report says of bookies, (id, reason), whose journals leave something open: one note, or none."""
+def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
+    """Of bookies, (id, reason), whose journals leave something open; one remark, or none."""
     if not reasons:
         return []
-    some = _first([f"{name} ({reason})" for name, reason in reasons])
-    journals = plural(len(reasons), "journal")
-    return [f"{journals} incomplete: entries missing after the last mark are only suspect: {some}"]
-
-
-def unmarked_note(directories: Sequence[str]) -> list[str]:
-    """What a report says of ledger directories whose lastMark cannot be read: one note, or none.
-
-    >>> unmarked_note(["bk1 (/l1)"])
-    ['a lastMark cannot be read, so journals are read from where another one says, or whole: bk1 (/l1)']
-    """
-    if not directories:
-        return []
+    text = f"{plural(len(reasons), 'journal')} incomplete: entries missing after the last mark are suspect"
     return [
-        "a lastMark cannot be read, so journals are read from where another one says, or whole: "
-        f"{_first(directories)}"
+        remark(RemarkKind.JOURNAL_INCOMPLETE, text, *_first([f"{name} ({why})" for name, why in reasons]))
     ]
 
 
-def _first(names: Sequence[str]) -> str:
-    more = f"; and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return "; ".join(names[:_NAMED]) + more
+def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
+    """What a report says of ledger directories whose lastMark cannot be read: one remark, or none.
+
+    >>> unmarked_remark(["bk1 (/l1)"])[0]["text"]
+    '1 lastMark cannot be read: journals are read from another mark, or in full'
+    """
+    if not directories:
+        return []
+    marks = plural(len(directories), "lastMark")
+    text = f"{marks} cannot be read: journals are read from another mark, or in full"
+    return [remark(RemarkKind.MARK_UNREADABLE, text, *_first(directories))]
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    more = [f"and {len(names) - _NAMED:,} more"] if len(names) > _NAMED else []
+    return [*names[:_NAMED], *more]
 
 
 def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:

@@ -22,10 +22,12 @@ from auditor.audit.ids_in_doubt import whole_tree_elsewhere
 from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_ledgers
 from auditor.errors import RunError, StoreError
 from auditor.model.layout import LayoutKind
+from auditor.model.remark import Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.run_facts import BookiesListed
 from auditor.model.run_layout import WHOLE
 from auditor.model.states import LedgerStatus
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
+from auditor.sources.metadata.etcd.nodes import NOTE, PATHS_NOTE
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
@@ -253,16 +255,23 @@ class ClusterMetadata:
         first, second = self.first.nodes.position, self.second.nodes.position
         return [first, second] if self.source.live else [first]
 
-    def notes(self) -> list[str]:
+    def remarks(self) -> list[Remark]:
         """What a reader of the report should know of how it was read."""
         first, second = self.first.nodes, self.second.nodes
-        notes = [*self.source.landing.notes]
-        notes += [] if "LAYOUT" in first.nodes else [self.source.layout_note]
+        found = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.landing.notes]
+        if "LAYOUT" not in first.nodes:
+            found.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
         if not self.source.live:
-            notes.append("saved metadata: nothing can be seen to change")
+            found.append(remark(RemarkKind.SAVED, "saved metadata: nothing can be seen to change"))
         if restarts := self.first.restarts + self.second.restarts:
-            notes.append(f"etcd compacted a revision while it was read: {restarts} scans began anew")
-        return [*notes, *self.second.notes, *dict.fromkeys((*first.notes, *second.notes))]
+            text = f"etcd compacted a revision while it was read: {restarts} scans began anew"
+            found.append(remark(RemarkKind.SCAN_RESTARTED, text))
+        found += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
+        of_store = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
+        for note in dict.fromkeys((*first.notes, *second.notes)):
+            kind = RemarkKind.STORE_LIMIT if note in (NOTE, PATHS_NOTE) else of_store
+            found.append(remark_with_reason(kind, note))
+        return found
 
     def cluster_rows(self) -> list[dict[str, Any]]:
         """What the store says of the whole cluster: rows of the table ``cluster``."""

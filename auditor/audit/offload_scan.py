@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from auditor.audit.landing import Landing
 from auditor.audit.owner_scan import Owners
 from auditor.errors import UsageError
+from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
+from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.sources.owners.object_listing import check_listing, listing_rows
 from auditor.tables import OF_OFFLOADS
 from auditor.tables.offload_objects import offload_objects
@@ -46,14 +48,15 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
     return replace(tables, offload_objects=objects, known_empty=empty)
 
 
-def offload_notes(tables: Tables) -> list[str]:
+def offload_remarks(tables: Tables) -> list[Remark]:
     """Whether copies in an object store were looked for, where a topic has any."""
     if tables.offload_objects is not None or "ownership" in tables.known_empty:
         return []
     offloaded = tables.ownership.where("offload in ('complete', 'deleted') and not borrowed").count()
     if not offloaded:
         return []
-    return [f"{offloaded:,} ledgers were offloaded; --offload-listing says whether their objects are there"]
+    text = f"{plural(offloaded, 'offloaded ledger')}: give --offload-listing to look for the objects"
+    return [remark(RemarkKind.OFFLOADED, text)]
 
 
 def _join_listing(landing: Landing, listing: str, owners: DataFrame, options: AuditOptions) -> DataFrame:

@@ -25,6 +25,7 @@ from auditor.codecs.pulsar.managed_cursor import decode_position
 from auditor.errors import DecodeError, StoreError, UnreadError
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
+from auditor.model.remark import Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.run_layout import WHOLE
 from auditor.model.states import IndexState, TailRead
 from auditor.sources.bookies.entry_logs.one_entry import find_location, read_body
@@ -287,13 +288,14 @@ def land_ownership(
     return landing.land("ownership", table)
 
 
-def owner_notes(owners: Owners, rows: DataFrame) -> list[str]:
+def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
     """What a reader of the report should know: whose owners were read, and what that left open.
 
     ``rows`` are those of the table ownership.
     """
+    unread = [remark_with_reason(RemarkKind.OWNERS_UNREAD, note) for note in owners.notes]
     if owners.uri is None:
-        return list(owners.notes)
+        return unread
     open_ones = rows.where(rows.standing.isin(*_OPEN)).groupBy("standing").count().collect()
     counts = {row["standing"]: row["count"] for row in open_ones}
     parts = [
@@ -301,8 +303,9 @@ def owner_notes(owners: Owners, rows: DataFrame) -> list[str]:
         for name, words in _OPEN.items()
         if name in counts
     ]
-    left = [f"whether somebody needs it is not known of {'; '.join(parts)}"] if parts else []
-    return [*owners.notes, f"who refers to the ledgers was read from {owners.uri.text}", *left]
+    text = f"{plural(sum(counts.values()), 'ledger')}: no owner is known, and none is ruled out"
+    left = [remark(RemarkKind.OWNERS, text, *parts)] if parts else []
+    return [*unread, remark(RemarkKind.OWNERS, "owners were read", owners.uri.text), *left]
 
 
 def _find(source: MetadataSource, options: AuditOptions) -> tuple[OwnersUri | None, tuple[str, ...]]:

@@ -26,18 +26,13 @@ from auditor.model.placement import (
     PlacementSettings,
     Policy,
 )
+from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.sources.metadata.store import MetadataStore, value_beside
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.racks import PULSAR_MAPPING, Said, ask_script, locate_all, of_pulsar, read_racks
 from auditor.tables import OF_PLACEMENT, Tables
 from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
 from auditor.tables.placement import PlacementJudge, placement
-
-HIDDEN_MAPPING = (
-    "no racks are at {}; brokers that have another root keep theirs there: save that value and give it with "
-    "--racks FILE.json"
-)
-"""A remark of a store below a chroot, by where Pulsar's mapping was looked for."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class Placement:
     said: Said | None
     origin: str | None
     chosen: bool
-    notes: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     differences: tuple[str, ...] = ()
 
     @property
@@ -69,6 +64,14 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
     return replace(found, differences=settings_differences(options, pulsar=reads_pulsar))
 
 
+def _hidden_mapping(where: str) -> Remark:
+    """What is said of a store below a chroot, by where Pulsar's mapping was looked for."""
+    other = (
+        "brokers that have another root keep theirs there: save that value and give it with --racks FILE.json"
+    )
+    return remark(RemarkKind.PLACEMENT, "no racks were found", f"none are at {where}", other)
+
+
 def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
     settings, chosen = check_placement(options), options.placement is not None
     if options.racks is not None:
@@ -81,14 +84,15 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
         data = value_beside(store, PULSAR_MAPPING)
         entries = bookie_racks.decode(data) if data is not None else []
     except (StoreError, DecodeError) as error:
-        return Placement(
-            settings, {}, None, chosen, (f"the racks of Pulsar could not be read from {where}: {error}",)
+        unread = remark(
+            RemarkKind.LOCATIONS_UNREAD, "the racks of Pulsar could not be read", f"{where}: {error}"
         )
+        return Placement(settings, {}, None, chosen, (unread,))
     if entries:
         return Placement(settings, of_pulsar(entries, where), where, chosen)
     # At the top nothing is hidden; below a chroot the brokers' own root may be another one.
     hidden = path != f"/{PULSAR_MAPPING}"
-    return Placement(settings, {}, None, chosen, (HIDDEN_MAPPING.format(where),) if hidden else ())
+    return Placement(settings, {}, None, chosen, (_hidden_mapping(where),) if hidden else ())
 
 
 def land_locations(
@@ -148,24 +152,31 @@ def with_placement(landing: Landing, tables: Tables) -> Tables:
     return replace(tables, placement=rows, known_empty=empty)
 
 
-def placement_notes(placement: Placement, facts: PlacementFacts | None) -> list[str]:
+def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> list[Remark]:
     """By which policy ledgers were judged, and by what locations, with what said so."""
     if facts is None:
-        return list(placement.notes)
+        return list(placement.remarks)
     number = facts["located"] + facts["unlocated"]
     found = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
-    policy = f"placement is judged by the policy {rule_of(placement.settings)}, from {facts['policy_origin']}"
-    said = f"{policy}; {found if facts['mapping_origin'] else 'no mapping was found'}"
-    return [*placement.notes, said, *_groups_notes(placement.settings, facts)]
+    policy = f"policy {rule_of(placement.settings)}, from {facts['policy_origin']}"
+    mapping = found if facts["mapping_origin"] else "no mapping was found"
+    said = remark(RemarkKind.PLACEMENT, "placement is judged", policy, mapping)
+    return [*placement.remarks, said, *_groups_remarks(placement.settings, facts)]
 
 
-def _groups_notes(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[str]:
+def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[Remark]:
     """Which isolation groups are in force, of the configuration and of ledgers."""
     if settings.groups is not None:
-        yield f"isolation groups are {settings.groups.words}, from {settings.origin}"
+        words = f"{settings.groups.words}, from {settings.origin}"
+        yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", words)
     if facts["own_groups"]:
         own = plural(facts["own_groups"], "ledger")
-        yield f"placement policies of their own: {own} ({KEY} in custom metadata)"
+        text = f"{own} with a placement policy of its own" if facts["own_groups"] == 1 else ""
+        yield remark(
+            RemarkKind.PLACEMENT,
+            text or f"{own} with placement policies of their own",
+            f"{KEY} in custom metadata",
+        )
 
 
 def placement_facts(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.entry_log_scan import EntryLogScan, digest_notes
+from auditor.audit.entry_log_scan import EntryLogScan, digest_remarks
 from auditor.audit.landing import Landing
 from auditor.audit.runs_before import RunsBefore
 from auditor.model.amounts import plural
+from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import CacheState, EntryLogState
 from auditor.sources.bookies.entry_logs.reader import SCAN
@@ -65,40 +66,46 @@ def with_space(
     )
 
 
-def space_notes(scan: EntryLogScan, tables: Tables) -> list[str]:
+def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """What the report says of the sum, of what was sampled, and of what could not be read."""
     assert tables.space is not None
     sums = _hold_sums(tables.space, scan.entry_logs, scan.locations)
     every = f"all of {'its' if sums.files == 1 else 'their'} {sums.bytes:,} bytes are"
     said = every if not sums.left_out else f"{sums.left_out:,} of {sums.bytes:,} bytes are NOT"
-    notes = [
-        f"entry logs: {plural(sums.files, 'file', 'files')}, {said} in the table space, each in one class; "
-        f"{sums.verified:,} of {plural(sums.maps, 'ledgers map')} held to the log's entries, "
-        f"{sums.probed:,} of {sums.located:,} pairs of ledger and log in the indexes to an entry there"
+    found = [
+        remark(
+            RemarkKind.SPACE_UNREAD if sums.left_out else RemarkKind.SPACE,
+            f"entry logs: {plural(sums.files, 'file', 'files')}, {said} in the table space",
+            "each byte is in one class",
+            f"{sums.verified:,} of {plural(sums.maps, 'ledgers map')} compared with the log's entries",
+            f"{sums.probed:,} of {sums.located:,} pairs of ledger and log compared with an entry there",
+        )
     ]
     if sums.cached:
         unread = f", {sums.cache_unread:,} of them unreadable there" if sums.cache_unread else ""
-        notes.append(f"entry logs: collectors' metadata caches have {plural(sums.cached, 'log')}{unread}")
+        text = f"entry logs: collectors' metadata caches have {plural(sums.cached, 'log')}{unread}"
+        found.append(remark(RemarkKind.SPACE, text))
     if sums.unread:
         unread = plural(sums.unread, "file or directory", "files or directories")
-        notes.append(f"entry logs: {unread} could not be read")
-    notes += disk_notes(scan.disks)
-    return notes if tables.digests is None else [*notes, *digest_notes(tables.digests, scan.collected)]
+        found.append(remark(RemarkKind.SPACE_UNREAD, f"entry logs: {unread} could not be read"))
+    found += disk_remarks(scan.disks)
+    return found if tables.digests is None else [*found, *digest_remarks(tables.digests, scan.collected)]
 
 
-def disk_notes(disks: DataFrame) -> list[str]:
-    """What lies beside the entry logs, as one sentence; and what of it could not be read."""
+def disk_remarks(disks: DataFrame) -> list[Remark]:
+    """What lies beside the entry logs; and what of it could not be read."""
     sums = [F.coalesce(F.sum(kind.column), F.lit(0)).alias(kind.column) for kind in DISK_BYTES]
     row = disks.agg(*sums, F.count("reason").alias("unread"), F.count("*").alias("all")).first()
     assert row is not None
     if not row["all"]:
         return []
-    parts = ", ".join(f"{row[kind.column]:,} bytes of {kind.words}" for kind in DISK_BYTES)
-    notes = [f"beside the entry logs lie {parts} (the table disks)"]
+    parts = [f"{row[kind.column]:,} bytes of {kind.words}" for kind in DISK_BYTES]
+    found = [remark(RemarkKind.SPACE, "other files of the ledger disks (table disks)", *parts)]
     if row["unread"]:
         unread = plural(row["unread"], "directory", "directories")
-        notes.append(f"beside the entry logs: of {unread} not all could be read")
-    return notes
+        text = f"other files of the ledger disks: {unread} could not be read to the end"
+        found.append(remark(RemarkKind.SPACE_UNREAD, text))
+    return found
 
 
 class _Sums(NamedTuple):

@@ -12,15 +12,15 @@ from auditor.audit.changes import RunChanges
 from auditor.audit.comparison import BookieAnswers
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.entry_log_scan import EntryLogScan, entries_whole
-from auditor.audit.gc_scan import foresight_notes
+from auditor.audit.gc_scan import foresight_remarks
 from auditor.audit.ids_in_doubt import count_ids_in_doubt
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.metadata_scan import FirstScan
-from auditor.audit.offload_scan import offload_notes
-from auditor.audit.owner_scan import Owners, owner_notes
-from auditor.audit.placement_scan import Placement, placement_facts, placement_notes
-from auditor.audit.space_scan import space_notes
+from auditor.audit.offload_scan import offload_remarks
+from auditor.audit.owner_scan import Owners, owner_remarks
+from auditor.audit.placement_scan import Placement, placement_facts, placement_remarks
+from auditor.audit.space_scan import space_remarks
 from auditor.audit.witness import Witness
 from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
@@ -33,9 +33,9 @@ from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.placement import Locations
+from auditor.model.remark import Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.report import BookiesRead, Coverage, DecidedCount, Replicas, Report
 from auditor.model.run_facts import FindingCause, Impact, InDoubt, ReuseCount, RunFacts, Tally
-from auditor.model.simulation import NEAR_LOSS
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.model.version import program_version
 from auditor.reports.blind_spots import saw_nothing
@@ -106,7 +106,7 @@ def summarise(audited: Audited) -> Report:
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
     source, tables, changes = metadata.source, audited.tables, audited.changes
     counts = audited.numbers.counts
-    witness_reads, witness_notes = audited.witness.summary()
+    witness_reads, witness_remarks = audited.witness.summary()
     reused, read = counts["ledgers"]
     scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
     locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
@@ -126,19 +126,19 @@ def summarise(audited: Audited) -> Report:
         operations=_operations(metadata, indexes, counts, witness_reads) | entries_whole(tables.digests),
         gaps=audited.holes.gaps,
         in_doubt=audited.holes.in_doubt,
-        notes=[
-            *metadata.notes(),
-            *indexes.notes(),
-            *witness_notes,
-            *owner_notes(audited.owners, tables.ownership),
-            *offload_notes(tables),
-            *placement_notes(audited.placement, placed),
-            *(space_notes(audited.entry_logs, tables) if audited.entry_logs else []),
-            *foresight_notes(tables),
-            *changes.notes,
+        remarks=[
+            *metadata.remarks(),
+            *indexes.remarks(),
+            *witness_remarks,
+            *owner_remarks(audited.owners, tables.ownership),
+            *offload_remarks(tables),
+            *placement_remarks(audited.placement, placed),
+            *(space_remarks(audited.entry_logs, tables) if audited.entry_logs else []),
+            *foresight_remarks(tables),
+            *(remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in changes.notes),
             *_end_unknown(metadata.first, changes.tally()),
             *_near_loss(source.landing.run, locations),
-            *([] if earlier.path else earlier.notes),
+            *(remark_with_reason(RemarkKind.REUSE, note) for note in earlier.notes if not earlier.path),
         ],
         resumed=source.landing.resumed,
         tally=changes.tally(),
@@ -161,10 +161,10 @@ def summarise(audited: Audited) -> Report:
     return replace(report, run=replace(run, blind=list(saw_nothing(report))))
 
 
-def _near_loss(run: RunDirectory, locations: Locations) -> list[str]:
-    """A note of what is one failure from loss."""
+def _near_loss(run: RunDirectory, locations: Locations) -> list[Remark]:
+    """What is one failure from loss."""
     words = near_words(near_loss(run, locations))
-    return [f"{NEAR_LOSS}{'; '.join(words)}"] if words else []
+    return [remark(RemarkKind.NEAR_LOSS, "one failure from loss", *words)] if words else []
 
 
 def count_for_report(
@@ -187,8 +187,8 @@ def count_for_report(
     )
 
 
-def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[str]:
-    """A note where findings rest on what is not in a dump that may have been cut without a trace."""
+def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
+    """A remark where findings rest on what is not in a dump that may have been cut without a trace."""
     if first.nodes.proves_absence or first.cut:
         return []  # what may be missing of a dump that is known to be cut is told otherwise
     resting = sum(
@@ -199,9 +199,8 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[str]:
     if not resting:
         return []
     said = plural(resting, "finding rests", "findings rest")
-    return [
-        f"the dump does not say how it ends (bkaudit dump makes one that does): {said} on what is not in it"
-    ]
+    text = f"the dump does not say how it ends: {said} on what it lacks"
+    return [remark(RemarkKind.END_UNKNOWN, text, "bkaudit dump makes one that does")]
 
 
 def _counts(

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
+from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
+from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.run_layout import WHOLE
 from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc import reads
@@ -26,7 +28,6 @@ from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED
 from auditor.tables.registry import registrations
 from auditor.tables.rejudgement import candidates, rejudge, requests
-from auditor.tables.testimony import BOUND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +43,7 @@ class Witness:
     rows: DataFrame | None
     reads: int
 
-    def summary(self) -> tuple[int, list[str]]:
+    def summary(self) -> tuple[int, list[Remark]]:
         """How many reads were sent, and what a reader of the report should know of them."""
         if self.rows is None:
             return 0, []
@@ -58,19 +59,19 @@ class Witness:
             .orderBy("bookie_id")
             .collect()
         )
-        notes = []
+        remarks = []
         full = [row["bookie_id"] for row in by_bookie if row["entries"] >= max(1, self.reads // 2)]
         if full or sum(row["entries"] for row in by_bookie) >= self.reads:
-            notes.append(f"the witness was not asked about all that is missing: {BOUND}; the rest is suspect")
+            text = "--witness-reads is used up: what no bookie was asked for is suspect"
+            remarks.append(remark(RemarkKind.WITNESS_BOUND, text))
         silent = [row for row in by_bookie if row["unknown"]]
-        notes += [
-            f"the witness {row['bookie_id']} did not say whether it has {row['unknown']} of "
-            f"{row['entries']} entries: {row['reason']}"
-            for row in silent[:NAMED]
-        ]
-        if len(silent) > NAMED:
-            notes.append(f"so did {len(silent) - NAMED} more witnesses")
-        return sum(row["requests"] for row in by_bookie), notes
+        if silent:
+            entries = plural(sum(row["unknown"] for row in silent), "entry")
+            text = f"no answer from {plural(len(silent), 'bookie')} about {entries}: these stay suspect"
+            named = [f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})" for row in silent[:NAMED]]
+            more = [f"and {len(silent) - NAMED:,} more"] if len(silent) > NAMED else []
+            remarks.append(remark(RemarkKind.WITNESS_SILENT, text, *named, *more))
+        return sum(row["requests"] for row in by_bookie), remarks
 
 
 def politeness(options: AuditOptions) -> StoreOptions:

@@ -101,11 +101,11 @@ class CollectorSettings:
         """Where they are from, as a sentence.
 
         >>> CollectorSettings().said_by
-        'give --bookie-conf: the forecast of garbage collection took the server defaults'
+        'give --bookie-conf: garbage collection is forecast by server defaults'
         """
         if self.source is None:
-            return "give --bookie-conf: the forecast of garbage collection took the server defaults"
-        return f"the forecast of garbage collection took {self.source}"
+            return "give --bookie-conf: garbage collection is forecast by server defaults"
+        return f"garbage collection is forecast by {self.source}"
 
     @property
     def reads_past_header(self) -> bool:

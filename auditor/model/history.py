@@ -11,16 +11,7 @@ from auditor.model.report import Report
 from auditor.model.run_facts import Changes
 
 NOT_COMPARED = "not compared"
-"""How each note of a report begins that says why a run was not compared with one before it."""
-
-
-def about_comparison(note: str) -> bool:
-    """Whether a note of a report says why the run was not compared with an earlier one.
-
-    >>> about_comparison(f"{NOT_COMPARED} with a run beside this one: /runs/a: no manifest")
-    True
-    """
-    return note.startswith(NOT_COMPARED)
+"""How each sentence begins that says why a run was not compared with one before it."""
 
 
 class OfCluster(Protocol):

@@ -13,6 +13,7 @@ from typing import Any
 from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity, Urgency, finding_from_json, finding_to_json
 from auditor.model.json_shape import Count, require_shape
+from auditor.model.remark import RemarkKind, remark_with_reason
 from auditor.model.run_facts import RunFacts, Step, Tally
 from auditor.model.states import Verdict
 
@@ -178,6 +179,10 @@ class Report:
                 raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}; audit again")
             value["run"] = dict.fromkeys(_EARLIER.get(schema, ())) | value["run"]
             if schema in _EARLIER:
+                notes = value["run"].pop("notes", ())
+                value["run"]["remarks"] = [
+                    remark_with_reason(RemarkKind.EARLIER_VERSION, note) for note in notes
+                ]
                 for tally in value["run"].get("tally", ()):
                     tally.setdefault("urgency", Urgency.REST)
             _same_shape(value["run"])

@@ -8,6 +8,7 @@ from typing import Annotated, TypedDict
 from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.json_shape import Count, Facet, Time, about
 from auditor.model.placement import PlacementFacts
+from auditor.model.remark import Remark
 
 CheckId = Annotated[str, Facet("pattern", "^[a-z]+(-[a-z]+)*$"), about("the check's id")]
 SeverityWord = Annotated[str, Facet("enum", (*Severity,))]
@@ -174,13 +175,12 @@ class RunFacts:
     """Facts of the run itself, as JSON has them; times in milliseconds since 1970, UTC.
 
     ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name what of the metadata
-    could not be listed or read, a bounded sample; with any no run is complete. ``notes`` are sentences that a
-    reader should see. ``operations`` counts what was asked of the sources, all of it reading. ``finished`` is
-    when the findings were complete. ``impact`` has one entry for each severity with findings about ledgers,
-    the worst first. The facts that follow ``reused`` are None too where an earlier version wrote the run,
-    which did not say them. ``witness_asked``: on a live store where ``--witness`` allows it. ``blind`` is
-    what
-    `auditor.reports.blind_spots` makes of these facts.
+    could not be listed or read, a bounded sample; with any no run is complete. ``remarks`` are sentences that
+    a reader should see. ``operations`` counts what was asked of the sources, all of it reading. ``finished``
+    is when the findings were complete. ``impact`` has one entry for each severity with findings about
+    ledgers, the worst first. The facts that follow ``reused`` are None too where an earlier version wrote the
+    run, which did not say them. ``witness_asked``: on a live store where ``--witness`` allows it. ``blind``
+    is what `auditor.reports.blind_spots` makes of these facts.
     """
 
     version: str
@@ -199,7 +199,7 @@ class RunFacts:
     gaps: list[str]
     in_doubt: Annotated[InDoubt | None, about("ids that may be there unseen; null: none")]
     resumed: Annotated[int | None, about("of the oldest table that an interrupted run had left")]
-    notes: list[str]
+    remarks: list[Remark]
     tally: list[Tally]
     impact: Annotated[list[Impact], about("by severity, of findings about ledgers")]
     changes: Annotated[Changes | None, about("null: there is no earlier run to compare with")]

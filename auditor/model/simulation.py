@@ -8,9 +8,6 @@ from typing import Annotated
 from auditor.model.json_shape import about
 from auditor.model.run_facts import InDoubt
 
-NEAR_LOSS = "one failure from loss: "
-"""How the note of a report begins that says what is."""
-
 YES, NO, UNSURE = "yes", "no", "unknown"
 """Answers to whether something goes on."""
 

@@ -19,10 +19,9 @@ from math import ceil
 
 from auditor.model.amounts import first_names, format_time, plural, size
 from auditor.model.finding import URGENCY_LABELS, Confidence, Finding, Severity, Urgency
-from auditor.model.history import about_comparison
+from auditor.model.remark import RemarkKind, sentence_of
 from auditor.model.report import Report
 from auditor.model.run_facts import Step
-from auditor.model.simulation import NEAR_LOSS
 from auditor.model.states import Verdict
 from auditor.reports.blind_spots import blind_sentence, saw_nothing
 from auditor.reports.cause_text import cause_sentence, causes_of
@@ -214,11 +213,14 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
 
 def _remarks(report: Report, columns: int) -> Iterator[_Part]:
     """What is one failure from loss, and what else changes what to do."""
-    notes = [note for note in report.run.notes if not about_comparison(note)]
-    near = [note for note in notes if note.startswith(NEAR_LOSS)]
-    for note in near:
-        yield _Part("at risk", _rows(note, columns), _Place.REMARK, _Place.IN_FULL)
-    if others := [note for note in notes if note not in near]:
+    others = []
+    for each in report.run.remarks:
+        kind = RemarkKind(each["kind"])
+        if kind is RemarkKind.NEAR_LOSS:
+            yield _Part("at risk", _rows(sentence_of(each), columns), _Place.REMARK, _Place.IN_FULL)
+        elif kind.acts and kind is not RemarkKind.NOT_COMPARED:
+            others.append(each["text"])
+    if others:
         yield _Part("remark", _first_rows(others, columns), _Place.REMARK, _Place.KNOWN)
 
 
@@ -280,7 +282,7 @@ def _causes(report: Report, columns: int) -> Iterator[_Part]:
 def _history(report: Report, columns: int) -> Iterator[_Part]:
     """What changed since the last run, and what is suppressed."""
     changes, entries = report.run.changes, report.run.suppressions
-    reasons = [note for note in report.run.notes if about_comparison(note)]
+    reasons = [sentence_of(each) for each in report.run.remarks if each["kind"] == RemarkKind.NOT_COMPARED]
     short = [_brief(reason, columns) for reason in reasons[:1]]
     if changes is not None:
         since = f"since {format_time(changes['finished'])}"

@@ -11,6 +11,7 @@ from itertools import groupby
 from auditor.checks import BY_ID
 from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import Finding, Standing, Standings, no_standing
+from auditor.model.remark import sentence_of
 from auditor.model.report import Report
 from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.coverage import (
@@ -81,7 +82,7 @@ def _head(report: Report) -> str:
     if expired := [each for each in report.run.suppressions if each["expired"]]:
         have = "suppression has" if len(expired) == 1 else "suppressions have"
         lines.append(f"{len(expired):,} {have} expired, as: {escape_markdown(expired[0]['reason'])}")
-    lines += [f"Note: {escape_markdown(note)}" for note in report.run.notes[:SHOWN]]
+    lines += [f"Note: {escape_markdown(sentence_of(each))}" for each in report.run.remarks[:SHOWN]]
     return "\n\n".join(lines)
 
 

@@ -129,8 +129,10 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
         lines += fold_text(f"in doubt: {doubtful_ids_line(doubt)}", width, "  ", "    ", lines=2)
     for gap in run.report.run.gaps:
         lines += fold_text(gap, width, "  ", "    ", lines=2)
-    for note in run.report.run.notes:
-        lines += fold_text(f"remark: {note}", width, "  ", "    ")
+    for each in run.report.run.remarks:
+        lines += fold_text(f"remark: {each['text']}", width, "  ", "    ")
+        for detail in each["details"]:
+            lines += fold_text(detail, width, "    ", "      ")
     lines += _accepted_lines(run.report, width)
     return ["not looked at", *lines] if lines else []
 

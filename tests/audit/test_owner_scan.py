@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from auditor.audit.owner_scan import NOBODY, Owners, check_owners, owner_notes, read_owners
+from auditor.audit.owner_scan import NOBODY, Owners, check_owners, owner_remarks, read_owners
 from auditor.errors import StoreError, UsageError
 from auditor.model.options import AuditOptions
+from auditor.model.remark import sentence_of
 from auditor.sources.metadata.uri import parse_metadata_uri
 
 
@@ -46,15 +47,15 @@ def test_the_metadatas_own_store_is_looked_at_and_no_other() -> None:
 def test_a_store_that_does_not_say_leaves_a_note() -> None:
     unsure = scan(beside="session lost")
     assert unsure.uri is None
-    [note] = owner_notes(unsure, cast(Any, None))
-    assert "session lost" in note
+    [found] = owner_remarks(unsure, cast(Any, None))
+    assert "session lost" in sentence_of(found)
 
 
 def test_owners_that_may_not_be_read_end_an_audit_only_where_they_were_asked_for() -> None:
     unread = scan(beside=True, refused="not authorised to read /managed-ledgers")
     assert unread.uri is None
-    [note] = owner_notes(unread, cast(Any, None))
-    assert "not authorised" in note
+    [found] = owner_remarks(unread, cast(Any, None))
+    assert "not authorised" in sentence_of(found)
     with pytest.raises(StoreError, match="not authorised"):
         scan("pulsar:zk://h1:2181", refused="not authorised to read /managed-ledgers")
 

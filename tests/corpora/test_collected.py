@@ -9,6 +9,7 @@ from pyarrow import parquet as pq
 
 from auditor import Audit, AuditOptions
 from auditor.collect.collect import collect
+from auditor.model.remark import sentence_of
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import Corpus
 from tests.corpora.shared import Corpora, Runs
@@ -66,7 +67,7 @@ def test_a_damaged_collection_leaves_its_bookie_unknown_and_loses_nothing(
     sources = [str(path) for path in whole]
     report = Audit(f"dump://{corpus.dump}", sources, str(tmp_path / "run"), AuditOptions()).run(spark)
     run = Audited(report, tmp_path / "run")
-    told = [note for note in report.run.notes if str(damaged) in note]
+    told = [note for note in map(sentence_of, report.run.remarks) if str(damaged) in note]
     assert told == [
         f"collection {damaged} was not used: its availability is damaged: not all of it can be read"
     ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from auditor.model.remark import sentence_of
 from auditor.notebook.run import open_run
 from auditor.reports.ledger import render
 from tests.corpora.audited import Audited, audit, entries, missing
@@ -130,7 +131,7 @@ def test_a_collector_deletes_what_its_listing_lacks_and_spares_the_longest_id(
         assert (row["action"], row["cause"], row["verdict"]) == ("delete", "not-listed", "right")
         ours[row["bookie_id"]].append(row["ledger_id"])
     assert {bookie: sorted(ledgers) for bookie, ledgers in ours.items()} == corpus.oracle["garbageCollector"]
-    [note] = [note for note in audited.report.run.notes if "garbage collection" in note]
+    [note] = [note for note in map(sentence_of, audited.report.run.remarks) if "garbage collection" in note]
     assert note.endswith(
         "on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
     )
@@ -144,7 +145,7 @@ def test_what_etcd_does_not_keep_is_null_or_nothing(audited: Audited) -> None:
     assert audited.table("marks") == []
     assert all(row["doubts"] == [] for row in audited.table("judged"))
     run = audited.report.run
-    assert any("no under-replication marks" in note for note in run.notes)
+    assert any("no under-replication marks" in note for note in map(sentence_of, run.remarks))
     assert (run.keeps_marks, run.keeps_times, run.witness_asked) == (False, False, False)
     assert {"mark-stuck", "recovery-stuck", "index-incomplete"} <= {*(run.blind or ())}
 

@@ -11,6 +11,7 @@ import pytest
 from auditor.audit.gc_scan import foresight
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.layout import LayoutKind
+from auditor.model.remark import sentence_of
 from auditor.tables.gc_foresight import Collector
 from auditor.tables.gc_listing import ServerListing
 from tests.corpora.audited import Asked, Audited
@@ -72,8 +73,8 @@ def test_what_is_deleted_is_right_but_for_the_renamed_bookie(corpus: Corpus, aud
     renamed = {("bk-a.rack1", 5000000000006, "under-another-id")}
     assert wrong == (renamed if corpus.name == "dbledger-long" else set())
     assert not audited.of("gc-would-delete-live")
-    notes = [note for note in audited.report.run.notes if "garbage collection" in note]
-    assert notes == ["give --bookie-conf: the forecast of garbage collection took the server defaults"]
+    notes = [note for note in map(sentence_of, audited.report.run.remarks) if "garbage collection" in note]
+    assert notes == ["give --bookie-conf: garbage collection is forecast by server defaults"]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.collect.collect import collect
+from auditor.model.remark import sentence_of
 from auditor.notebook.run import open_run
 from tests.corpora.audited import Asked, audit, entries
 
@@ -63,7 +64,7 @@ def test_killed_bookies_whose_entries_are_all_in_their_journals_are_healthy(
         # A copy is as new as what was written to it last, and no newer.
         [own] = [each for path, each in journals.items() if f"/{row['bookie_id'].replace(':', '_')}/" in path]
         assert own["mark_file_id"] < row["index_time"] == own["modified"] < own["read_at"]
-    assert not any("journal" in note for note in found.report.run.notes)
+    assert not any("journal" in note for note in map(sentence_of, found.report.run.remarks))
     ledger = open_run(tmp_path / "run").ledger(11)
     assert {(each.state, entries(each.held)) for each in ledger.replicas} == {("ok", frozenset(range(1025)))}
 
@@ -87,8 +88,8 @@ def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone(
     rows = found.table("bookies")
     assert {row["tail"] for row in rows} == {"unread"}
     assert all("from which the bookie would replay it, is gone" in row["tail_reason"] for row in rows)
-    [note] = [note for note in found.report.run.notes if "journal" in note]
-    assert note.startswith("3 journals incomplete: entries missing after the last mark are only suspect: ")
+    [note] = [note for note in map(sentence_of, found.report.run.remarks) if "journal" in note]
+    assert note.startswith("3 journals incomplete: entries missing after the last mark are suspect: ")
     assert {row["bookie_id"]: row["index_time"] for row in rows} == made
 
 

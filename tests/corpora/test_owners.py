@@ -20,6 +20,7 @@ from auditor.demo.sample import extract
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
 from auditor.model.owners import NOBODY
+from auditor.model.remark import sentence_of
 from auditor.model.views import Backlog
 from auditor.runs.load_topic import topic_view
 from auditor.runs.owners import OwnerTotals
@@ -111,7 +112,7 @@ def test_a_running_store_shows_the_same_but_for_what_only_a_cursors_ledger_names
     assert seen(rows) == wanted() - {IN_A_CURSORS_LEDGER}
     dangling = [row["confidence"] for row in rows if row["id"] == "owner-dangling"]
     assert set(dangling) == {"confirmed"}, "nothing moved between the two scans"
-    assert any("who refers to the ledgers was read from pulsar:zk://" in note for note in report.run.notes)
+    assert any("owners were read: pulsar:zk://" in note for note in map(sentence_of, report.run.remarks))
 
 
 def test_every_ledger_has_the_owner_that_the_broker_sees(owned: Asked) -> None:

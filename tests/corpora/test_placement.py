@@ -14,6 +14,7 @@ from auditor.checks import BY_ID
 from auditor.errors import UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.placement import Level, Locations, PlacementSettings, Policy
+from auditor.model.remark import sentence_of
 from auditor.model.simulation import YES
 from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader
@@ -94,8 +95,8 @@ def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tm
     assert facts["own_groups"] == 1
     run = RunReader(tmp_path / "run")
     assert (
-        "placement policies of their own: 1 ledger (EnsemblePlacementPolicyConfig in custom metadata)"
-        in run.report.run.notes
+        "1 ledger with a placement policy of its own: EnsemblePlacementPolicyConfig in custom metadata"
+        in [*map(sentence_of, run.report.run.remarks)]
     )
     # Of its groups nobody is there: bookies in no group take it.
     found = simulate_failure(run, [(Level.BOOKIE, [first])])
@@ -119,9 +120,9 @@ def test_a_damaged_mapping_is_said_and_is_none(spark: SparkSession, corpus: Corp
     dump = with_bookies(corpus, tmp_path / "dump.jsonl", b'{"default": ')
     report = Audit(f"dump://{dump}", [], str(tmp_path / "run")).run(spark)
     assert report.run.placement is None
-    [note] = [note for note in report.run.notes if "racks" in note]
+    [note] = [note for note in map(sentence_of, report.run.remarks) if "racks" in note]
     assert note == (
-        f"the racks of Pulsar could not be read from /bookies of dump://{dump}: Pulsar bookie racks: is "
+        f"the racks of Pulsar could not be read: /bookies of dump://{dump}: Pulsar bookie racks: is "
         "not JSON: Expecting value (at byte 12)"
     )
 
@@ -210,6 +211,6 @@ def test_a_run_says_that_placement_was_not_looked_at_or_by_what(
     ).run(spark)
     assert "placement-violated" not in (report.run.blind or [])
     assert (
-        "placement is judged by the policy zone, minNumZonesPerWriteQuorum 2, from --placement zone; "
-        f"locations of 1 of 5 bookies are from --racks {racks}" in report.run.notes
+        "placement is judged: policy zone, minNumZonesPerWriteQuorum 2, from --placement zone; "
+        f"locations of 1 of 5 bookies are from --racks {racks}" in [*map(sentence_of, report.run.remarks)]
     )

@@ -14,6 +14,7 @@ from auditor.compare.stores import compare_stores
 from auditor.model.comparison import StoreItem
 from auditor.model.exit_code import CLEAN
 from auditor.model.options import AuditOptions
+from auditor.model.remark import sentence_of
 from auditor.sources.metadata.stores import open_store
 from tests.corpora.test_owners import DAY, IN_A_CURSORS_LEDGER, seen, wanted
 from tests.servers.etcd import running
@@ -55,7 +56,7 @@ def test_it_is_the_same_and_its_owners_are_judged_alike(spark: SparkSession, tmp
     assert {"recovery-stuck", "lock-without-mark"} <= blind
     assert "mark-stale" in blind, "no bookie was read"
     assert "mark-of-deleted-ledger" not in blind, "its marks were read"
-    assert any("pulsar:etcd-snapshot://" in note for note in report.run.notes)
+    assert any("pulsar:etcd-snapshot://" in note for note in map(sentence_of, report.run.remarks))
 
 
 def dump(said: dict[str, list[dict[str, str]]], folder: Path) -> Path:

@@ -19,6 +19,7 @@ from auditor.codecs.bookie.entry import DIGEST_BYTES, crc32c, master_key
 from auditor.collect.collect import collect
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
+from auditor.model.remark import sentence_of
 from auditor.model.states import SpaceClass
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader
@@ -146,7 +147,7 @@ def test_the_classes_of_every_file_add_up_to_its_length(spoiled: Corpus, found: 
     logs = [*spoiled.bookies.rglob("*.log"), *spoiled.bookies.rglob("*.compacting")]
     assert in_classes == {str(log): log.stat().st_size for log in logs}
     total = sum(log.stat().st_size for log in logs)
-    [note] = [note for note in found.report.run.notes if note.startswith("entry logs: ")]
+    [note] = [note for note in map(sentence_of, found.report.run.remarks) if note.startswith("entry logs: ")]
     assert note.startswith(f"entry logs: {len(logs)} files, all of their {total:,} bytes are in the table")
 
 
@@ -164,8 +165,12 @@ def test_what_lies_beside_the_logs_is_the_length_of_the_files(spoiled: Corpus, f
         total.update(kinds)
     assert 0 < total["index_bytes"] == sum(file.stat().st_size for file in spoiled.bookies.rglob("*.idx"))
     assert total["journal_bytes"] == sum(file.stat().st_size for file in spoiled.bookies.rglob("*.txn"))
-    [note] = [note for note in found.report.run.notes if note.startswith("beside the entry logs lie ")]
-    assert f"{total['journal_bytes']:,} bytes of journals, {total['index_bytes']:,} bytes of indexes" in note
+    [note] = [
+        note
+        for note in map(sentence_of, found.report.run.remarks)
+        if note.startswith("other files of the ledger disks (")
+    ]
+    assert f"{total['journal_bytes']:,} bytes of journals; {total['index_bytes']:,} bytes of indexes" in note
 
 
 def test_bkaudit_space_has_the_sums_of_the_files(spoiled: Corpus, found: Asked) -> None:
@@ -316,7 +321,7 @@ def test_every_entry_that_real_clients_wrote_matches_its_digest(databases: Asked
     held = sum(row["entries"] for row in databases.table("locations") if row["log_id"] is not None)
     assert len(rows) == held
     assert databases.of("entry-digest-wrong") == []
-    assert any(note.startswith("digests: ") for note in databases.report.run.notes)
+    assert any(note.startswith("digests: ") for note in map(sentence_of, databases.report.run.remarks))
 
 
 def test_collected_databases_and_logs_give_the_space_of_the_disks(
@@ -345,8 +350,8 @@ def test_collected_databases_and_logs_give_the_space_of_the_disks(
 
     assert as_on_disk(others(collected.table("space"))) == as_on_disk(others(databases.table("space")))
     assert others(collected.table("space"))
-    notes = collected.report.run.notes
-    assert any("for a collection has no entries" in note for note in notes)
+    notes = [*map(sentence_of, collected.report.run.remarks)]
+    assert any("collections have no entries" in note for note in notes)
     assert any(note.startswith(f"entry logs: {plural(len(unread), 'file')} or director") for note in notes)
 
 

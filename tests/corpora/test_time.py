@@ -11,6 +11,7 @@ import pytest
 
 from auditor.model.exit_code import exit_code
 from auditor.model.finding import Severity
+from auditor.model.remark import sentence_of
 from auditor.runs.history import history
 from tests.corpora.audited import Audited, audit
 from tests.corpora.cluster import INSTANCE, Cluster
@@ -177,7 +178,7 @@ def test_first_and_last_seen_span_the_runs(times: Times) -> None:
 def test_only_a_finished_run_of_the_same_cluster_is_the_one_before(times: Times) -> None:
     assert times.second.report.run.changes["previous"] == "1"
     assert times.third.report.run.changes["previous"] == "2"
-    [note] = [note for note in times.second.report.run.notes if "not compared" in note]
+    [note] = [note for note in map(sentence_of, times.second.report.run.remarks) if "not compared" in note]
     assert "5-broken" in note
     runs = history(times.home / "runs").runs
     assert [run.name for run in runs] == ["1", "4-of-another-cluster", "2", "3"]

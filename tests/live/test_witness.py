@@ -19,6 +19,7 @@ from auditor import Audit, open_run
 from auditor.collect.collect import collect
 from auditor.model.exit_code import exit_code
 from auditor.model.options import AuditOptions, YesNo
+from auditor.model.remark import sentence_of
 from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc import reads as bookie_reads
 from auditor.sources.bookies.rpc.connection import Wire
@@ -216,7 +217,7 @@ def test_a_bound_is_kept_and_said(cluster: LiveCluster, spark: SparkSession, tmp
     run = audited(cluster, spark, tmp_path / "run", reads=2, journals=False)
     assert len(run.table("witness")) <= 2
     assert {confidence for _, confidence in about_ledgers(run).values()} <= {"suspect", "unknown"}
-    assert any("--witness-reads" in note for note in run.report.run.notes)
+    assert any("--witness-reads" in note for note in map(sentence_of, run.report.run.remarks))
     doubts = [doubt for row in run.table("judged") for doubt in row["doubts"]]
     assert any("--witness-reads" in doubt for doubt in doubts)
 

@@ -121,7 +121,7 @@ def said(audit: Audit) -> object:
     rows = [
         (row["fingerprint"], row["severity"], row["confidence"], row["message"]) for row in audit.findings
     ]
-    return rows, report.coverage, report.run.gaps, report.run.notes, report.cluster.layout
+    return rows, report.coverage, report.run.gaps, report.run.remarks, report.cluster.layout
 
 
 def ensembles(*runs: Path) -> Mapping[int, set[str]]:

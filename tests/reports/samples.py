@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from auditor.checks import BY_ID
@@ -9,6 +10,7 @@ from auditor.findings.steps import FindingCount, next_steps
 from auditor.model.finding import Confidence, Finding, Missing, Severity, Urgency
 from auditor.model.owners import NOBODY, OwnerTotal
 from auditor.model.placement import PlacementFacts, PlacementSettings, Policy
+from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, Report
 from auditor.model.run_facts import AcceptedGaps, Changes, Impact, Reuse, RunFacts, Step, Suppression, Tally
 from auditor.model.simulation import Amount, NearLoss
@@ -152,7 +154,8 @@ def report(
     findings: tuple[Finding, ...] = (LOST, BELOW, ORPHAN, UNREAD),
     coverage: Coverage = coverage(False),  # noqa: B008
     gaps: list[str] | None = None,
-    notes: list[str] | None = None,
+    notes: Sequence[str] = (),
+    remarks: Sequence[Remark] = (),
     changes: Changes | None = CHANGES,
     suppressions: list[Suppression] = SUPPRESSIONS,
     impact: list[Impact] = IMPACT,
@@ -182,7 +185,7 @@ def report(
             gaps=gaps or [],
             in_doubt=None,
             resumed=resumed,
-            notes=notes or [],
+            remarks=[*remarks, *(remark(RemarkKind.EARLIER_VERSION, note) for note in notes)],
             tally=TALLIES if tallies is None else tallies,
             impact=impact,
             changes=changes,

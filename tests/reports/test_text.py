@@ -18,9 +18,12 @@ from auditor.model.finding import (
     Severity,
     Standing,
 )
+from auditor.model.remark import RemarkKind, remark, sentence_of
 from auditor.model.report import BookiesRead
 from auditor.model.run_facts import FindingCause
+from auditor.model.views import RunView
 from auditor.reports import first_screen, text
+from auditor.reports import run as explained
 from auditor.reports.plain_text import columns_of
 from tests.reports.samples import BELOW, LOST, ORPHAN, coverage, report, tally
 
@@ -165,16 +168,18 @@ def test_what_can_wait_becomes_a_number_before_what_is_urgent() -> None:
 
 
 def test_why_a_run_was_compared_with_none_is_said_in_full_where_there_is_room() -> None:
-    reason = f"not compared with a run beside this one: runs/a/report.json: {'x ' * 120}end"
-    alone = report([], findings=(), changes=None, notes=[reason], suppressions=[])
-    assert f"changed {reason}" in " ".join(first_screen.render(alone, RUN).split())
-    crowded = replace(CROWD, run=replace(CROWD.run, changes=None, notes=[*CROWD.run.notes, reason]))
-    assert (
-        "\nchanged    not compared with a run beside this one: runs/a/report.json\n"
-        in first_screen.render(crowded, RUN)
+    why = f"runs/a/report.json: {'x ' * 120}end"
+    reason = remark(RemarkKind.NOT_COMPARED, "not compared with a run beside this one", why)
+    alone = report([], findings=(), changes=None, remarks=[reason], suppressions=[])
+    assert f"changed {sentence_of(reason)}" in " ".join(first_screen.render(alone, RUN).split())
+    run = CROWD.run
+    crowded = replace(CROWD, run=replace(run, changes=None, remarks=[*run.remarks, reason]))
+    lines = first_screen.render(crowded, RUN).splitlines()
+    assert "changed    not compared with a run beside this one: runs/a/report.json" in lines
+    both = " ".join(
+        first_screen.render(replace(alone, run=replace(alone.run, changes=run.changes)), RUN).split()
     )
-    both = replace(alone, run=replace(alone.run, changes=CROWD.run.changes))
-    assert f"could not be looked at again {reason}" in " ".join(first_screen.render(both, RUN).split())
+    assert f"could not be looked at again {sentence_of(reason)}" in both
 
 
 @pytest.mark.parametrize("width", [80, text.UNBROKEN])
@@ -284,6 +289,17 @@ def test_a_ledger_of_another_scope_is_named_with_it() -> None:
 def test_a_screen_with_room_cuts_nothing() -> None:
     assert " ..." not in first_screen.render(report(), RUN)
     assert " ...\n" in first_screen.render(report(notes=["x" * 200]), RUN)
+
+
+def test_remarks_that_change_nothing_of_what_to_do_wait_for_explain_run() -> None:
+    every = [remark(kind, f"of {kind}", "why") for kind in RemarkKind]
+    screen = [
+        first_screen.render(report([], remarks=[each], suppressions=[], changes=None), RUN) for each in every
+    ]
+    shown = {each["kind"] for each, text in zip(every, screen, strict=True) if f"of {each['kind']}" in text}
+    assert shown == {kind for kind in RemarkKind if kind.acts}
+    told = explained.render(RunView(RUN, report(remarks=every), 0), 80)
+    assert all(f"  remark: of {kind}\n    why\n" in told for kind in RemarkKind)
 
 
 def test_a_remark_is_not_called_as_a_severity_is() -> None:

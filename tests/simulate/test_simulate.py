@@ -12,7 +12,8 @@ import jsonschema
 import pytest
 
 from auditor.model.placement import Level, Location, Locations
-from auditor.model.simulation import NEAR_LOSS, Amount, DiskLoad, NearLoss, Simulation
+from auditor.model.remark import RemarkKind, remark
+from auditor.model.simulation import Amount, DiskLoad, NearLoss, Simulation
 from auditor.notebook.run import open_run
 from auditor.reports.first_screen import render
 from auditor.reports.schema import simulation_schema
@@ -201,7 +202,7 @@ def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
     words = near_words(
         [NearLoss("bookie", Amount(), 0, (), 0), NearLoss("rack", Amount(3, 9, 90), 2, ("/r1", "/r2"), 0)]
     )
-    screen = render(report(notes=[f"{NEAR_LOSS}{words[0]}"]))
+    screen = render(report(remarks=[remark(RemarkKind.NEAR_LOSS, "one failure from loss", *words)]))
     assert "at risk    one failure from loss: 3 ledgers (rack /r1, /r2)\n" in screen
 
 

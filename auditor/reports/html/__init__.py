@@ -86,7 +86,7 @@ def render(
     >>> nothing = {"bookies": [], "ledgers": 0, "replicas": 0}
     >>> run = RunFacts(version="1", started=0, finished=0, scan_time=0, live=False, positions=[],
     ...                bookie_sources=[], entry_logs=False, owners=False, offload_listing=False,
-    ...                operations={}, gaps=[], in_doubt=None, resumed=None, notes=[], tally=[], impact=[],
+    ...                operations={}, gaps=[], in_doubt=None, resumed=None, remarks=[], tally=[], impact=[],
     ...                changes=None, suppressions=[], accepted=nothing, reused=None)
     >>> seen = Coverage(DecidedCount(0, 0), BookiesRead(0, 0, ()), Replicas(0, 0))
     >>> report = Report.make(run, Cluster("<b>", "zk://h/ledgers", "flat"), seen, ())

@@ -8,6 +8,7 @@ from typing import Any
 from auditor.checks import BY_ID
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
+from auditor.model.remark import sentence_of
 from auditor.model.report import Report
 from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.cause_text import cause_sentence, causes_of, follows
@@ -58,7 +59,7 @@ def overview(report: Report, notes: Sequence[str], named: str) -> dict[str, Any]
         "suppressions": run.suppressions,
         "gaps": _some(run.gaps),
         "blind": blind_spots(Sight.of(report)),
-        "notes": _some([*run.notes, *notes]),
+        "notes": _some([*map(sentence_of, run.remarks), *notes]),
         "reused": shorten(reuse_sentence(run.reused), _TEXT) if run.reused else None,
         "read_again": _some(run.reused["notes"] if run.reused else []),
         "positions": _some(dict.fromkeys(run.positions)),

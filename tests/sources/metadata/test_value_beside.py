@@ -51,10 +51,9 @@ def test_of_zookeeper_of_its_files_and_of_a_dump(tmp_path: Path) -> None:
         assert beside(hidden) is None
         assert beside(live) == WRITTEN
         assert placement(live).origin == f"/bookies of {live}"
-        assert placement(hidden).notes == (
-            f"no racks are at /chroot/bookies of {hidden}; brokers that have another root keep theirs there: "
-            "save that value and give it with --racks FILE.json",
-        )
+        [found] = placement(hidden).remarks
+        assert found["text"] == "no racks were found"
+        assert found["details"][0] == f"none are at /chroot/bookies of {hidden}"
         assert placement(hidden).origin is None
         for name, options in (("a", []), ("b", ["--without-owners"])):
             assert bkaudit("dump", live, str(tmp_path / name), *options).exit_code == 0
