@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,11 @@ def made_run(
     for number, finding in enumerate(findings, 1):
         write(path / "findings", [finding_row(finding)], FINDINGS, number)
     for name, schema in TABLES.items():
-        write(path / "tables" / name, tables.get(name, []), schema)
+        if rows := tables.get(name):
+            write(path / "tables" / name, rows, schema)
+        else:
+            (empty := path / "tables" / name).mkdir(parents=True, exist_ok=True)
+            (empty / "part-00000.parquet").write_bytes(_empty(name))
     (path / "report.json").write_text((report or sample_report()).to_json(), "utf-8")
     return open_run(path)
 
@@ -39,6 +44,15 @@ def write(directory: Path, rows: Rows, schema: pa.Schema, number: int = 0) -> No
     directory.mkdir(parents=True, exist_ok=True)
     table, file = pa.Table.from_pylist(rows, schema=schema), directory / f"part-{number:05}.parquet"
     pq.write_table(table, file, write_page_checksum=True)
+
+
+@cache
+def _empty(name: str) -> bytes:
+    """A table without a row, as its file: nearly all tables of these runs are, and each is packed once."""
+    packed = pa.BufferOutputStream()
+    pq.write_table(TABLES[name].empty_table(), packed, write_page_checksum=True)
+    data: bytes = packed.getvalue().to_pybytes()
+    return data
 
 
 def finding_row(finding: Finding) -> dict[str, Any]:

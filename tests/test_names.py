@@ -6,7 +6,7 @@ import ast
 import re
 from collections import Counter
 
-from tests.test_house import MODULES, floor_of
+from tests.test_house import MODULES, floor_of, parsed
 
 SAME_MEANING = {
     **dict.fromkeys(("decode", "parse", "text"), "bytes or words to values, each module its own format"),
@@ -34,7 +34,7 @@ def public(kind: type[ast.stmt] | tuple[type[ast.stmt], ...]) -> Counter[str]:
         if kind is ast.ClassDef or floor_of(module) != "cli"
         for name in {
             node.name
-            for node in ast.parse(module.read_text("utf-8")).body
+            for node in parsed(module).body
             if isinstance(node, kind)
             and isinstance(node, (ast.ClassDef, ast.FunctionDef))
             and not node.name.startswith("_")
