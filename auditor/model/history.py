@@ -130,7 +130,7 @@ class Difference:
     """Two runs, what changed in numbers, and sentences that a reader of those numbers should know.
 
     ``counts`` has a number for each of new, worse, better, fixed, unseen and same; ``tally`` those by id and
-    severity, all but the same ones, in the order of ``counts`` and then the worst first.
+    severity, all but the same ones, in the order of ``counts`` and then of all reports.
     """
 
     old: RunSummary

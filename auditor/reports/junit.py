@@ -1,4 +1,4 @@
-"""A report as JUnit XML, for build servers: a test case for each check.
+"""A report as JUnit XML, for build servers: a test case for each check, first those that found something.
 
 A check fails with findings of `warning` or worse that no suppression names: what makes a verdict not
 healthy. A check without such findings is skipped where it did not see all that it looks at
@@ -19,7 +19,7 @@ from auditor.model.finding import Finding, Severity, Standing, Standings, no_sta
 from auditor.model.report import Report
 from auditor.model.run_facts import Tally
 from auditor.reports.blind_spots import BlindSpot, blind_checks
-from auditor.reports.coverage import extents
+from auditor.reports.coverage import count_by_check, extents
 from auditor.reports.finding_text import BOOKIES_SHOWN, entry_parts, sentence
 from auditor.reports.plain_text import printable
 
@@ -32,7 +32,9 @@ def render(report: Report, standings: Standings = no_standing) -> str:
     run = report.run
     seconds = f"{max(0, run.finished - run.started) / 1000:.3f}"
     blind = blind_checks(report)
-    cases = [_case(report, check, blind.get(check.id), standings) for check in ALL]
+    found = list(dict.fromkeys(BY_ID[each.id] for each in count_by_check(report) if each.id in BY_ID))
+    checks = [*found, *(check for check in ALL if check not in found)]
+    cases = [_case(report, check, blind.get(check.id), standings) for check in checks]
     totals = {
         "tests": str(len(cases)),
         "failures": str(sum(case.find("failure") is not None for case in cases)),

@@ -21,6 +21,7 @@ from auditor.model.simulation import NearLoss
 from auditor.model.space import DISK_BYTES, SpaceGauges
 from auditor.model.states import SpaceClass, Verdict
 from auditor.reports.blind_spots import BlindSpot, blind_checks
+from auditor.reports.coverage import place_of_tally
 
 BOOKIES = 1_000
 OTHERS = "(others)"
@@ -193,7 +194,7 @@ def _samples(
     for id, spot in blind.items():
         yield Sample("bkaudit_check_blind", {"id": id, "extent": _extent(spot)}, 1)
     seen_in_part = {check.id for check in ALL if check.id not in blind or _extent(blind[check.id]) == "part"}
-    for tally in [*run.tally, *_nothing_found(run.tally, seen_in_part)]:
+    for tally in [*sorted(run.tally, key=place_of_tally), *_nothing_found(run.tally, seen_in_part)]:
         labels = {
             "id": tally["id"],
             "urgency": tally["urgency"],

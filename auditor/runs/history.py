@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.checks import place_of_check
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
 from auditor.findings.compare import CONFIDENCES, KINDS, FindingPairs, pair_findings
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
 from auditor.model.history import (
     NOT_COMPARED,
     ChangedFinding,
@@ -149,17 +150,17 @@ class RunDifference:
     @cached_property
     def summary(self) -> Difference:
         """The numbers, and what to bear in mind with them."""
-        tallies = Counter(
-            (KINDS.index(change), _SEVERITIES.index(severity), id) for change, severity, id in self._kinds()
-        )
+        tallies, urgencies = Counter(self._kinds()), self._urgencies()
+        places = {
+            of: (KINDS.index(of[0]), place_of_check(urgencies.get(of[1:], Urgency.REST), *of[1:]))
+            for of in tallies
+        }
+        ordered = sorted(tallies.items(), key=lambda each: places[each[0]])
         return Difference(
             RunSummary.of(str(self.old.path), self.old.report),
             RunSummary.of(str(self.new.path), self.new.report),
             self._paired.counts(),
-            tuple(
-                ChangeTally(KINDS[change], id, _SEVERITIES[severity], count)
-                for (change, severity, id), count in sorted(tallies.items())
-            ),
+            tuple(ChangeTally(change, id, severity, count) for (change, severity, id), count in ordered),
             tuple(self.warnings()),
         )
 
@@ -194,6 +195,12 @@ class RunDifference:
                 for severity, id in zip(batch["severity"].to_pylist(), batch["id"].to_pylist(), strict=True):
                     yield KINDS[kinds[place]], severity, id
                     place += 1
+
+    def _urgencies(self) -> dict[tuple[str, str], str]:
+        """The most urgent, in either run, of the findings of a severity and id."""
+        tallies = (*self.old.report.run.tally, *self.new.report.run.tally)
+        ordered = sorted(tallies, key=lambda each: Urgency(each["urgency"]).rank, reverse=True)
+        return {(each["severity"], each["id"]): each["urgency"] for each in ordered}
 
     @cached_property
     def _paired(self) -> FindingPairs:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from auditor.checks import ALL
+from auditor.model.finding import Severity, Urgency
 from auditor.reports import openmetrics
 from tests.conf.selectors import metrics, unanswered
 
@@ -76,6 +77,17 @@ def test_who_is_woken_is_woken_for_what_is_confirmed() -> None:
         selectors = re.findall(r"bkaudit_\w+\{([^}]*)\}", expression)
         assert len(selectors) == 2
         assert all('confidence="confirmed"' in each for each in selectors)
+
+
+def test_what_cannot_wait_alerts_at_once() -> None:
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
+    at_once = " ".join(rule["expr"] for rule in rules if "for" not in rule)
+    for check in ALL:
+        if check.urgency in (Urgency.REST, Urgency.UNSEEN) or check.severity == Severity.NOTE:
+            continue
+        asked = (f'urgency="{check.urgency}"', f'severity="{check.severity}"')
+        assert any(selector in at_once for selector in asked), check.id
+    assert 'urgency="near-loss"' in at_once  # which findings milder than their check can be
 
 
 def test_alerts_ask_for_samples_that_a_report_has() -> None:

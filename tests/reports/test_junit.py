@@ -28,7 +28,7 @@ def kinds(case: Case) -> list[type]:
 
 def test_there_is_a_case_for_every_check() -> None:
     shown = cases(report())
-    assert list(shown) == [check.id for check in ALL]
+    assert sorted(shown) == sorted(check.id for check in ALL)
     assert shown["entry-lost"].classname == "bookkeeper.replication"
 
 

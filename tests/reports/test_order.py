@@ -7,17 +7,22 @@ import io
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pyarrow.parquet as pq
 import pytest
 
 from auditor.checks import BY_ID
 from auditor.model.finding import Confidence, Finding
+from auditor.model.history import ChangeGroup, ChangesSince
 from auditor.model.views import RunView
-from auditor.notebook.run import Run
-from auditor.reports import first_screen
+from auditor.notebook.run import Run, open_run
+from auditor.reports import first_screen, pager
 from auditor.reports import run as explained
 from auditor.reports.forms import FORMS
+from auditor.reports.history import status_line
+from auditor.runs.history import RunDifference
 from tests.made_runs import change_row, made_run
 from tests.reports.samples import report, tally
 
@@ -51,12 +56,39 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     ]
     tallies = [tally(each.id, str(each.severity)) for each in reversed(found)]
     made = report(tallies, tuple(found), impact=[])
-    rows = [{"urgency": str(each.urgency), **change_row(each, 1)} for each in found]
-    return made_run(tmp_path_factory.mktemp("run"), found, made, changes=rows)
+    rows = [
+        {
+            "urgency": str(each.urgency),
+            "trouble": each.fingerprint,
+            "confidence": "confirmed",
+            "bookie_id": each.bookie_id,
+            **change_row(each, 1),
+        }
+        for each in found
+    ]
+    path = tmp_path_factory.mktemp("run")
+    made_run(path, found, made, changes=rows)
+    (path / "tables/changes/_SUCCESS").touch()
+    return open_run(path)
 
 
 def of_text(form: bytes) -> list[str]:
     return [line.split()[1] for line in form.decode().split("\n\n")[0].splitlines()][::-1]
+
+
+def of_html(form: bytes) -> list[str]:
+    """The rows that the page has at first, by the fingerprint that is a finding's number here."""
+    return [ORDER[int(each, 16)] for each in re.findall(r"fingerprint ([0-9a-f]{16})", form.decode())]
+
+
+def of_junit(form: bytes) -> list[str]:
+    """What was found, and then checks that found nothing."""
+    return [case.get("name", "") for case in ET.fromstring(form).iter("testcase")][: len(ORDER)]
+
+
+def of_openmetrics(form: bytes) -> list[str]:
+    """What was found: checks that found nothing have a 0."""
+    return re.findall(r'(?m)^bkaudit_findings\{.*\bid="([^"]+)".*\} 1$', form.decode())
 
 
 def of_csv(form: bytes) -> list[str]:
@@ -70,6 +102,9 @@ READERS: dict[str, Callable[[bytes], list[str]]] = {
     "csv": of_csv,
     "markdown": lambda form: re.findall(r"(?m)^### ([a-z-]+) \(", form.decode()),
     "sarif": lambda form: [each["ruleId"] for each in json.loads(form)["runs"][0]["results"]],
+    "html": of_html,
+    "junit": of_junit,
+    "openmetrics": of_openmetrics,
     "parquet": lambda form: pq.read_table(io.BytesIO(form))["id"].to_pylist(),
 }
 
@@ -91,6 +126,27 @@ def test_counts_steps_and_the_first_screen_have_it_too(run: Run) -> None:
     ]  # fmt: skip
     told = explained.render(RunView("R", run.report, 0), 80)
     assert re.findall(r"(?m)^  \d+\. ([a-z-]+) \(\d", told) == ORDER[:-1]
+
+
+def test_messages_status_and_differences_have_it_too(run: Run, tmp_path: Path) -> None:
+    said = pager.plain(run.report, ChangesSince(None), "R")
+    assert re.findall(r"(?m)^ {11}[a-z]+ ([a-z-]+) 1", said) == ORDER
+    slack = json.loads(pager.slack(run.report, ChangesSince(None), "R"))["text"]
+    assert re.findall(r"(?m)^ {11}[a-z]+ ([a-z-]+) 1", slack) == ORDER
+    steps = run.report.run.steps or []
+    assert f"; do now: {steps[0]['action']}; " in status_line(run.report, "R", 0)
+
+    before = made_run(tmp_path / "before", report=report([], findings=(), impact=[]))
+    (tmp_path / "before/tables/changes/_SUCCESS").touch()
+    found = RunDifference(before.path, run.path)
+    assert [each.id for each in found.summary.tally] == ORDER
+    assert [each.id for each in found.changes()] == ORDER
+    groups = tuple(
+        ChangeGroup(each.change, each.id, each.severity, each.confidence, 1, (each,))
+        for each in found.changes()
+    )
+    since = ChangesSince(found.summary.old, groups)
+    assert re.findall(r"(?m)^new +[a-z]+ ([a-z-]+) 1", pager.plain(run.report, since, "R")) == ORDER
 
 
 def test_what_to_do_now_is_the_first_line_after_the_verdict(run: Run) -> None:

@@ -119,5 +119,5 @@ def test_the_beginning_of_several_ids_lists_them(tmp_path: Path, given: str, sai
 
 def test_of_many_ids_the_first_are_listed(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", [f"bk{number:02}" for number in range(25)])
-    with pytest.raises(RunError, match=r"25 bookies begin with 'bk': bk00, .*, bk19, and 5 more$"):
+    with pytest.raises(RunError, match=r"25 bookies begin with 'bk': bk00, .*, bk19 and 5 more$"):
         bookie_view(run, "bk")
