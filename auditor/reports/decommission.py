@@ -220,6 +220,8 @@ def _commands(rehearsal: Rehearsal) -> Iterator[str]:
     if rehearsal.answer in (Answer.NEVER, Answer.UNKNOWN):
         yield "no command yet: see to what stands above, audit, and ask again"
         return
+    if rehearsal.answer is Answer.AFTER:
+        yield "once what stands above is done:"
     live = [each.bookie_id for each in rehearsal.registered if each.mode is not None]
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
         yield "each in turn: stop it, and wait until its command has ended"

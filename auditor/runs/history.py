@@ -215,8 +215,8 @@ class RunDifference:
         old, new = self.old.report, self.new.report
         if not same_cluster(old.cluster, new.cluster):
             yield (
-                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: all of one is "
-                "new here, and none of the other's is fixed"
+                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: new is what the "
+                "second has, fixed what the first has, and nothing of it was repaired"
             )
         elif old.run.finished > new.run.finished:
             yield "the first run is the newer one: read fixed as new, and new as fixed"

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.errors import RunError, RunUsageError
+from auditor.errors import RunError, RunUsageError, UsageError
 from auditor.findings.rows import finding_of
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.run_layout import REPORT
 from auditor.runs.directory import RunDirectory, damaged
+from auditor.runs.newest import newest_report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,7 +160,8 @@ class RunReader:
         try:
             text = self.directory.read_file(REPORT)
         except FileNotFoundError as error:
-            raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT})") from error
+            below = _newest_below(self.path)
+            raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT}){below}") from error
         except (OSError, pa.ArrowException) as error:
             raise damaged(f"{self.path}/{REPORT}", error) from error
         try:
@@ -168,3 +170,11 @@ class RunReader:
             raise RunUsageError(f"{self.path}/{REPORT}: {error}") from error
         except RunError as error:
             raise damaged(f"{self.path}/{REPORT}", error) from error
+
+
+def _newest_below(path: str) -> str:
+    """The end of a message about a directory of runs that was given for a run."""
+    try:
+        return f"; the newest below it is {newest_report(path).parent}"
+    except UsageError:
+        return ""

@@ -255,6 +255,9 @@ def test_a_damaged_run_is_not_wrong_usage_and_one_that_is_not_there_is(tmp_path:
         2,
         f"bkaudit: {run.path}2: no finished run is here (no report.json)\n",
     )
+    made_run(tmp_path / "runs" / "1")
+    runs = bkaudit("report", str(tmp_path / "runs")).stderr
+    assert runs.endswith(f"(no report.json); the newest below it is {tmp_path / 'runs' / '1'}\n")
 
 
 def test_colour_says_nothing_by_itself() -> None:

@@ -84,6 +84,8 @@ def test_what_makes_the_command_wait_for_ever(one: Ledger, cause: Cause, said: R
     assert found.answer is (Answer.AFTER if cause is Cause.NO_COVERAGE else Answer.NEVER)
     assert [each.ledger_id for each in found.together.blockers[0].samples] == ["3"]
     assert found.together.work.ledgers == 1
+    what_to_type = decommission_text(found).rpartition("\n\n")[2]
+    assert what_to_type.startswith("once what" if cause is Cause.NO_COVERAGE else "no command yet")
 
 
 def test_segments_without_entries_are_not_waited_for(said: Rehearse) -> None:
