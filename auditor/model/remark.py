@@ -12,7 +12,7 @@ from auditor.model.json_shape import Facet, about
 
 
 class RemarkKind(StrEnum):
-    """What a remark is about."""
+    """What a remark is about; what changes more of what one does goes before."""
 
     NEAR_LOSS = "near-loss"
     NOT_COMPARED = "not-compared"  # with an earlier run, which was there

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from auditor.model.finding import Severity, Standing
+from auditor.model.finding import Finding, Severity, Standing
 from auditor.model.ledger_metadata import Segment
 from auditor.model.report import Report
 from auditor.model.states import WitnessAnswer
@@ -96,8 +96,8 @@ class JournalView:
 class ProblemView:
     """The findings of one check that name the bookie: ``count`` of them, and the first few sentences.
 
-    ``standings`` are those of ``messages``, where the run kept any; ``ledger`` is the scope and id of the
-    first of them that is about a ledger.
+    ``standings`` are those of ``messages``, where the run kept any; ``first`` is the first of them that is
+    about a ledger: commands are for that one.
     """
 
     id: str
@@ -106,7 +106,7 @@ class ProblemView:
     unsure: int  # of these, not confirmed
     messages: tuple[str, ...]
     standings: tuple[Standing | None, ...] = ()
-    ledger: tuple[int, int] | None = None
+    first: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ _NAMES_LAST = re.compile(r"\bLAST\b")
 
 
 def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
-    """What a finding fills in: its ledger, a bookie, and the entries that this one lacks.
+    """What a finding fills in: its ledger, a bookie, and the entries that this one lacks, or may lack.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
@@ -54,9 +54,9 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
     bookies = [finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown]
     if bookie := next((name for name in bookies if name is not None), None):
         found["BOOKIE"] = bookie
-    lacking = [part for part in finding.missing if part.bookie_id == found.get("BOOKIE")]
-    if lacking and lacking[0].groups:
-        groups = lacking[0].groups
+    lacking = [part.groups for part in finding.missing if part.bookie_id == found.get("BOOKIE")]
+    of_class = class_groups(finding) if found.get("BOOKIE") in finding.unknown else ()
+    if groups := lacking[0] if lacking else of_class:
         found["FIRST"] = str(min(first for first, _, _, _ in groups))
         found["NEXT"] = str(max(last + size for _, last, size, _ in groups))
     if instance_id is not None:
@@ -184,9 +184,19 @@ def advice_lines(
 
 
 def page_advice(
-    check: Check, blanks: Blanks, width: int, indent: str, count: int, unsure: int, storage: str | None
+    check: Check,
+    blanks: Blanks,
+    width: int,
+    indent: str,
+    count: int,
+    unsure: int,
+    storage: str | None,
+    first: Finding | None,
 ) -> list[str]:
-    """What a check says of its ``count`` findings on a bookie: why, how sure in one line, what to do."""
+    """What a check says of its ``count`` findings on a bookie: why, how sure in one line, what to do.
+
+    Commands are for the ``first`` that is about a ledger.
+    """
     certainty = _sentences(check)[0]
     if unsure or not certainty.startswith("Confirmed") or len(certainty) > width - len(indent) - _LABEL:
         confirmed = "confirmed" if not unsure else f"{count - unsure:,} of {count:,} confirmed"
@@ -194,7 +204,7 @@ def page_advice(
     return [
         *_label("why", check.sections["Why it matters"], width, indent),
         f"{indent}{'sure':<{_LABEL}}{certainty}",
-        *advice(check, blanks, width, indent, storages={storage}),
+        *advice(check, blanks, width, indent, first.scope_id if first else 0, first, {storage}),
     ]
 
 

@@ -6,6 +6,7 @@ Every line but commands fits into the width; nothing is coloured.
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import format_time, plural
@@ -18,7 +19,7 @@ from auditor.model.views import (
     ProblemView,
     RegistrationView,
 )
-from auditor.reports.advice import page_advice, since_when
+from auditor.reports.advice import blanks_of, page_advice, since_when
 
 _LABEL = 12
 _TAILS: dict[str, str] = {
@@ -189,15 +190,14 @@ def _problems(bookie: BookieView, width: int) -> list[str]:
             lines.append(f"    and {problem.count - len(problem.messages):,} more")
         if (check := BY_ID.get(problem.id)) is not None:
             blanks, counts = _blanks(bookie.bookie_id, problem, instance), (problem.count, problem.unsure)
-            lines += page_advice(check, blanks, width, "    ", *counts, bookie.storage)
+            lines += page_advice(check, blanks, width, "    ", *counts, bookie.storage, problem.first)
     return lines if len(lines) > 1 else [*lines, "  none"]
 
 
 def _blanks(bookie_id: str, problem: ProblemView, instance_id: str | None) -> dict[str, str]:
-    blanks = {"BOOKIE": bookie_id}
-    if problem.ledger is not None and problem.ledger[0] == 0:
-        blanks["ID"] = str(problem.ledger[1])
-    return blanks if instance_id is None else blanks | {"INSTANCE": instance_id}
+    if problem.first is not None:
+        return blanks_of(replace(problem.first, bookie_id=bookie_id), instance_id)
+    return {"BOOKIE": bookie_id} | ({} if instance_id is None else {"INSTANCE": instance_id})
 
 
 def _line(label: str, text: str, width: int) -> list[str]:

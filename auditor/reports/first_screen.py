@@ -60,8 +60,8 @@ class _Place(IntEnum):
     URGENT = 3
     CAUSE = 4
     REMARK = 5
-    IN_FULL = 6
-    ERRORS = 7
+    ERRORS = 6
+    IN_FULL = 7
     KNOWN = 8
     CHANGES = 9
     MILD = 10
@@ -151,7 +151,9 @@ def _brief(text: str, columns: int) -> str:
     room = columns - _LABEL
     if columns_of(text) <= room:
         return text
-    ends = [end.start() for end in re.finditer(r"[:;,] | \(|$", re.sub(r"\(.*?\)", _hidden, text))]
+    ends = [
+        end.start() for end in re.finditer(r"[:;,] | \(| and (?=has )|$", re.sub(r"\(.*?\)", _hidden, text))
+    ]
     fitting = [text[:end] for end in ends if columns_of(text[:end]) <= room]
     return fitting[-1] if fitting else cut_text(text, room - len(MORE)).rstrip() + MORE
 
@@ -214,7 +216,7 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
 def _remarks(report: Report, columns: int) -> Iterator[_Part]:
     """What is one failure from loss, and what else changes what to do."""
     others = []
-    for each in report.run.remarks:
+    for each in sorted(report.run.remarks, key=lambda each: list(RemarkKind).index(RemarkKind(each["kind"]))):
         kind = RemarkKind(each["kind"])
         if kind is RemarkKind.NEAR_LOSS:
             yield _Part("at risk", _rows(sentence_of(each), columns), _Place.REMARK, _Place.IN_FULL)

@@ -12,8 +12,9 @@ from typing import Any
 from auditor.checks import place_of_check
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import RunError, RunUsageError
+from auditor.findings.rows import finding_of
 from auditor.model.amounts import first_names
-from auditor.model.finding import Confidence, Severity, Urgency
+from auditor.model.finding import Confidence, Finding, Severity, Urgency
 from auditor.model.views import (
     AliasView,
     BookieView,
@@ -204,6 +205,11 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
             said.append(row)
     shown = [row["fingerprint"] for rows in samples.values() for row in rows]
     standings = standings_of(run.directory, run.report, shown)
+    firsts = {
+        key: next((row["fingerprint"] for row in rows if row["ledger_id"] is not None), "")
+        for key, rows in samples.items()
+    }
+    whole = _findings_by_fingerprint(run, [*filter(None, firsts.values())])
     return tuple(
         ProblemView(
             key[2],
@@ -212,10 +218,18 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
             counts[key][1],
             tuple(row["message"] for row in samples[key]),
             tuple(standings.get(row["fingerprint"]) for row in samples[key]),
-            next(
-                ((row["scope_id"], row["ledger_id"]) for row in samples[key] if row["ledger_id"] is not None),
-                None,
-            ),
+            whole.get(firsts[key]),
         )
         for key in sorted(counts, key=lambda key: place_of_check(*key))
     )
+
+
+def _findings_by_fingerprint(run: RunReader, fingerprints: list[str]) -> dict[str, Finding]:
+    """A few findings, whole."""
+    import pyarrow.dataset as ds
+
+    if not fingerprints:
+        return {}
+    batches = run.batches("findings", filter=ds.field("fingerprint").isin(fingerprints))
+    rows = (row for batch in batches for row in batch.to_pylist())
+    return {row["fingerprint"]: finding_of(row) for row in rows}

@@ -106,6 +106,21 @@ def test_every_bookie_of_the_corpus_is_told_in_eighty_columns(audited: Audited) 
         assert told.stdout.replace("\n", "").isprintable()
 
 
+def test_commands_of_a_bookie_name_the_entries_that_its_findings_have(audited: Audited) -> None:
+    run = open_run(audited.out)
+    named = 0
+    for row in audited.table("bookies"):
+        for problem in run.bookie(row["bookie_id"]).problems:
+            runs, _ = class_runs(problem.first, RUNS_SHOWN) if problem.first else ([], 0)
+            told = explained(audited, row["bookie_id"]).stdout if runs else ""
+            assert all(f" -fe {first} -le {last}\n" in told for first, last in runs)
+            named += len(runs)
+    assert named
+    assert "-fe FIRST -le LAST" not in "".join(
+        explained(audited, row["bookie_id"]).stdout for row in audited.table("bookies")
+    )
+
+
 def test_a_ledger_is_told_with_every_finding_about_it_and_what_to_do(audited: Audited) -> None:
     about: dict[int, list[dict[str, Any]]] = {}
     for finding in audited.findings():

@@ -19,6 +19,7 @@ from auditor.model.views import (
     RegistrationView,
 )
 from auditor.reports import bookie
+from tests.reports.samples import ORPHAN
 
 WIDTH = 60
 render = partial(bookie.render, width=WIDTH)
@@ -60,7 +61,7 @@ BOOKIE = BookieView(
             ("bk-a:3181 holds what 7 ledgers ask of x",),
             (Standing("worse", 1_795_000_000_000, "being renamed"),),
         ),
-        ProblemView("orphan-ledger", Severity.NOTE, 5, 0, ("one", "two", "three"), ledger=(0, 36)),
+        ProblemView("orphan-ledger", Severity.NOTE, 5, 0, ("one", "two", "three"), first=ORPHAN),
     ),
 )
 TOLD = """\
