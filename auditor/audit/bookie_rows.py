@@ -73,7 +73,7 @@ def _row(
         reason = asked[name]
         read = BookieRead.READ if reason is None else BookieRead.PARTIAL
     if name in indexes.gaps and read == BookieRead.READ:
-        # An index that broke off while it was read was not read whole.
+        # An index that broke off while it was read was not read completely.
         read, reason = BookieRead.PARTIAL, indexes.gaps[name]
     tail, tail_reason = indexes.tail(name)
     foreign = bool(attributed and attributed.foreign_instance)

@@ -75,7 +75,7 @@ def whole_entries(
 
 
 def entries_whole(digests: DataFrame | None) -> dict[str, int]:
-    """How many entries were read whole, as an operation of the run; none where it did not look deep."""
+    """How many entries were read completely, as an operation of the run; none where it did not look deep."""
     if digests is None:
         return {}
     return {ENTRIES_WHOLE: digests.where(F.col("ledger_id").isNotNull()).count()}

@@ -104,7 +104,7 @@ def _bookies_own(disks: DataFrame | None, live: bool) -> DataFrame | None:
 
 
 def foresight_remarks(tables: Tables) -> list[Remark]:
-    """What the report says of the settings; nothing where a look at metadata alone foretells nothing."""
+    """What the report says of the settings; nothing where a look at metadata alone forecasts nothing."""
     if not tables.cluster.has_sources:
         return []
     settings, details = tables.collector, []

@@ -85,7 +85,7 @@ class Indexes:
         return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
-        """How a bookie's journal after the mark is known, and why it was not read whole."""
+        """How a bookie's journal after the mark is known, and why it was not read completely."""
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None

@@ -221,7 +221,7 @@ def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
     """Of bookies, (id, reason), whose journals leave something open; one remark, or none."""
     if not reasons:
         return []
-    text = f"{plural(len(reasons), 'journal')} incomplete: entries missing after the last mark are suspect"
+    text = f"{plural(len(reasons), 'journal')} incomplete: losses after the last mark are suspect"
     return [
         remark(RemarkKind.JOURNAL_INCOMPLETE, text, *_first([f"{name} ({why})" for name, why in reasons]))
     ]

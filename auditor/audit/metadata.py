@@ -100,7 +100,7 @@ def scan_marks(first: FirstScan) -> SecondScan:
 
 
 class _Again:
-    """The ledgers once more: what moved, where that can be told, and the rest from the first scan; or all.
+    """The ledgers once more: what moved, where that can be seen, and the rest from the first scan; or all.
 
     ``takes`` is whether anything was taken from the first scan, ``notes`` say why nothing was; both once
     `rows` was called.

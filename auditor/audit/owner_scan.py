@@ -5,8 +5,8 @@ root. Without one nothing is read, nothing lands, and no check is asked.
 
 While a topic is loaded, its compaction cursor keeps positions, and the id of the compacted ledger, in entries
 of a ledger of its own; the znode is older. Of saved metadata, whose bookies do not move, that entry is read:
-where every member of its ensemble was read whole, with its journal, and no journal has a later entry of it.
-Everything else stays unknown. Of the entry nothing is kept but the id.
+where every member of its ensemble was read completely, with its journal, and no journal has a later entry of
+it. Everything else stays unknown. Of the entry nothing is kept but the id.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
 
 
 def _find(source: MetadataSource, options: AuditOptions) -> tuple[OwnersUri | None, tuple[str, ...]]:
-    """Where the owners are, and why that could not be told of some application."""
+    """Where the owners are, and why that is not known of some application."""
     if options.owners == NOBODY:
         return None, ()
     if options.owners is not None:
@@ -337,7 +337,7 @@ def _zxid(first: FirstScan) -> int | None:
 
 
 def _apart(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
-    """Why owners and ledgers may be of two moments."""
+    """Why owners and ledgers may be of two times."""
     tree = APPLICATIONS[uri.application].trees[0]
     if owners.own or (source.live and is_live(uri.tree(tree))):
         return None

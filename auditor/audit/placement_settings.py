@@ -126,7 +126,7 @@ _KINDS = ("zk:", "etcd:", "oxia:", "rocksdb:", "memory:")
 
 
 def _place(uri: str) -> tuple[str, frozenset[str], str] | None:
-    """Where a metadata URI has the mapping: kind, hosts, the path above it; None where it cannot be told."""
+    """Where a metadata URI has the mapping: kind, hosts, the path above it; None where that is not known."""
     try:
         parsed = parse_metadata_uri(uri)
     except UsageError:

@@ -190,7 +190,7 @@ def count_for_report(
 def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
     """A remark where findings rest on what is not in a dump that may have been cut without a trace."""
     if first.nodes.proves_absence or first.cut:
-        return []  # what may be missing of a dump that is known to be cut is told otherwise
+        return []  # what may be missing of a dump that is known to be cut is said otherwise
     resting = sum(
         each["count"]
         for each in tally
@@ -199,7 +199,7 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
     if not resting:
         return []
     said = plural(resting, "finding rests", "findings rest")
-    text = f"the dump does not say how it ends: {said} on what it lacks"
+    text = f"the dump may be cut: {said} on what is not in it"
     return [remark(RemarkKind.END_UNKNOWN, text, "bkaudit dump makes one that does")]
 
 

@@ -25,7 +25,7 @@ def bookie_in_two_groups(roster: Roster) -> Iterator[Row]:
         bookie in one group: this was written by hand.
 
     How sure:
-        Confirmed: the mapping was read whole.
+        Confirmed: the mapping is complete.
 
     What to do:
         Keep it in the group that it is meant for.

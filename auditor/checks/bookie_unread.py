@@ -25,9 +25,9 @@ def bookie_unread(roster: Roster) -> Iterator[Row]:
     """A bookie was not read, so what it holds is unknown.
 
     What it finds:
-        Bookies that an ensemble names, or of which a directory was found, and that were not read whole: no
-        source covers them, a directory that their cookie names is absent, or a directory could not be listed.
-        An audit without --bookies has one finding for all of them.
+        Bookies that an ensemble names, or of which a directory was found, and that were not read completely:
+        no source covers them, a directory that their cookie names is absent, or a directory could not be
+        listed. An audit without --bookies has one finding for all of them.
 
     Why it matters:
         The audit is incomplete: whatever is not seen on such a bookie counts as unknown, never as missing. A

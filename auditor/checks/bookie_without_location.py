@@ -36,7 +36,7 @@ def bookie_without_location(roster: Roster) -> Iterator[Row]:
         ensemble with one of them FAIL. What one domain holds of their ledgers, nobody can say.
 
     How sure:
-        Confirmed: the mapping was read whole.
+        Confirmed: the mapping is complete.
 
     What to do:
         Add them to the mapping. In Pulsar that has an effect at once; a script is asked when a bookie joins.

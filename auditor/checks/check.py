@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Group = Literal["replication", "placement", "storage", "identity", "metadata", "owner"]
 Way = Literal["records", "copies", "disks", "owners"]
-"""How it is told whether a basis was looked at."""
+"""How it is known whether a basis was looked at."""
 GROUPS: tuple[str, ...] = get_args(Group)
 
 
@@ -49,7 +49,7 @@ class Basis(StrEnum):
     ENTRY_LOGS = "entry logs", "disks", "entry_logs"
     """What lies in a bookie's entry logs, which are read only where a run is asked to."""
     DIGESTS = "digests", "disks", "digests"
-    """What sampled entries are, which are read whole only where a run is asked to look deep."""
+    """What sampled entries are, which are read completely only where a run is asked to look deep."""
     OBJECTS = "objects", "owners", "offload_objects"
     """What a bucket has, by the inventory that a run is given, and who refers to it."""
     PLACEMENT = "placement", "records", "placement"
@@ -92,7 +92,7 @@ class Need(StrEnum):
     ENTRY_LOGS = "entry logs"
     """A run that was asked to read entry logs."""
     DIGESTS = "digests"
-    """A run that was asked to look deep: entries are read whole then."""
+    """A run that was asked to look deep: entries are read completely then."""
     OWNERS = "owners"
     """Who refers to the ledgers: the lists of an application."""
     OBJECTS = "objects"

@@ -38,7 +38,7 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         and since when. What each log waits for is in the table log_foresight.
 
     Why it matters:
-        Deleted data keeps its disk space until its logs are rewritten. Compaction stands still where its
+        Deleted data keeps its disk space until its logs are rewritten. Compaction stops where its
         thread died, where it cannot read a log and tries it again for ever (bookkeeper #4596), where the disk
         is so full that it is suspended (isForceGCAllowWhenNoSpace is false), or where it is throttled below
         what comes in.

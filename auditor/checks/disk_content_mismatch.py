@@ -53,8 +53,8 @@ def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
 
     Limits:
-        Two ids that should hold the same entries of every ledger cannot be told apart (all bookies of an
-        ensemble, where each entry goes to all of them). A bookie that runs under a new id is told by
+        Two ids that should hold the same entries of every ledger cannot be distinguished (all bookies of an
+        ensemble, where each entry goes to all of them). A bookie that runs under a new id is reported by
         `bookie-alias` and `alias-gc-danger`. Open ledgers are not counted but for segments that are finished.
     """
     who = {row["bookie_id"]: row for row in roster.bookies}

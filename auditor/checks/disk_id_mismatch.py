@@ -36,7 +36,7 @@ def disk_id_mismatch(roster: Roster) -> Iterator[Row]:
         configuration. The bookie refuses to start; one that is forced to serves another bookie's data.
 
     How sure:
-        Confirmed: VERSION says so. Whose place it is, is what the audit was told. What rests on the data of
+        Confirmed: VERSION says so. Whose place it is, the audit was given. What rests on the data of
         such a directory is no more than suspect.
 
     What to do:
@@ -50,7 +50,7 @@ def disk_id_mismatch(roster: Roster) -> Iterator[Row]:
           Do it once useHostNameAsBookieID is configured so.
 
     Limits:
-        The place is what the audit was told: a directory named after the wrong bookie looks the same.
+        The place is as the audit was given it: a directory named after the wrong bookie looks the same.
     """
     # What bookie-alias says with this very evidence is not said again.
     told = {

@@ -32,7 +32,7 @@ def entries_past_end(tables: Tables) -> DataFrame:
     What it finds:
         Closed ledgers with a run of entries right behind the last one, each of which at least an ack quorum
         of the bookies that it is striped to holds. One finding per ledger, with the run and who holds what of
-        it. A bookie whose index was not read counts as holding nothing. These entries are not told as
+        it. A bookie whose index was not read counts as holding nothing. These entries are not reported as
         `surplus-entries` too. A ledger whose metadata show that its writer closed it, and that nobody
         recovered or repaired it since, is left alone: its writer knew where it ended.
 

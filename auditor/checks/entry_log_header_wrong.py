@@ -81,7 +81,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
                 "bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes", F.lit(True).alias("sure")
             )
         )
-    # Of a log with several faults the map's is told.
+    # Of a log with several faults the map's is reported.
     first = F.min(F.struct("rank", "reason"))
     wrong = wrong.groupBy("bookie_id", "path").agg(
         first["reason"].alias("reason"), F.max("bytes").alias("bytes"), F.max("sure").alias("sure")

@@ -65,7 +65,7 @@ def entry_lost(tables: Tables) -> DataFrame:
     Limits:
         An index says what a bookie can find, not that the bytes in its entry log are good. What is in the
         journal only is held where the journal was read from the bookie's mark on. Where it was not, a ledger
-        that changed after the moment that the mark points at, or shortly before, is reported as suspect.
+        that changed after the time that the mark points at, or shortly before, is reported as suspect.
         Ledgers that are not closed never get this class.
     """
     return ledgers_of_class(tables, "entry-lost")

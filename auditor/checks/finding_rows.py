@@ -2,8 +2,8 @@
 
     rows -> finding_rows(rows, ledger_id=..., message=..., evidence={...}) -> FINDING_COLUMNS
 
-What a check does not say is null, no entries, or confirmed. Many rows may be told as one (`with_samples`).
-Nothing here runs a query.
+What a check does not say is null, no entries, or confirmed. Many rows may be reported as one
+(`with_samples`). Nothing here runs a query.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
         Index files that are empty, shorter than their header, without the right magic, of an unknown
         version, or cut inside a page. One finding per ledger and bookie, with the file, the byte and the
         reason. Of a cut file, what is left of it counts as held. Of DbLedgerStorage: damaged RocksDB
-        databases, one finding per bookie, without a ledger, told by the first. What could be read of them
+        databases, one finding per bookie, without a ledger, for the first. What could be read of them
         counts as held, and all else on that bookie as unknown.
 
     Why it matters:
@@ -61,14 +61,14 @@ def index_unreadable(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
-        Damage that still parses, such as zeroed slots, looks like absent entries and is told as such.
+        Damage that still parses, such as zeroed slots, looks like absent entries and is reported as such.
     """
     state = F.col("state")
     read = tables.availability.where("storage <> 'rpc'").select(
         *LEDGER, "bookie_id", "state", "path", "offset", "reason"
     )
     rows = read.where("state in ('cut', 'unreadable', 'misplaced')").withColumn("total", F.lit(1))
-    # A disk that failed takes several databases along: one fact, told by the first of them.
+    # A disk that failed takes several databases along: one fact, reported for the first of them.
     first = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
     damaged = read.where("state = 'damaged'").groupBy("bookie_id").agg(first, F.count("*").alias("total"))
     rows = rows.unionByName(damaged.select("bookie_id", "first.*", F.col("total").cast("int")))

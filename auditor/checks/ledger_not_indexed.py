@@ -39,8 +39,8 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         that hears this may close the ledger too early.
 
     How sure:
-        Confirmed where both databases were read whole. Suspect where the ledger's metadata changed between
-        the two scans of a running store, and where the directory's cookie and place name two bookies.
+        Confirmed where both databases were read completely. Suspect where the ledger's metadata changed
+        between the two scans of a running store, and where the directory's cookie and place name two bookies.
 
     What to do:
         Rebuild the index of ledgers, with the bookie stopped and a copy of the directory made.

@@ -33,7 +33,7 @@ def location_slashes(roster: Roster) -> Iterator[Row]:
         spread. Where they are one location, somebody may have meant two.
 
     How sure:
-        Confirmed: the mapping was read whole.
+        Confirmed: the mapping is complete.
 
     What to do:
         Write every location one way: a slash before each part, and none at the end.

@@ -39,7 +39,7 @@ def lock_without_mark(tables: Tables) -> DataFrame:
         and garbage collection leaves its over-replicated copies alone meanwhile.
 
     How sure:
-        Always suspect: marks and locks are not read at one moment, and a worker that copied the ledger for an
+        Always suspect: marks and locks are not read at one time, and a worker that copied the ledger for an
         hour and is just done with it looks the same. Two runs that see it with the same time leave no doubt.
 
     What to do:

@@ -269,7 +269,7 @@ def commands(text: str) -> tuple[Command, ...]:
     """
     before, *bullets = _BULLET.split(text)
     if before.strip() or not bullets:
-        raise ValueError("commands are told one per bullet")
+        raise ValueError("commands stand one per bullet")
     return tuple(_command(" ".join(bullet.split())) for bullet in bullets)
 
 

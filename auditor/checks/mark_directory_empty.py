@@ -49,7 +49,7 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
           counts the ledgers that are really marked. Risk: none; it reads metadata.
 
     Limits:
-        Fewer are not told. A bookkeeper command to remove them does not exist; ZooKeeper's own client can
+        Fewer are not reported. A bookkeeper command to remove them does not exist; ZooKeeper's own client can
         (`delete PATH`, which refuses where there are children).
     """
     listed_whole = F.lit(tables.cluster.has_marks)

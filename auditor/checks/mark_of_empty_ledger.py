@@ -24,7 +24,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     What it finds:
         Marks older than 24 hours at the time of the scan, held by no worker, of closed ledgers whose last
         entry is -1. One finding for each bookie that such marks name, with how many ledgers they mark; a mark
-        of two bookies counts for both. They are not told as `mark-stuck` too. Stale marks and those of
+        of two bookies counts for both. They are not reported as `mark-stuck` too. Stale marks and those of
         deleted ledgers are other findings.
 
     Why it matters:

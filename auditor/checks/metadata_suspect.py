@@ -37,7 +37,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         own id generator has not given out yet (`store-older`: a backup was restored, or the store is another
         cluster's), where every ledger that the store lists has an id that it gave out. Bookies with an orphan
         where the store has neither a LAYOUT nor an id generator (`store-bare`). The evidence says which rules
-        hold. The orphans are told too, each as `orphan-ledger`.
+        hold. The orphans are reported too, each as `orphan-ledger`.
 
         For `orphan-share` and `vanished-ranges` those orphans do not count that were in the metadata within
         the collectors' last interval (gcWaitTime of `--bookie-conf`, else 15 minutes): an earlier run beside

@@ -27,7 +27,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
 
     Why it matters:
         This is how a deletion looks from outside: metadata goes first, data with the next collection. It is
-        told apart from orphan-ledger so that a busy cluster does not look neglected.
+        kept apart from orphan-ledger so that a busy cluster does not look neglected.
 
     How sure:
         Confirmed: the first scan listed it and the second did not. Suspect where a directory's cookie and

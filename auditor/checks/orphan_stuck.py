@@ -27,10 +27,10 @@ PASSES = 2
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
     asks="gc_foresight",
-    do_now="see why garbage collection stands still on {bookies}",
+    do_now="see why garbage collection has stopped on {bookies}",
 )
 def orphan_stuck(tables: Tables) -> DataFrame:
-    """A running bookie keeps what its collector should have deleted long ago: collection stands still.
+    """A running bookie keeps what its collector should have deleted long ago: collection has stopped.
 
     What it finds:
         Registered bookies with ledgers that the metadata lacks and their collector should delete, where an
@@ -39,7 +39,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         are known; `causes` says what a pass does with them by rights (`listing-breaks-off`: nothing).
 
     Why it matters:
-        The bookie's disks fill up with what nobody needs, until it turns read-only. A collector stands still
+        The bookie's disks fill up with what nobody needs, until it turns read-only. A collector stops
         because its thread died of an error, because its listing of the metadata fails, or because a
         compaction takes hours; on etcd it does so after a day by itself, unless
         gcOverreplicatedLedgerWaitTime is 0.

@@ -40,7 +40,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
         older position. Producers and consumers are refused where a schema is gone.
 
     How sure:
-        Confirmed where the owner was read between two scans that both lack the ledger, or all at one moment,
+        Confirmed where the owner was read between two scans that both lack the ledger, or all at one time,
         and did not change meanwhile. Suspect where the owner changed, where the listing of ledgers has holes
         that the id could be in, and where owners and ledgers were saved apart (`doubt` says which).
 
@@ -56,7 +56,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema's ledgers are deleted before its znode: one that is being deleted at the moment of the scan
+        A schema's ledgers are deleted before its znode: one that is being deleted at the time of the scan
         looks the same. A compacted ledger that only a cursor's own ledger names is seen with saved metadata
         and the bookies' directories, and not else.
     """

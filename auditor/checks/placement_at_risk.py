@@ -42,7 +42,7 @@ def placement_at_risk(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed, by the mapping that this run was given. A window with a bookie whose location is not known
-        is never told here. Suspect where the ledger changed between the two scans of a running store.
+        is never reported here. Suspect where the ledger changed between the two scans of a running store.
 
     What to do:
         Look whether the mapping is right. Then have the ledger replicated elsewhere before that domain needs

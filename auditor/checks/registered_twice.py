@@ -25,7 +25,7 @@ def registered_twice(roster: Roster) -> Iterator[Row]:
 
     What it finds:
         Bookies with both registrations. On a live store only those that had both at both scans of the
-        metadata; in a saved store, where one moment is all there is, it is no more than suspect.
+        metadata; in a saved store, where there is one time only, it is no more than suspect.
 
     Why it matters:
         A bookie that turns read-only registers so first and then gives the other registration up; for a
@@ -33,8 +33,8 @@ def registered_twice(roster: Roster) -> Iterator[Row]:
         go on choosing a bookie that refuses their writes.
 
     How sure:
-        Confirmed where both scans of a running store saw both. Suspect in a saved store, where one moment is
-        all there is.
+        Confirmed where both scans of a running store saw both. Suspect in a saved store: it is
+        of one time.
 
     What to do:
         Restart the bookie; its registrations go with its session. See that no second process has its id.

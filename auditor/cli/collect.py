@@ -55,7 +55,7 @@ def collect(
     """Write what stands in bookies' directories as tables, which audit takes as --bookies.
 
     Runs beside a bookie, without Spark and in little memory; the directories are only read. What could not be
-    read is told on standard error, and is in the tables. With --entry-logs the indexes are read twice, the
+    read is said on standard error, and is in the tables. With --entry-logs the indexes are read twice, the
     second time for where they point: an audit can then attribute every byte of the disks to a ledger.
 
     Exit codes: 0 all of it was read; 2 wrong usage, or --out is there already; 3 the collection was made, but

@@ -96,7 +96,7 @@ def watch(
     which a store is away has failed; the next comes in 30 seconds, then later and later, up to the interval.
     SIGTERM and SIGINT end it before the next table of a round.
 
-    Exit codes: 0 it was told to end; with --rounds that of the last round, as bkaudit audit has it; 2 wrong
+    Exit codes: 0 it was asked to end; with --rounds that of the last round, as bkaudit audit has it; 2 wrong
     usage; 4 Spark does not start, or has ended.
     """
     options = options_from_flags(conf, flags)

@@ -64,7 +64,7 @@ PARTS = 64
 """Parts that a collection without Spark is read in: the steps of its progress."""
 
 TOLD = 20
-"""So many things that could not be read are told by name; all are counted, and all are in the tables."""
+"""So many things that could not be read are named; all are counted, and all are in the tables."""
 
 NOT_READ = {
     "availability": (
@@ -267,7 +267,7 @@ def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[st
 
 
 def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Sequence[Piece]) -> Iterator[str]:
-    """Journals that were not read whole; one that went down cleanly has nothing there but what is indexed."""
+    """Journals that are incomplete; one that went down cleanly has nothing there but what is indexed."""
     unclean = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
     paths = [f"{target.base}/{file.path}" for file in tables["journal_tails"]]
     found = dataset.dataset(paths, filesystem=target.files, format="parquet")

@@ -81,7 +81,7 @@ def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_as
     if ROCKSDB in bookies.storages:
         yield (
             "what a running bookie on DbLedgerStorage flushes while it is read: a copy of its database shows "
-            "one moment"
+            "one time"
         )
     if bookies.rpc:
         yield (

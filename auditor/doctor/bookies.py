@@ -1,4 +1,4 @@
-"""Which bookies an audit would read whole: every source looked at, no index read."""
+"""Which bookies an audit would read completely: every source looked at, no index read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import instance_id, registrations, store_cookies
 
 NAMED = 20
-"""Bookies and paths that are told by name; more are counted."""
+"""Bookies and paths that are named; more are counted."""
 
 TRIED = 200
 """Entries of one index directory that are tried: rights are given by the directory, not by the file."""

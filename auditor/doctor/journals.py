@@ -13,14 +13,14 @@ from auditor.sources.bookies.journal.files import list_journals
 from auditor.sources.bookies.owners import AttributedBookie
 
 NAMED = 5
-"""Bookies whose journals are told by name; more are counted."""
+"""Bookies whose journals are named; more are counted."""
 
 
 @dataclass(frozen=True)
 class JournalLook:
     """What the listings of a bookie's journal directories say.
 
-    ``reason`` is why they could not be read whole, None where they can, as far as listings tell.
+    ``reason`` is why they could not be read completely, None where they can, as far as listings tell.
     ``modified`` is when the newest file from the marks on was written, ms; ``below`` are the paths of those
     before the marks, and ``below_bytes`` how much they are.
     """

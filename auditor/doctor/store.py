@@ -175,7 +175,7 @@ def _instance(nodes: ClusterNodes) -> Line:
         "store",
         "instance id",
         State.WARN,
-        f"{said}: disks of another cluster cannot be told from this one's",
+        f"{said}: disks of another cluster cannot be distinguished from this one's",
         "bkaudit explain check instance-id-missing",
     )
 

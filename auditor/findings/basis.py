@@ -2,7 +2,7 @@
 
 A run that could not read a bookie finds nothing on its disks, and that is not a repair. So a finding of an
 earlier run that is not found now is *fixed* only where what would show it was looked at and did not; else
-it is *unseen*, and stays known until a run can tell. How that is told is the ``way`` of its `Basis`:
+it is *unseen*, and stays known until a run can tell. How that is decided is the ``way`` of its `Basis`:
 
 ``records``
     The store alone shows it. Looked at where the ledger is listed, or where the listing has no holes.
@@ -211,7 +211,7 @@ def _owners_read(run: Batches) -> bool:
 
 
 def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
-    """Whether each is known to the run, whether it was read whole, and whether any was not."""
+    """Whether each is known to the run, whether it was read completely, and whether any was not."""
     rows = [
         row
         for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])

@@ -1,7 +1,7 @@
 """The table changes: this run's findings joined with those of the run before, in Spark.
 
 Findings may be tens of millions, so nothing is collected; `auditor.findings.compare` says the same of two
-finished runs without Spark. What makes a finding fixed or unseen is told in `auditor.findings.basis`.
+finished runs without Spark. What makes a finding fixed or unseen is decided in `auditor.findings.basis`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KNOWN = ("known_severity", "known_missing", "known_confidence")
 @dataclass(frozen=True)
 class RunCoverage:
     """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
-    bookie was not read whole, whether all owners were read; the tables of a `Basis` that it was asked for."""
+    bookie was unread, whether all owners were read; the tables of a `Basis` that it was asked for."""
 
     verdicts: DataFrame
     bookies: DataFrame

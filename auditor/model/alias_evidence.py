@@ -131,7 +131,7 @@ class Contents:
 
     ``due``: ledgers of which the id should hold entries. Of these ``shared`` name the live bookie as well,
     ``together`` of them in one ensemble; of the others its disks hold something of ``held``, and of ``exact``
-    just what the id should hold. ``whole``: the live bookie's index was read whole.
+    just what the id should hold. ``whole``: the live bookie's index was read completely.
     """
 
     due: int

@@ -101,11 +101,11 @@ class CollectorSettings:
         """Where they are from, as a sentence.
 
         >>> CollectorSettings().said_by
-        'give --bookie-conf: garbage collection is forecast by server defaults'
+        'give --bookie-conf: deletions are forecast by server defaults'
         """
         if self.source is None:
-            return "give --bookie-conf: garbage collection is forecast by server defaults"
-        return f"garbage collection is forecast by {self.source}"
+            return "give --bookie-conf: deletions are forecast by server defaults"
+        return f"deletions are forecast by {self.source}"
 
     @property
     def reads_past_header(self) -> bool:

@@ -53,7 +53,7 @@ class Option:
 class AuditOptions:
     """How an audit is done; the defaults suit a cluster in service.
 
-    Durations are seconds. A moment is milliseconds since 1970, kept as such, or text as ISO 8601 has it, UTC
+    Durations are seconds. A time is milliseconds since 1970, kept as such, or text as ISO 8601 has it, UTC
     unless it says otherwise. ``rate_limit`` is reads per second over the whole audit.
 
     >>> AuditOptions(scan_time="2026-11-21T07:00:00Z").scan_time
@@ -98,7 +98,7 @@ class AuditOptions:
     scan_time: Annotated[
         Moment | None,
         Option(
-            "The moment that ages count from, instead of the store's own clock or newest time.",
+            "The time that ages count from, instead of the store's own clock or newest time.",
             0,
             value="TIME",
         ),
@@ -194,17 +194,17 @@ class AuditOptions:
         bool,
         Option(
             "With entry_logs: every ledgers map is held to all entries of its log, and sampled entries are "
-            "read whole, held to their digests and to their other copies."
+            "read completely, held to their digests and to their other copies."
         ),
     ] = False
     digest_entries: Annotated[
-        int, Option("With deep: the first entries of every ledger that are read whole.", 0, 10**9)
+        int, Option("With deep: the first entries of every ledger that are read completely.", 0, 10**9)
     ] = 3
     digest_percent: Annotated[
         float, Option("With deep: of a hundred other entries so many, the same on every bookie.", 0, 100)
     ] = 0.1
     digest_budget: Annotated[
-        int, Option("With deep: MB of entries that are read whole of one bookie.", 1, 10**9)
+        int, Option("With deep: MB of entries that are read completely of one bookie.", 1, 10**9)
     ] = 1_000
     bookie_conf: Annotated[
         str | None,
@@ -303,7 +303,7 @@ def option_types() -> dict[str, tuple[Any, Option]]:
 
 
 def parse_moment(value: Moment) -> int:
-    """A moment as `AuditOptions` keeps it: milliseconds since 1970."""
+    """A time as `AuditOptions` keeps it: milliseconds since 1970."""
     assert isinstance(value, int)
     return value
 
@@ -357,12 +357,12 @@ def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | flo
 
 
 def _moment(name: str, value: Any) -> Any:
-    """A moment as milliseconds; what is not a moment at all is left for the bounds to refuse."""
+    """A time as milliseconds; what is not a time at all is left for the bounds to refuse."""
     if isinstance(value, str) and not value.isdecimal():
         try:
             value = datetime.fromisoformat(value)
         except ValueError as error:
-            raise UsageError(f"{name}: {value!r} is not a moment: give milliseconds, or ISO 8601") from error
+            raise UsageError(f"{name}: {value!r} is not a time: give milliseconds, or ISO 8601") from error
     if isinstance(value, datetime):
         zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
         return round(zoned.timestamp() * 1000)

@@ -105,7 +105,7 @@ NOT_LISTED = "(not listed)"
 NO_APPLICATION = "(names none)"
 """The name of ledgers whose custom metadata says no application, or cannot be read."""
 OTHER_NAMES = "(further names)"
-"""The name of applications beyond the number that is told apart."""
+"""The name of applications beyond the number that is counted apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ VANISHED = "it was listed, and gone when it was read"
 class UnknownCopy(StrEnum):
     """Why it is unknown whether a bookie has an entry: ``why`` in column ``unknown`` of the table judged."""
 
-    UNREAD = "unread"  # the bookie was not read whole
+    UNREAD = "unread"  # the bookie was not read completely
     UNREADABLE = "unreadable"  # its index of the ledger is damaged or cut
     LIMBO = "limbo"
     NOT_INDEXED = "not-indexed"

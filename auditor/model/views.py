@@ -309,7 +309,7 @@ class UnreadBookie:
 
 @dataclass(frozen=True)
 class RunView:
-    """``unread`` are bookies that were not read whole, a bounded number of them, the most needed first.
+    """``unread`` are bookies that were not read completely, a bounded number of them, the most needed first.
 
     ``directories`` of bookies were found, 0 where bookies were only asked. ``fail_on`` and
     ``fail_on_suspect`` are the options that the exit code came from; None where the run does not say.

@@ -261,7 +261,7 @@ def _last_copies(now: Situation, bookie: str) -> str:
     if now.bookies[bookie]["read"] != BookieRead.READ:
         lost = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)
         what = plural(lost, "ledger lacks entries or metadata", "ledgers lack entries or metadata")
-        return f"{what}, and its disks, which may have them, were not read whole" if lost else ""
+        return f"{what}, and its disks, which may have them, were not read completely" if lost else ""
     rows = now.run.table(
         "gc_foresight", ["ledger_id"],
         (ds.field("scope_id") == 0)

@@ -37,8 +37,8 @@ class Sight:
 
     None where a run of an earlier version does not say. ``hidden`` and ``unclear`` are cookies and
     registrations that could not be read (`auditor.model.report.BookiesListed`). ``sources``: ``--bookies``
-    named any; ``directories`` of bookies were found, ``read`` bookies were read whole. ``undecided``: not all
-    ledgers and replicas could be decided.
+    named any; ``directories`` of bookies were found, ``read`` bookies were read completely. ``undecided``:
+    not all ledgers and replicas could be decided.
     """
 
     live: bool = True

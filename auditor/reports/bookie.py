@@ -32,7 +32,7 @@ _STORAGE = {
     "rocksdb": "DbLedgerStorage",
 }
 _READ: dict[str, str] = {
-    BookieRead.READ: "whole",
+    BookieRead.READ: "completely",
     BookieRead.PARTIAL: "in part",
     BookieRead.UNREAD: "not at all",
 }

@@ -56,7 +56,7 @@ CAUSES = {
         "start AutoRecovery on a bookie that stays",
     ),
     Cause.IDLE_WORKERS: (
-        "the queue stands still: marks are old, and no worker holds one",
+        "the queue does not move: marks are old, and no worker holds one",
         "start replication workers, or find out why they stopped",
     ),
     Cause.NO_MARKS: (

@@ -70,7 +70,7 @@ def _values(kind: Any, option: Option) -> str:
     if kind == YesNo:
         return ", ".join(get_args(YesNo))
     some = [each for each in get_args(kind) or (kind,) if each is not NoneType]
-    word = "moment" if set(get_args(Moment)) <= set(some) else _WORDS[some[0]]
+    word = "time" if set(get_args(Moment)) <= set(some) else _WORDS[some[0]]
     if option.low is None:
         return option.form or word
     if option.high is None:

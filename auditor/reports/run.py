@@ -106,7 +106,7 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     lines += labelled("  metadata", store, width)
     lines += labelled("  ledgers", str(ledgers), width)
     lines += labelled("  replicas", str(replicas), width)
-    lines += labelled("  bookies", f"{bookies} whole, in {directories}", width)
+    lines += labelled("  bookies", f"{bookies} completely, in {directories}", width)
     made = [f"{count:,} {name}" for name, count in sorted(facts.operations.items())]
     lines += labelled("  reads", ", ".join(made) or "nothing was asked of a live store", width)
     if facts.reused:

@@ -37,7 +37,7 @@ OF_PLACEMENT = ("placement",)
 
 @dataclass(frozen=True)
 class Tables:
-    """One cluster at one moment, as DataFrames; the published schemas describe every saved column.
+    """One cluster at one time, as DataFrames; the published schemas describe every saved column.
 
     Saved with a run: ``ledgers`` (one row per znode of the ledger tree), ``marks``, ``locks``, ``bookies``
     (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),
@@ -127,7 +127,7 @@ class Tables:
     """What they do with each entry log (`auditor.tables.log_foresight`); None where these were not read."""
 
     deletion_candidates: DataFrame | None = None
-    """The logs that they delete next, read whole (`auditor.tables.deletion_candidates`); None likewise."""
+    """The logs that they delete next, complete (`auditor.tables.deletion_candidates`); None likewise."""
 
     collector: CollectorSettings = field(default_factory=CollectorSettings)
     """How the bookies' garbage collectors are taken to be set."""

@@ -1,7 +1,7 @@
-"""One replica, told of more than once: by an index, a journal, the bookie itself, or several pieces.
+"""One replica, reported more than once: by an index, a journal, the bookie itself, or several pieces.
 
 What any of them shows is held: an entry that was seen once cannot be missing. So the groups are united, in
-the canonical form in which the comparison needs them. Only pairs that are told of differently come here.
+the canonical form in which the comparison needs them. Only pairs that are reported differently come here.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def is_bare(cluster: ClusterNodes) -> bool:
 
 
 def _long(cluster: ClusterNodes) -> int:
-    """The next id beyond 31 bits; `UNCOUNTED` where it cannot be told."""
+    """The next id beyond 31 bits; `UNCOUNTED` where it is not known."""
     matches = ((path, _HOB.fullmatch(path)) for path in cluster.nodes)
     high = max(((int(match[1]), path) for path, match in matches if match), default=None)
     if high is None:

@@ -166,7 +166,7 @@ def _facts_of(row: Mapping[str, Any]) -> BookieFacts:
 def compare_contents(
     rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]
 ) -> ContentComparison:
-    """Rows of `shared_contents` as the rules take them; ``facts`` say whose index was read whole."""
+    """Rows of `shared_contents` as the rules take them; ``facts`` say whose index was read completely."""
     whole = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
     )

@@ -70,7 +70,7 @@ class Testimony:
 class Pair:
     """One bookie's unequal replica: what it should hold of what is judged, and what it holds.
 
-    ``listed`` is what of that only the bookie itself listed: its index was read whole and lacks it.
+    ``listed`` is what of that only the bookie itself listed: its index was read completely and lacks it.
     """
 
     bookie_id: str
@@ -132,7 +132,7 @@ def judge(
     """Judge one ledger from its unequal replicas.
 
     ``bookies`` has every bookie that an ensemble names. Equal replicas need no pair, but those of a ledger
-    that is not closed do where their bookie was not read whole and answered of the ledger. Raises
+    that is not closed do where their bookie was not read completely and answered of the ledger. Raises
     `CoverageLimitError` where the sets are too irregular to be compared within the bound.
     """
     answer = Judgement()
@@ -257,7 +257,7 @@ def _weigh_testimony(
 
 
 def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
-    """Whether an index is held to what it lacks: it was read whole, and is newer than a closed ledger."""
+    """Whether an index is held to what it lacks: it is complete, and newer than a closed ledger."""
     settled = ledger.closed and ledger.mtime is not None and not state.suspect
     return settled and why_unknown(state, pair) is None and not ageing_doubts(ledger, pair, state, grace_ms)
 
@@ -265,10 +265,10 @@ def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_m
 def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
     """Why what an index does not show is unknown; None where it is missing.
 
-    unread: the bookie was not read whole; unreadable: its index of the ledger is damaged; limbo: the bookie
-    itself does not know yet what it should have (data integrity check); not-indexed: it does not serve the
-    ledger; misplaced, wrong-directory: it does not look there. A bookie that answered of this ledger said all
-    of it, however much of its disks was read.
+    unread: the bookie was not read completely; unreadable: its index of the ledger is damaged; limbo: the
+    bookie itself does not know yet what it should have (data integrity check); not-indexed: it does not serve
+    the ledger; misplaced, wrong-directory: it does not look there. A bookie that answered of this ledger said
+    all of it, however much of its disks was read.
 
     >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NOTHING, NOTHING, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))

@@ -12,7 +12,7 @@ application's ledgers are in scope 0, as all stock ledgers are. What stands in a
     foreign     no owner names it, and another application's name is in it
     unnamed     no owner names it, and it does not say whose it is
 
-Absence needs order. Ledgers are read, then owners, then ledgers again (a saved store: all at one moment):
+Absence needs order. Ledgers are read, then owners, then ledgers again (a saved store: all at one time):
 what only the second scan of ledgers lists was made meanwhile, what only the first lists was deleted
 meanwhile, and neither is a fault.
 
@@ -180,7 +180,7 @@ def ownership(
     named = owners.where("status = 'ok' and ledger_id is not null").select("ledger_id", *_OWNER)
     both = there.join(named, "ledger_id", "full_outer").withColumn("scope_id", F.lit(0).cast("bigint"))
     both = _with_blocked(both, owners)
-    # A ledger may be unseen by either scan; what the first could not read is the reason that is told.
+    # A ledger may be unseen by either scan; what the first could not read is the reason that is given.
     both = with_doubts(both, doubtful, 1).withColumnRenamed("doubt", "first")
     both = with_doubts(both, doubtful, 2).withColumn("doubt", F.coalesce("first", "doubt"))
     both = _seen_before(both, earlier).withColumn("standing", _standing(applications, moments))

@@ -93,7 +93,7 @@ TABLES: dict[str, pa.Schema] = {
         (
             "listed",
             pa.binary(),
-            "of these what the bookie listed (rpc) and its disk, read whole, lacks; null: none",
+            "of these what the bookie listed (rpc) and its disk, read completely, lacks; null: none",
         ),
     ),
     "judged": JUDGED,

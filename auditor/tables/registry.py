@@ -195,7 +195,7 @@ BOOKIES = schema_of(
         pa.string(),
         "read: its whole index; partial: what was found is present, all else unknown; unread",
     ),
-    ("reason", pa.string(), "why it was not read whole"),
+    ("reason", pa.string(), "why it was not read completely"),
     (
         "index_time",
         pa.int64(),
@@ -219,7 +219,7 @@ BOOKIES = schema_of(
         "its journal after the mark: read (whole), stopped (it went down cleanly, all is in its index) or "
         "unread; null: no index of it was read",
     ),
-    ("tail_reason", pa.string(), "why its journal was not read whole"),
+    ("tail_reason", pa.string(), "why its journal was not read completely"),
 )
 DIRECTORIES = schema_of(
     ("place", pa.string(), "the bookie in whose place it lies"),
@@ -228,7 +228,7 @@ DIRECTORIES = schema_of(
     ("owner", pa.string(), "the bookie that its data is attributed to"),
     ("cookie_bookie_id", pa.string(), "the bookie that its VERSION names"),
     ("instance_id", pa.string(), "the cluster that its VERSION names"),
-    ("index_time", pa.int64(), "the moment that its greatest lastMark points at, ms"),
+    ("index_time", pa.int64(), "the time that its greatest lastMark points at, ms"),
     ("damage", pa.string(), "why its VERSION could not be read"),
     ("layout", pa.int32(), "layout version of its VERSION"),
     ("journal_dirs", pa.string(), "journal directories that its VERSION names, joined by commas"),

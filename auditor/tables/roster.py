@@ -32,7 +32,7 @@ ROSTER_TABLES = (
 
 @dataclass(frozen=True)
 class Roster:
-    """The bookies of one cluster at one moment.
+    """The bookies of one cluster at one time.
 
     ``cookies`` (those of the store), ``registrations`` (who is connected, and where clients look for it),
     ``bookies`` (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),

@@ -46,7 +46,7 @@ SPACE = schema_of(
         "since the index was, or the end of a log that is written to",
     ),
     ("bytes", pa.int64(), "how many bytes"),
-    ("estimated", pa.bool_(), "live and surplus are told apart by numbers of entries, not by their bytes"),
+    ("estimated", pa.bool_(), "live and surplus are separated by numbers of entries, not by their bytes"),
     (
         "remains",
         pa.bool_(),
@@ -179,7 +179,7 @@ def _surplus(judged: DataFrame) -> DataFrame:
 
 
 def _class() -> Column:
-    """The class of a ledger's bytes in a log, first match; surplus is told apart later."""
+    """The class of a ledger's bytes in a log, first match; surplus is separated later."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
     listed = F.col("members").isNotNull()

@@ -49,7 +49,7 @@ UNEQUAL = pa.schema(
 )
 """A pair without ``expected`` groups is of a ledger that is gone, that cannot be judged, or that has nothing
 on that bookie; ``index_state`` is absent where there is no index. ``answered`` is when the bookie itself said
-what is held, where that counts; ``listed`` what it said beyond an index that was read whole."""
+what is held, where that counts; ``listed`` what it said beyond an index that was read completely."""
 
 _ROWS = 1 << 16
 
@@ -214,7 +214,7 @@ class _Comparison:
         return answered | (pairs.tail >= 0)
 
     def of_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """The rows of pairs in which what is held is told once, or nothing is."""
+        """The rows of pairs in which what is held is reported once, or nothing is."""
         replicas, expected = self._replicas, pairs.expected
         held = np.maximum(pairs.indexed, pairs.answer)
         bookie = replicas.bookies.codes[np.maximum(expected, held)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 BEGIN = '{"begin": {}}'
-NOTE = "the dump does not say how it ends"
+NOTE = "the dump may be cut"
 
 
 class Seen(NamedTuple):

@@ -131,7 +131,7 @@ def test_a_collector_deletes_what_its_listing_lacks_and_spares_the_longest_id(
         assert (row["action"], row["cause"], row["verdict"]) == ("delete", "not-listed", "right")
         ours[row["bookie_id"]].append(row["ledger_id"])
     assert {bookie: sorted(ledgers) for bookie, ledgers in ours.items()} == corpus.oracle["garbageCollector"]
-    [note] = [note for note in map(sentence_of, audited.report.run.remarks) if "garbage collection" in note]
+    [note] = [note for note in map(sentence_of, audited.report.run.remarks) if "forecast" in note]
     assert note.endswith(
         "on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
     )

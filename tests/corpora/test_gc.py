@@ -73,8 +73,8 @@ def test_what_is_deleted_is_right_but_for_the_renamed_bookie(corpus: Corpus, aud
     renamed = {("bk-a.rack1", 5000000000006, "under-another-id")}
     assert wrong == (renamed if corpus.name == "dbledger-long" else set())
     assert not audited.of("gc-would-delete-live")
-    notes = [note for note in map(sentence_of, audited.report.run.remarks) if "garbage collection" in note]
-    assert notes == ["give --bookie-conf: garbage collection is forecast by server defaults"]
+    notes = [note for note in map(sentence_of, audited.report.run.remarks) if "forecast" in note]
+    assert notes == ["give --bookie-conf: deletions are forecast by server defaults"]
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone(
     assert {row["tail"] for row in rows} == {"unread"}
     assert all("from which the bookie would replay it, is gone" in row["tail_reason"] for row in rows)
     [note] = [note for note in map(sentence_of, found.report.run.remarks) if "journal" in note]
-    assert note.startswith("3 journals incomplete: entries missing after the last mark are suspect: ")
+    assert note.startswith("3 journals incomplete: losses after the last mark are suspect: ")
     assert {row["bookie_id"]: row["index_time"] for row in rows} == made
 
 

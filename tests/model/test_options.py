@@ -50,7 +50,7 @@ def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
         ("samples = -1", "samples: -1 is below 0"),
         ("samples = 10001", "samples: 10001 is above 10000"),
         ("scan_time = 99999999999999999999", "not TOML|scan_time: 99999999999999999999 is above"),
-        ("scan_time = 'yesterday'", "scan_time: 'yesterday' is not a moment"),
+        ("scan_time = 'yesterday'", "scan_time: 'yesterday' is not a time"),
         ("index_time = true", "index_time: True is not a whole number"),
         ("fail_on = 'fatal'", "fail_on: 'fatal' is not one of critical, error, warning, note, new"),
         ("fail_on = 3", "fail_on: 3 is not one of"),

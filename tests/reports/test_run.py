@@ -49,7 +49,7 @@ looked at
            0x16f and 0x171
   ledgers  118 of 120 decided
   replicas 340 of 360 decided
-  bookies  2 of 3 read whole, in 6 directories
+  bookies  2 of 3 read completely, in 6 directories
   reads    99 entries read whole, 210 getChildren, 3 multiRead, 340 open
 
 not looked at

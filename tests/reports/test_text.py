@@ -194,14 +194,12 @@ def test_many_remarks_and_causes_leave_what_they_are_about_on_the_screen(width: 
             findings=[],
             evidence=[],
         )
-        for number, name in enumerate(NAMES[:7], 1)
+        for number, name in enumerate((f"bk-{n}:3181" for n in range(7)), 1)
     ]
     many = report(FAULTS, impact=[], notes=[f"bk-{n}:3181 did not answer: {'why ' * 99}" for n in range(99)])
     lines = first_screen.render(replace(many, run=replace(many.run, causes=causes)), RUN, width).splitlines()
     assert terminal_lines(lines, width) <= first_screen.LINES
-    shown = " ".join(" ".join(lines).split())
-    assert f"cause 9 findings: {NAMES[0]} was not read, because" in shown
-    assert re.search(r"is gone \(\d more\)", shown)
+    assert "cause      bk-0:3181 was not read (6 more)" in lines
     assert "remark     bk-0:3181 did not answer (98 more)" in lines
     assert any(line.startswith("do now ") for line in lines)
 

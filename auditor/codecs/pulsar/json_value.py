@@ -1,4 +1,4 @@
-"""JSON that Pulsar keeps: read whole, with the place of what is damaged."""
+"""JSON that Pulsar keeps: read completely, with the place of what is damaged."""
 
 from __future__ import annotations
 

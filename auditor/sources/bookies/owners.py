@@ -1,4 +1,4 @@
-"""Whose data each directory holds, and which bookies can be read whole.
+"""Whose data each directory holds, and which bookies can be read completely.
 
 A directory belongs to the bookie that its VERSION names, if the cluster knows that id; else to the bookie in
 whose place it lies. So two swapped disks are each attributed to the bookie that wrote them. A place's name is

@@ -217,7 +217,7 @@ class IndexPartition(InputPartition):
 
 @dataclass(frozen=True)
 class UnreadPartition(InputPartition):
-    """What could not be read whole, told in one task."""
+    """What could not be read completely, told in one task."""
 
     unread: tuple[Unread, ...]
 

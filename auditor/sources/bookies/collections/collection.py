@@ -12,7 +12,7 @@
     DIR/collection.json  written last: id, times, and every file with its rows and bytes
 
 Only files that collection.json lists count, and only if all of them are there with the bytes and rows that
-it says: a collection is read whole or not at all. What is shorter than it should be would look like lost
+it says: a collection is read to its end or not at all. What is shorter than it should be would look like lost
 entries.
 """
 

@@ -209,7 +209,7 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
     """Take the collected index directories out of an attribution, and say whose each piece is instead.
 
     ``attribution`` is of the places on disk and the collected ones together. A bookie with an index directory
-    in a collection that cannot be read is not read whole, and its reason says which.
+    in a collection that cannot be read is not read completely, and its reason says which.
     """
     owners: dict[str, PieceOwner] = {}
     overlapping: list[str] = []

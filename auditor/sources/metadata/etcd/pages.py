@@ -36,7 +36,7 @@ LARGEST_PAGE = 5_000
 """Keys; larger pages of ledgers are not read any faster."""
 
 CHANGED_PAGES = 4
-"""A range with more changes is read whole."""
+"""A range with more changes is read completely."""
 
 PAGE_BYTES = MESSAGE_LIMIT // 2
 """What a page aims at, so that a few larger values among the next ones do no harm."""

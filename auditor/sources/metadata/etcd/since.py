@@ -11,8 +11,8 @@ and one at least of those must be found as it was. So a server that was put back
 passed the earlier revision once more, is found out: what it forgot is the newest. (`History` finds out a
 restored snapshot before anything is read.)
 
-Whatever does not fit, the range is read whole, as is one where much has changed. etcd keeps no times: every
-row has that of this run's revision.
+Whatever does not fit, the range is read completely, as is one where much has changed. etcd keeps no times:
+every row has that of this run's revision.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Reading:
                 yield self._decode(page)
 
     def _take(self, sent: _Question) -> pa.RecordBatch | None:
-        """The rows of a piece as they are now, in order; None where the range must be read whole."""
+        """The rows of a piece as they are now, in order; None where the range must be read completely."""
         piece, since, pending = sent
         changed = self._pages.changed(pending) if pending is not None else None
         if changed is None:
