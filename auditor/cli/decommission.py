@@ -6,6 +6,7 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.options import format_option
+from auditor.cli.terminal import show_text
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
@@ -55,5 +56,5 @@ def decommission(run: str, bookies: tuple[str, ...], rate: int | None, round_tri
     render = {"text": report.decommission_text, "json": report.decommission_json}[form]
     with damage_named(run):
         found = rehearse(RunReader(run), bookies, rate, round_trip)
-        click.echo(render(found))
+        show_text(render(found))
     raise click.exceptions.Exit(found.exit_code)

@@ -11,7 +11,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import newest_run, runs_directory
 from auditor.cli.options import ledger_of, ledger_options, run_option, runs_options
-from auditor.cli.terminal import NARROWEST, WIDEST, columns, takes_unicode
+from auditor.cli.terminal import NARROWEST, WIDEST, columns, show_text, takes_unicode
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.amounts import first_names
 
@@ -59,11 +59,11 @@ def ledger(
             if not found:
                 raise
             # A mark may be all that is left of a ledger.
-            click.echo(str(error))
+            shown = str(error)
         else:
-            click.echo(drawing.render(view, unicode=not ascii and takes_unicode()))
+            shown = drawing.render(view, unicode=not ascii and takes_unicode())
     lines = advice_lines(found, _width(), opened.report.cluster.instance_id, kinds)
-    click.echo("\n" + "\n".join(lines or ["nothing was found about it"]))
+    show_text("\n".join([shown, "", *(lines or ["nothing was found about it"])]))
 
 
 @explain.command()
@@ -85,7 +85,7 @@ def bookie(id: str | None, run: str | None, cluster: str | None, conf: Path | No
         opened = open_run(path)
         if id is None:
             raise UsageError(f"name a bookie: {path} has {first_names(bookie_ids(opened), BOOKIES_LISTED)}")
-        click.echo(telling.render(bookie_view(opened, id), _width()))
+        show_text(telling.render(bookie_view(opened, id), _width()))
 
 
 @explain.command()
@@ -104,7 +104,7 @@ def topic(name: str, run: str | None, cluster: str | None, conf: Path | None) ->
 
     path = run or newest_run(runs_directory(cluster, conf))
     with damage_named(path):
-        click.echo(topic_text(topic_view(RunReader(path), name)))
+        show_text(topic_text(topic_view(RunReader(path), name)))
 
 
 @explain.command(name="run")
@@ -119,7 +119,7 @@ def explain_run(path: str | None, cluster: str | None, conf: Path | None) -> Non
 
     path = path or newest_run(runs_directory(cluster, conf))
     with damage_named(path):
-        click.echo(telling.render(run_view(open_run(path)), _width()))
+        show_text(telling.render(run_view(open_run(path)), _width()))
 
 
 @explain.command()
@@ -144,7 +144,7 @@ def check(name: str | None) -> None:
         raise UsageError(f"{name!r} is not a check{hint}")
     from auditor.reports.check_pages import page
 
-    click.echo(page(found, _width()))
+    show_text(page(found, _width()))
 
 
 def _width() -> int:

@@ -18,6 +18,7 @@ from auditor.cli.options import (
     runs_options,
     source_options,
 )
+from auditor.cli.terminal import show_text
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 
@@ -154,4 +155,4 @@ def _show(made: RepairPlan, form: str) -> None:
     from auditor.reports import plan as report
 
     render = {"text": report.plan_text, "markdown": report.plan_markdown, "json": report.plan_json}[form]
-    click.echo(render(made))
+    show_text(render(made))

@@ -10,6 +10,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import newest_run, runs_directory
 from auditor.cli.options import format_option, runs_options
+from auditor.cli.terminal import show_text
 from auditor.errors import UsageError
 from auditor.model.placement import Level
 
@@ -93,7 +94,7 @@ def simulate(
             found = simulate_any(reader, together[0], Level(together[1]), locations)
         else:
             found = simulate_all(reader, locations, mttf_days, mttr_hours)
-    click.echo({"text": report.text, "json": report.to_json}[form](found))
+    show_text({"text": report.text, "json": report.to_json}[form](found))
 
 
 def _locations(run: RunReader, mapping: str) -> Locations:

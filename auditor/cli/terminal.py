@@ -72,6 +72,19 @@ def colour_words(text: str) -> str:
     return text
 
 
+def show_text(text: str) -> None:
+    """Print a page; at a terminal, one that is longer than it goes through the pager ($PAGER, or less).
+
+    So its beginning is seen first, where the worst stands, and all of it stays on the screen afterwards.
+    """
+    if sys.stdout.isatty() and text.count("\n") + 2 > shutil.get_terminal_size((80, 24)).lines:
+        # As git has it: end at once where it fits, keep colours, and leave what was shown.
+        os.environ.setdefault("LESS", "FRX")
+        click.echo_via_pager(f"{text}\n")
+    else:
+        click.echo(text)
+
+
 def open_closed_streams() -> None:
     """Give standard streams that the caller has closed to the null device.
 

@@ -1,12 +1,13 @@
-"""Colour at a terminal."""
+"""Colour and the pager at a terminal."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 
-from auditor.cli.terminal import colour_words, wants_colour
+from auditor.cli.terminal import colour_words, show_text, wants_colour
 from auditor.reports import text
 from tests.reports.samples import report
 
@@ -32,6 +33,23 @@ def test_colour_is_for_terminals_whose_user_wants_it(
     assert not wants_colour()
     monkeypatch.setattr(sys, "stdout", Terminal())
     assert wants_colour() is wanted
+
+
+@pytest.mark.parametrize(("lines", "paged"), [(23, False), (24, True)])
+def test_what_is_longer_than_the_terminal_goes_through_the_pager(
+    lines: int, paged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, shown = "\n".join(["line"] * lines), []
+    monkeypatch.setenv("LESS", "R")
+    monkeypatch.setattr("shutil.get_terminal_size", lambda _: os.terminal_size((80, 24)))
+    monkeypatch.setattr("click.echo_via_pager", lambda text: shown.append(("pager", text)))
+    monkeypatch.setattr("click.echo", lambda text: shown.append(("screen", text)))
+    show_text(text)
+    assert shown == [("screen", text)], "into a pipe it goes as it is"
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    show_text(text)
+    assert shown[1:] == [("pager", f"{text}\n") if paged else ("screen", text)]
+    assert os.environ["LESS"] == "R", "the reader's own choice stays"
 
 
 def test_severities_and_the_verdict_are_coloured_and_names_are_not() -> None:
