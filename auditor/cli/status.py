@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from auditor.cli.options import runs_options
 from auditor.errors import RunError, RunUsageError
 from auditor.model.exit_code import NOT_COVERED, exit_code
 from auditor.model.finding import Severity
+from auditor.model.json_shape import parse_json
 from auditor.model.options import NEW, FailOn
 from auditor.model.report import Report
 from auditor.model.run_layout import MANIFEST
@@ -58,7 +58,7 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
 def _fail_on(run: Path) -> tuple[FailOn, bool]:
     """What the audit was to fail on; the default where its manifest does not say."""
     try:
-        options: dict[str, Any] = json.loads(read_regular(run / MANIFEST))["identity"]["options"]
+        options: dict[str, Any] = parse_json(read_regular(run / MANIFEST))["identity"]["options"]
         word = options["fail_on"]
         given: FailOn = Severity(word) if word != NEW else "new"
         return given, bool(options["fail_on_suspect"])

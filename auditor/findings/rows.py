@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping
 from typing import Any
 
 from auditor.model.finding import Confidence, Finding, Group, Missing, Severity, Urgency
+from auditor.model.json_shape import parse_json
 
 _GROUP = struct.Struct(">qqii")
 
@@ -35,7 +35,7 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
         ),
         unknown=tuple(row["unknown"]),
         message=row["message"],
-        evidence=json.loads(row["evidence"]),
+        evidence=parse_json(row["evidence"]),
         fingerprint=row["fingerprint"],
         # An older run's table has none of these.
         urgency=Urgency(row.get("urgency") or Urgency.REST),

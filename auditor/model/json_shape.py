@@ -6,12 +6,28 @@ as annotations have them. What a schema says besides stands in ``Annotated``, as
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a text says.
+
+    >>> parse_json('{"a": 1}')
+    {'a': 1}
+
+    Raises:
+        ValueError: it is no JSON, or nested deeper than Python reads.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 class Facet(NamedTuple):

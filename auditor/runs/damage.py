@@ -6,13 +6,12 @@ while a run is shown its own files are looked at first; if they are whole, it is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.table import FINDINGS
-from auditor.model.json_shape import require_shape
+from auditor.model.json_shape import parse_json, require_shape
 from auditor.model.run_layout import MANIFEST
 from auditor.runs.directory import WAY_OUT, RunDirectory, damaged
 from auditor.tables.published_schemas import TABLES
@@ -85,7 +84,7 @@ def require_whole_findings(tables: RunDirectory) -> None:
 
 def _noted_files(tables: RunDirectory) -> dict[str, int] | None:
     try:
-        noted = json.loads(tables.read_file(MANIFEST))["findings"]
+        noted = parse_json(tables.read_file(MANIFEST))["findings"]
         require_shape(noted, dict[str, int], "findings")
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -13,13 +13,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import RunError, RunUsageError
+from auditor.model.json_shape import parse_json
 from auditor.model.run_layout import MANIFEST, REPORT, WHOLE
 from auditor.sources.file_systems import require_file, run_files
+from auditor.sources.regular_file import read_at_most
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
+
+MAX_FILE_BYTES = 256 << 20
+"""Bytes of a report or manifest: what they list is bounded, and a file that is longer is none."""
 
 WAY_OUT = "put a whole copy of it back, or audit again"
 
@@ -74,13 +79,13 @@ class RunDirectory:
         files, path = self.place(name)
         require_file(files, path)
         with files.open_input_stream(path) as stream:
-            return bytes(stream.read())
+            return read_at_most(stream, MAX_FILE_BYTES)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         """A JSON file of the run; None where it is not there. Raises OSError, ValueError."""
         if not self.exists(name):
             return None
-        value: dict[str, Any] = json.loads(self.read_file(name))
+        value: dict[str, Any] = parse_json(self.read_file(name))
         return value
 
     def names(self, below: str) -> list[str]:
@@ -91,7 +96,7 @@ class RunDirectory:
         files, base = self._place
         try:
             infos = files.get_file_info(fs.FileSelector(f"{base}/{below}"))
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
         return sorted(info.base_name for info in infos)
 
@@ -103,7 +108,7 @@ class RunDirectory:
 
         try:
             return self.dataset(below).to_table(columns=list(columns) if columns else None, filter=filter)
-        except (pa.ArrowException, OSError, KeyError) as error:
+        except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def batches(
@@ -120,7 +125,7 @@ class RunDirectory:
                 yield from part.to_batches(
                     schema=dataset.schema, columns=chosen, filter=filter, batch_readahead=1
                 )
-        except (OSError, pa.ArrowException, KeyError) as error:
+        except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def sizes(self, below: str) -> dict[str, int]:
@@ -146,7 +151,7 @@ class RunDirectory:
                     name = part.path.rpartition("/")[2]
                     why = f"it has no column {missing[0]}; it is another table's, or of another version"
                     raise damaged(f"{self.path}/{below}/{name}", why)
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def dataset(self, below: str) -> ds.Dataset:
@@ -165,7 +170,7 @@ class RunDirectory:
             return ds.dataset(
                 [f"{base}/{below}/{part}" for part in parts], filesystem=files, format=_held_to_checksums()
             )
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal, NamedTuple
 
 from auditor.model.finding import Severity
+from auditor.model.json_shape import parse_json
 from auditor.model.run_layout import MANIFEST
 from auditor.model.states import BookieRead
 from auditor.model.views import RunView, UnreadBookie
@@ -52,7 +52,7 @@ class _Options(NamedTuple):
 def _options(run: RunReader) -> _Options:
     """Those that the exit code comes from: a run of an older version has the first alone."""
     try:
-        manifest: dict[str, Any] = json.loads(run.directory.read_file(MANIFEST))
+        manifest: dict[str, Any] = parse_json(run.directory.read_file(MANIFEST))
         options = manifest["identity"]["options"]
         value = options["fail_on"]
         return _Options(

@@ -29,7 +29,7 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
         ):
             check_columns(file.schema_arrow, schema)
             yield file
-    except (OSError, pa.ArrowException, RunError) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError, RunError) as error:
         raise RunError(f"{table}/{name}: {error}") from error
 
 

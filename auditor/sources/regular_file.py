@@ -10,10 +10,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from auditor.errors import UsageError
 
@@ -29,14 +30,20 @@ _KINDS = {
 }
 
 
-class NotRegularError(OSError):
-    """What stands there is no regular file, and no directory either; ``strerror`` says what it is."""
-
+class _PlainError(OSError):
     strerror: str
 
     def __str__(self) -> str:
         """Without a number, which would say less, and the path, which every message has."""
         return self.strerror
+
+
+class NotRegularError(_PlainError):
+    """What stands there is no regular file, and no directory either; ``strerror`` says what it is."""
+
+
+class LongFileError(_PlainError):
+    """A file has more bytes than any of its kind; ``strerror`` says how many are read."""
 
 
 def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
@@ -73,6 +80,18 @@ def read_regular(path: StrPath) -> bytes:
         return file.read()
 
 
+def read_at_most(file: BinaryIO, most: int) -> bytes:
+    """All that is left of a file, which takes ``most`` bytes or fewer: it may be sparse, and endless.
+
+    Raises:
+        LongFileError: it has more.
+    """
+    data = file.read(most + 1)
+    if len(data) > most:
+        raise LongFileError(errno.EFBIG, f"more than {most:,} bytes")
+    return data
+
+
 def require_regular(path: StrPath) -> None:
     """For what a library opens by its path. Raises OSError.
 
@@ -92,6 +111,38 @@ def _refusal(path: StrPath, state: os.stat_result) -> OSError:
     return NotRegularError(errno.EINVAL, f"{kind}, not a regular file", path)
 
 
+MAX_TOML_BYTES = 4 << 20
+"""A file that people write is shorter."""
+
+_DEEPEST = 100
+"""Steps of one dotted key: Python's reader takes a time that grows with the square of them."""
+
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_DEEP = re.compile(rf"""(?<![\w.'"-])(?:{_PART}\.[ \t]*+){{{_DEEPEST}}}""")
+
+
+def parse_toml(data: bytes) -> dict[str, Any]:
+    """What TOML says.
+
+    >>> parse_toml(b"a.b = 1")
+    {'a': {'b': 1}}
+
+    Raises:
+        ValueError: it is not TOML, or nested deeper than is sensible; the message repeats no value.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        # This error holds the text: not even the chain of causes may have it.
+        raise ValueError("it is not UTF-8 text") from None
+    if _DEEP.search(text):
+        raise ValueError(f"a key of more than {_DEEPEST} steps")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def read_toml(path: str | Path) -> dict[str, Any]:
     """What a TOML file says.
 
@@ -103,8 +154,9 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         UsageError: no such file, or not TOML; the message names the file.
     """
     try:
-        return tomllib.loads(read_regular(path).decode())
+        with open_regular(path) as file:
+            return parse_toml(read_at_most(file, MAX_TOML_BYTES))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{path}: not TOML: {error}") from error

@@ -238,10 +238,10 @@ def test_an_entry_log_can_come_through_a_pipe() -> None:
 
 
 @pytest.mark.parametrize("offset", [1091, 2**63 - 1])
-def test_a_map_that_is_not_where_the_header_says_is_damage_there(offset: int) -> None:
+def test_a_map_that_is_not_where_the_header_says_is_damage_where_the_file_ends(offset: int) -> None:
     outcome = decode("entry-log", struct.pack(">4siqi", b"BKLO", 1, offset, 2).ljust(1090, b"s"))
     assert (outcome.exit_code, outcome.stdout) == (5, "")
-    assert f"(at byte {offset})" in outcome.stderr
+    assert f"to be at byte {offset} (at byte 1090)" in outcome.stderr
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ DIRECT_HEADER_BYTES = 4096
 """Bytes before the first entry of a log of the direct logger (dbStorage_directIOEntryLogger)."""
 MAGIC = b"BKLO"
 NEWEST_VERSION = 1
+MOST_MAP_BYTES = 256 << 20
+"""A ledgers map of more bytes is not read: a log has two gigabytes at most, and no entry is as short."""
 LEDGER = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
 """One ledger of a map."""
 

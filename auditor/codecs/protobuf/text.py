@@ -70,21 +70,20 @@ def unescape(text: bytes) -> bytes:
     >>> unescape(rb"a\tb\303\251")
     b'a\tb\xc3\xa9'
     """
-    if not text.isascii():
-        text = text.decode(
-            "utf-8", "replace"
-        ).encode()  # the server reads characters, and replaces broken ones
-    if b"\\" not in text:
-        return text
     pieces: list[bytes] = []
     at = 0
     while (slash := text.find(b"\\", at)) >= 0:
         escape = _ESCAPE.match(text, slash)
         if escape is None:
             raise ValueError(slash)
-        pieces += (text[at:slash], _unescape(escape, slash))
+        pieces += (_characters(text[at:slash]), _unescape(escape, slash))
         at = escape.end()
-    return b"".join((*pieces, text[at:]))
+    return b"".join((*pieces, _characters(text[at:])))
+
+
+def _characters(text: bytes) -> bytes:
+    """The server reads characters, and replaces broken ones."""
+    return text if text.isascii() else text.decode("utf-8", "replace").encode()
 
 
 def _unescape(escape: re.Match[bytes], at: int) -> bytes:

@@ -90,6 +90,9 @@ class CutTail(NamedTuple):
     reason: str
 
 
+_PIECE = 1 << 20  # of what is behind the last record: a log may be sparse, and endless
+
+
 def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
     """The transactions of a log, in order; a cut tail comes last.
 
@@ -130,7 +133,8 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
 
 
 def _all_zero(data: memoryview) -> bool:
-    return bytes(data).count(0) == len(data)
+    pieces = (bytes(data[at : at + _PIECE]) for at in range(0, len(data), _PIECE))
+    return all(piece.count(0) == len(piece) for piece in pieces)
 
 
 def _transaction(reader: JuteReader) -> Transaction:

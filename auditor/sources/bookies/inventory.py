@@ -8,14 +8,13 @@ index = ["/mnt/a/index0", "/mnt/a/index1"]           # only where indexDirectori
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from auditor.errors import UsageError
 from auditor.model.bookie_id import is_accepted
-from auditor.sources.regular_file import read_regular
+from auditor.sources.regular_file import read_toml
 
 ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 """The lists of an inventory entry, and the role of the directories in each."""
@@ -37,9 +36,10 @@ def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
     Raises `UsageError` for a file that is not an inventory, naming the entry at fault.
     """
     try:
-        content = tomllib.loads(read_regular(file).decode())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"--bookies {file}: not a readable inventory: {error}") from error
+        content = read_toml(file)
+    except UsageError as error:
+        reason = str(error).removeprefix(f"{file}: ")
+        raise UsageError(f"--bookies {file}: not a readable inventory: {reason}") from error
     bookies = content.get("bookies")
     if not isinstance(bookies, dict) or not bookies:
         raise UsageError(f'--bookies {file}: no [bookies."ID"] table in this inventory')

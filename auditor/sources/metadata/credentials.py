@@ -34,14 +34,13 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from auditor.errors import UsageError
-from auditor.sources.regular_file import open_regular
+from auditor.sources.regular_file import MAX_TOML_BYTES, open_regular, parse_toml, read_at_most
 
 
 class SecretFile:
@@ -57,13 +56,10 @@ class SecretFile:
         try:
             with open_regular(path) as stream:
                 self._status = os.fstat(stream.fileno())
-                values = tomllib.loads(stream.read().decode())
+                values = parse_toml(read_at_most(stream, MAX_TOML_BYTES))
         except OSError as error:
             raise UsageError(f"{path}: cannot read the credentials: {error.strerror}") from error
-        except UnicodeDecodeError:
-            # These errors hold the text: not even the chain of causes may have it.
-            raise UsageError(f"{path}: not TOML: it is not UTF-8 text") from None
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:
             raise UsageError(f"{path}: not TOML: {error}") from None
         self.top = Section(self, "", values)
 

@@ -28,6 +28,9 @@ GZIP, ZSTD = "gzip", "zstd"
 PIECE = 1 << 16
 """Bytes that are unpacked at a time; the same in every pass, so that damage shows at the same offset."""
 
+UNPACKED_TIMES, UNPACKED_FREE = 250, 64 << 20
+"""A file that holds more than so many times its own bytes, and so many bytes besides, is none of metadata."""
+
 _STEP = 4096  # bytes of a packed file that are given to the decoder at a time: damage loses what one holds
 _TAIL = 64  # the last bytes of a packed file, among them its checksum, are given one by one
 
@@ -47,6 +50,15 @@ def packing_of(path: Path) -> str | None:
     """What a file is packed with, by its first bytes. Raises OSError."""
     with open_regular(path) as file:
         return packing(file.read(4))
+
+
+def most_unpacked(packed: int) -> int:
+    """How many bytes a packed file of so many may hold.
+
+    >>> most_unpacked(1000)
+    67358864
+    """
+    return UNPACKED_FREE + UNPACKED_TIMES * packed
 
 
 class _Steps(io.RawIOBase):
@@ -82,6 +94,7 @@ class UnpackedFile(io.RawIOBase):
         self.kind = kind
         self._stream = _stream(path, kind)
         self._pieces = 0
+        self._most = most_unpacked(path.stat().st_size)
         self._left = b""
 
     def readable(self) -> bool:
@@ -95,6 +108,8 @@ class UnpackedFile(io.RawIOBase):
             try:
                 self._left = self._stream.read(PIECE)
                 self._pieces += 1
+                if self._pieces * PIECE > self._most:
+                    self.damage = f"the {self.kind} stream holds more than {self._most:,} bytes"
             except OSError as error:
                 self.damage = f"the {self.kind} stream is cut or damaged ({error})"
                 self._left = self._rest()

@@ -53,7 +53,6 @@ PATHS_ETCD, PATHS_SNAPSHOT = f"{METADATA_STORE}etcd", f"{METADATA_STORE}etcd-sna
 SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope", PATHS_SNAPSHOT: "root"}
 """The forms of saved metadata, and the parameter that says below what everything is kept."""
 
-_USER = re.compile(r"://[^/]*@")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
 
 
@@ -91,10 +90,12 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
     '/bk/cluster1'
 
     Raises:
-        UsageError: a user in it, an unknown scheme or suffix, no hosts, no root, a query that means nothing.
+        UsageError: no text in UTF-8, a user in it, an unknown scheme or suffix, no hosts, no root, a query
+            that means nothing.
     """
     if isinstance(uri, MetadataUri):
         return uri
+    require_utf8(uri)
     if uri.startswith(METADATA_STORE):
         return _metadata_store(uri)
     scheme, separator, rest = uri.partition("://")
@@ -119,7 +120,13 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
         raise UsageError(
             f"{redact(uri)!r}: the metadata-store layout (+ms) keeps its ledgers in tables, not in znodes"
         )
-    raise UsageError(f"{redact(uri)!r}: unknown scheme {scheme!r}; known forms: {FORMS}")
+    raise UsageError(f"{redact(uri)!r}: unknown scheme {redact(scheme)!r}; known forms: {FORMS}")
+
+
+def require_utf8(uri: str) -> None:
+    """Refuse a URI of other bytes, which Python keeps as half pairs of surrogates. Raises UsageError."""
+    if re.search("[\ud800-\udfff]", uri):
+        raise UsageError(f"{redact(uri)!r} is not text in UTF-8")
 
 
 def redact(uri: str) -> str:
@@ -127,8 +134,14 @@ def redact(uri: str) -> str:
 
     >>> redact("zk://me:secret@h1:2181/ledgers")
     'zk://***@h1:2181/ledgers'
+    >>> redact("zk:me:secret@h1:2181/ledgers"), redact("dump:///a@b.jsonl")
+    ('***@h1:2181/ledgers', 'dump:///a@b.jsonl')
     """
-    return _USER.sub("://***@", uri)
+    before, at, after = uri.rpartition("@")
+    scheme, separator, user = before.partition("://")
+    if not at or user.startswith("/"):  # no user stands before a path
+        return uri
+    return f"{'' if '@' in scheme else scheme}{separator}***@{after}" if separator else f"***@{after}"
 
 
 def _refuse_user(uri: str, authority: str) -> None:

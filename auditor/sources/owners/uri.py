@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote
 
 from auditor.errors import UsageError
-from auditor.sources.metadata.uri import METADATA_STORE, SAVED, MetadataUri, parse_metadata_uri, redact
+from auditor.sources.metadata.uri import (
+    METADATA_STORE,
+    SAVED,
+    MetadataUri,
+    parse_metadata_uri,
+    redact,
+    require_utf8,
+)
 from auditor.sources.owners.applications import APPLICATIONS
 
 
@@ -56,6 +63,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
     Raises:
         UsageError: an unknown application, or a URI that is invalid.
     """
+    require_utf8(text)
     application, _, uri = text.partition(":")
     if application not in APPLICATIONS:
         raise UsageError(

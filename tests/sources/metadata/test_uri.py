@@ -168,3 +168,17 @@ def test_credentials_in_a_uri_are_never_repeated(uri: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_metadata_uri(uri)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "uri", ["zk:me:secret@h/l", "me:secret@zk://h/l", "zk://me:se/cret@h/l", "zk://me:secret@h/l"]
+)
+def test_no_message_repeats_a_password_however_a_uri_is_mistyped(uri: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_metadata_uri(uri)
+    assert "cret" not in str(error.value)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(UsageError, match="is not text in UTF-8"):
+        parse_metadata_uri(b"dump:///a\xff%20b".decode("utf-8", "surrogateescape"))

@@ -29,6 +29,7 @@ from pyarrow import fs
 from pyarrow import parquet as pq
 
 from auditor.errors import UnreadError
+from auditor.model.json_shape import parse_json
 from auditor.sources.file_systems import require_file, run_files
 
 MANIFEST = "collection.json"
@@ -39,6 +40,11 @@ LATER_TABLES = ("journal_tails", "locations", "disks")
 
 
 MAX_MANIFEST_BYTES = 64 << 20
+MOST_GROUP_ROWS, MOST_ROWS = 1 << 23, 500_000
+"""Rows of a row group, which is read at once, and of a table that is kept in memory: a few bytes of Parquet
+can stand for billions."""
+
+_ROWS_AT_ONCE = 64
 _READERS = 8
 """Files whose footer is looked at at once: on an object store each is a request or two."""
 
@@ -91,10 +97,10 @@ class Collection:
                 text = stream.read(MAX_MANIFEST_BYTES)
         except FileNotFoundError as error:
             raise UnreadError(self.path, f"was not finished: it has no {MANIFEST}") from error
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise UnreadError(self.path, f"{MANIFEST}: {error}") from error
         try:
-            return _manifest(json.loads(text))
+            return _manifest(parse_json(text))
         except (ValueError, KeyError, TypeError) as error:
             raise UnreadError(self.path, f"{MANIFEST} is damaged: {error or type(error).__name__}") from error
 
@@ -131,8 +137,13 @@ class Collection:
         try:
             require_file(self.files, f"{self.base}/{file.path}")
             with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
-                return int(pq.read_metadata(stream).num_rows)
-        except (OSError, pa.ArrowException) as error:
+                footer = pq.read_metadata(stream)
+                groups = range(footer.num_row_groups)
+                most = max((footer.row_group(number).num_rows for number in groups), default=0)
+                if most > MOST_GROUP_ROWS:
+                    raise OSError(f"a row group of {most:,} rows; {MOST_GROUP_ROWS:,} are read at once")
+                return int(footer.num_rows)
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise UnreadError(self.path, f"{file.path} cannot be read: {error}") from error
 
     def manifest_files(self, table: str) -> tuple[CollectedFile, ...]:
@@ -152,12 +163,17 @@ class Collection:
 
         Raises `UnreadError`.
         """
+        left = MOST_ROWS
         try:
             for file in self.manifest_files(table) if manifest is None else manifest.tables[table]:
+                left -= self.rows_of(file)
+                if left < 0:
+                    raise UnreadError(self.path, f"{table} has more than {MOST_ROWS:,} rows")
                 require_file(self.files, f"{self.base}/{file.path}")
                 with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
-                    yield from pq.ParquetFile(stream).read().to_pylist()
-        except (OSError, pa.ArrowException) as error:
+                    for batch in pq.ParquetFile(stream).iter_batches(_ROWS_AT_ONCE):
+                        yield from batch.to_pylist()
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise UnreadError(self.path, f"{table} cannot be read: {error}") from error
 
 

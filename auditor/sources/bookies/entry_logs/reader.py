@@ -20,6 +20,7 @@ import numpy as np
 from auditor.codecs.bookie.entry_log import (
     DIRECT_HEADER_BYTES,
     HEADER_BYTES,
+    MOST_MAP_BYTES,
     EntryLogHeader,
     as_it_stands,
     check_header,
@@ -146,10 +147,16 @@ class _Log:
     def _read_map(self, header: EntryLogHeader) -> None:
         found = self._found
         try:
-            rest = max(0, found.size - header.map_offset)
+            rest = found.size - header.map_offset
+            if rest < 0:
+                said = f"the file ends before the ledgers map, which is to be at byte {header.map_offset}"
+                raise DecodeError("entry log", found.size, said)
             # A damaged offset can lie where no file reaches. One number more says whether the map goes on.
             longest = min(rest, header.longest_map + LENGTH.size)
-            data = self._part(header.map_offset, longest) if rest else b""
+            if longest > MOST_MAP_BYTES:
+                said = f"a ledgers map of {header.map_ledgers} ledgers, more than {MOST_MAP_BYTES:,} bytes"
+                raise DecodeError("entry log", 16, said)
+            data = self._part(header.map_offset, longest)
             ledgers = decode_map(data, header)
         except DecodeError as damage:
             found.map_damage, found.map_unreadable = damage, True

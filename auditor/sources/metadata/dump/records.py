@@ -22,6 +22,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,6 +133,8 @@ UNREAD = "unread"
 """The field of a record that has a reason instead of data."""
 
 _NUMBER_LIMIT = 2**63
+_SURROGATE = re.compile("[\ud800-\udfff]")  # one without its other half, which JSON can have, is no text
+_REASON_LIMIT = 1000  # characters: whoever made a dump may have written anything
 
 
 class DamagedLineError(ValueError):
@@ -164,10 +167,11 @@ def json_record(line: bytes) -> dict[str, Any]:
     if is_frame(record):
         raise FrameLineError(record)
     path = record.get("path") if isinstance(record, dict) else None
-    if not isinstance(path, str) or not path.startswith("/"):
+    if not isinstance(path, str) or not path.startswith("/") or _SURROGATE.search(path):
         raise DamagedLineError(None, "not a JSON object with a path")
     if UNREAD in record:
-        raise DamagedLineError(path, f"not read when the dump was made: {record[UNREAD]}")
+        reason = str(record[UNREAD])[:_REASON_LIMIT].encode(errors="backslashreplace").decode()
+        raise DamagedLineError(path, f"not read when the dump was made: {reason}")
     return dict(record)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import gzip
 import mmap
+import os
 import re
-import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from typing import IO, NamedTuple
 from auditor.codecs.zookeeper import snappy_java
 from auditor.errors import DecodeError, StoreError
 from auditor.sources.metadata.file_kind import not_a
+from auditor.sources.metadata.packed_file import most_unpacked
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.regular_file import NotRegularError, open_regular
 
@@ -113,8 +114,12 @@ def _unpack(file: IO[bytes], suffix: str, plain: IO[bytes]) -> None:
             plain.write(block)
         return
     try:
+        most = most_unpacked(os.fstat(file.fileno()).st_size)
         with gzip.open(file) as unpacked:
-            shutil.copyfileobj(unpacked, plain, _COPY_BYTES)
+            while piece := unpacked.read(_COPY_BYTES):
+                if plain.tell() > most:
+                    raise DecodeError("gzip stream", file.tell(), f"it holds more than {most:,} bytes")
+                plain.write(piece)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DecodeError("gzip stream", file.tell(), str(error)) from error
 

@@ -1,0 +1,22 @@
+"""Inputs that a reader once ended wrongly with: what fuzzing found, each with what is said of it now."""
+
+from __future__ import annotations
+
+import struct
+
+FOUND: tuple[tuple[str, bytes, str | None], ...] = (
+    # Its offset was beyond the end: broken characters had been replaced before the escape was looked for.
+    (
+        "cookie",
+        b'5\nbookieHost: "a\x8a\x8a\x8a\\z"\n',
+        "cookie: bookieHost has an escape that is none (at byte 19)",
+    ),
+    # Its offset was that of a map, wherever the header says that one is.
+    (
+        "entry-log",
+        struct.pack(">4siqi", b"BKLO", 1, 16364, 1).ljust(1024, b"\0"),
+        "entry log: the file ends before the ledgers map, which is to be at byte 16364 (at byte 1024)",
+    ),
+    # Bytes of a command line that are no text ended in the library's own error.
+    ("uris", b"dump:///a\xff%20b", None),
+)
