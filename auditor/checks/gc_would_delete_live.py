@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, in_words, quantity, suspect_if, with_ledgers, words
+from auditor.checks.finding_rows import (
+    comma_list,
+    finding_rows,
+    in_words,
+    quantity,
+    suspect_if,
+    with_ledgers,
+    words,
+)
 from auditor.model.columns import REPLICA
 from auditor.model.finding import Severity, Urgency
 from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
@@ -89,7 +97,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
             F.col("bookie_id"),
             ": the next garbage collection deletes ",
             quantity(F.col("total"), "needed ledger", "needed ledgers"),
-            ", because ",
+            F.when(F.col("total") <= _NAMED, " (").otherwise(" (such as "),
+            comma_list(F.slice("sample", 1, _NAMED)),
+            "), because ",
             F.array_join(in_words("causes", _BECAUSE), ", and "),
         ),
         evidence={
@@ -103,6 +113,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     )
 
 
+_NAMED = 3
+"""So many ledgers stand in the sentence."""
 _BECAUSE = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",

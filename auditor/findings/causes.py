@@ -177,11 +177,12 @@ def _disks_not_mounted(found: Found) -> Iterable[Claim]:
     for name, evidence in found["disk-version-missing"].items():
         if all(each["empty"] for each in evidence["directories"]):
             paths = sorted(each["path"] for each in evidence["directories"])
-            are = "is empty: its disk is" if len(paths) == 1 else "are empty: their disks are"
+            disks = plural(len(paths), "disk that is", "disks that are")
+            are = "is" if len(paths) == 1 else "are"
             yield Claim(
                 "disk-not-mounted",
                 (name,),
-                f"{first_names(paths, _NAMED)} of {name} {are} not mounted, or new",
+                f"{name} has {disks} not mounted, or new: {first_names(paths, _NAMED)} {are} empty",
                 (("disk-version-missing", name),),
                 frozenset({"disk-version-missing", "bookie-unread"}),
                 _UNDECIDED,

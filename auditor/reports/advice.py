@@ -36,21 +36,28 @@ HOST_PORT = re.compile(r"[^:]+:\d+(:.*)?")
 """What the shell's commands for cookies take as an id of a bookie."""
 _OPEN_STORAGE = "How to rebuild an index depends on the bookie's storage, which this run did not see."
 _COOKIE = re.compile(r"bookkeeper shell cookie_")
+_DECIMAL = re.compile(r"-?\d+")
 _NAMES_LEDGER = re.compile(r"\bID\b")
 _NAMES_LAST = re.compile(r"\bLAST\b")
 
 
 def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
-    """What a finding fills in: its ledger, a bookie, and the entries that this one lacks, or may lack.
+    """What a finding fills in: its only ledger, a bookie, and the entries that this one lacks, or may lack.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
     >>> blanks_of(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, missing=(lost,)))
     {'ID': '42', 'BOOKIE': 'bk1:3181', 'FIRST': '4', 'NEXT': '12'}
+    >>> one = {"ledgers": 1, "sample": ["103"]}
+    >>> blanks_of(Finding("gc-would-delete-live", Severity.CRITICAL, Confidence.CONFIRMED, evidence=one))
+    {'ID': '103'}
     """
     found: dict[str, str] = {}
+    sample: Sequence[object] = finding.evidence.get("sample") or [""]
     if finding.ledger_id is not None:
         found["ID"] = str(finding.ledger_id)
+    elif finding.evidence.get("ledgers") == 1 and _DECIMAL.fullmatch(str(sample[0])):
+        found["ID"] = str(sample[0])
     bookies = [finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown]
     if bookie := next((name for name in bookies if name is not None), None):
         found["BOOKIE"] = bookie

@@ -166,7 +166,11 @@ def _journals(bookie: BookieView, width: int) -> list[str]:
         lines += _fold(journal.path or "no journal directory", "  ", width)
         if journal.mark_file is not None:
             lines += _fold(f"mark {journal.mark_file}, byte {journal.mark_offset:,}", "    ", width)
-            lines += _fold(f"{journal.entries:,} entries after it, in {journal.files:,} files", "    ", width)
+            lines += _fold(
+                f"{plural(journal.entries, 'entry')} after it, in {plural(journal.files, 'file')}",
+                "    ",
+                width,
+            )
         if journal.reason is not None:
             lines += _fold(f"incomplete: {journal.reason}", "    ", width)
         if journal.files_below:

@@ -73,7 +73,7 @@ def test_a_disk_is_not_mounted_where_its_directory_is_there_and_empty() -> None:
         return found("disk-version-missing", A, directories=directories)
 
     claim = claims(missing(True))["disk-not-mounted"]
-    assert claim.sentence == f"/d0 of {A} is empty: its disk is not mounted, or new"
+    assert claim.sentence == f"{A} has 1 disk that is not mounted, or new: /d0 is empty"
     assert claim.of_copies == {"replication-undecided"}
     assert claims(missing(True, False)) == claims(missing(None)) == {}
 
