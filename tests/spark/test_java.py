@@ -87,6 +87,13 @@ def test_no_java_at_all_names_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_p
         find_java()
 
 
+def test_a_user_without_a_name_is_told_before_java_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 4_000_000_001)
+    monkeypatch.delenv("HOME", raising=False)
+    with pytest.raises(JavaMissingError, match=r"user 4000000001, who has no name: .*runAsUser"):
+        find_java()
+
+
 @pytest.mark.usefixtures("_no_java")
 def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(
