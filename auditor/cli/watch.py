@@ -128,7 +128,7 @@ def _rounds(
 
     spark = build_session(
         options.master,
-        _KEPT_BY_SPARK,
+        _LONG_LIVED,
         options.driver_memory,
         log=None if "://" in of.runs else Path(of.runs, "spark.log"),
         keep_classes=True,
@@ -145,13 +145,17 @@ def _rounds(
         say("stopped; the same command goes on with this round, if it comes soon (--resume-within)")
 
 
-_KEPT_BY_SPARK = {
+_LONG_LIVED = {
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",
     "spark.sql.ui.retainedExecutions": "20",
+    "spark.cleaner.periodicGC.interval": "1min",
 }
-"""What Spark remembers of queries that are done, for pages that nobody sees: else it grows for days."""
+"""Spark forgets queries that are done, and has Java collect all of its heap and give back what is free of it.
+
+Else both grow for days.
+"""
 
 
 @contextmanager

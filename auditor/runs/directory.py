@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 256 << 20
 """Bytes of a report or manifest: what they list is bounded, and a file that is longer is none."""
 
+_BATCH = 8_192
+"""Rows of a batch: as objects of Python, a thousand findings take some megabytes."""
+
 WAY_OUT = "put a whole copy of it back, or audit again"
 
 
@@ -114,7 +117,7 @@ class RunDirectory:
     def batches(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Batch by batch, in the order of the files; no more than one file is in memory."""
+        """Batch by batch, in the order of the files; with a ``filter`` no more than one file is in memory."""
         import pyarrow as pa
 
         chosen = list(columns) if columns else None
@@ -122,11 +125,25 @@ class RunDirectory:
             dataset = self.dataset(below)
             # File by file: a scan of all of them reads as far ahead as a gibibyte takes it.
             for part in dataset.get_fragments(filter):
-                yield from part.to_batches(
-                    schema=dataset.schema, columns=chosen, filter=filter, batch_readahead=1
-                )
+                if filter is None:
+                    yield from self._file_batches(part.path, chosen or dataset.schema.names, dataset.schema)
+                else:
+                    yield from part.to_batches(schema=dataset.schema, columns=chosen, filter=filter)
         except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
+
+    def _file_batches(self, path: str, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """All rows of a file; a scan would read all of it ahead of who is slower."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        of = pa.schema([schema.field(name) for name in columns])
+        with (
+            self._place[0].open_input_file(path) as stream,
+            parquet.ParquetFile(stream, page_checksum_verification=True) as file,
+        ):
+            for batch in file.iter_batches(_BATCH, columns=columns):
+                yield batch.select(columns).cast(of)
 
     def sizes(self, below: str) -> dict[str, int]:
         """The Parquet files of a table by name, and their bytes; none where there is no such table."""
