@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity, Urgency, finding_from_json, finding_to_json
 from auditor.model.json_shape import Count, require_shape
+from auditor.model.placement import PlacementSettings
 from auditor.model.remark import RemarkKind, remark_with_reason
 from auditor.model.run_facts import RunFacts, Step, Tally
 from auditor.model.states import Verdict
@@ -208,6 +210,8 @@ class Report:
             raise RunError(str(error) or type(error).__name__) from error
 
 
+_DIGITS = re.compile("-?[0-9]{1,20}")
+
 _SHAPE: dict[str, Any] = {
     "run": RunFacts,
     "cluster": Cluster,
@@ -220,7 +224,17 @@ _SHAPE: dict[str, Any] = {
 def _require_words(value: Mapping[str, Any]) -> None:
     """Refuse words and times that no report has; ValueError names them."""
     Verdict(value["verdict"])
-    for each in (*value["run"]["tally"], *value["run"]["impact"]):
+    for remark in value["run"]["remarks"]:
+        RemarkKind(remark["kind"])
+    for step in value["run"]["steps"]:
+        for name in ("scope_id", "ledger_id"):
+            if step[name] is not None and not _DIGITS.fullmatch(step[name]):
+                raise ValueError(f"run.steps.{name} is not a number: {step[name]!r:.60}")
+    if (placement := value["run"]["placement"]) is not None:
+        PlacementSettings.from_json(
+            placement["policy"], placement["settings"], origin=placement["policy_origin"]
+        )
+    for each in (*value["run"]["tally"], *value["run"]["impact"], *value["run"]["steps"]):
         Severity(each["severity"])
         Confidence(each.get("confidence", "confirmed"))
         Urgency(each.get("urgency", "rest"))

@@ -122,7 +122,7 @@ def _counts(report: Report) -> list[str]:
     ]
     for each in count_by_check(report):
         sums = (f"{each.sums[name]:,}" for name in ("count", "unsure", "new", "worse", "suppressed"))
-        counts.append(f"| {each.severity} | {each.id} | {' | '.join(sums)} |")
+        counts.append(f"| {each.severity} | {escape_markdown(each.id)} | {' | '.join(sums)} |")
     parts = ["\n".join(counts)]
     if report.run.impact:
         rows = [
@@ -138,7 +138,7 @@ def _counts(report: Report) -> list[str]:
 def _section(report: Report, found: list[Finding], standings: Standings) -> str:
     shown, id = found[:SHOWN], found[0].id
     count = sample_words(len(shown), count_of(report, found[0]))
-    lines = [f"### {id} ({found[0].severity}; {count})", ""]
+    lines = [f"### {escape_markdown(id)} ({found[0].severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]
     return "\n".join([*lines, *(_item(each, standings(each.fingerprint)) for each in shown)])

@@ -180,6 +180,8 @@ def _aliases(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     same = own[0]["aliases"]
     wanted = ds.field("bookie_id").isin(pa.array([*same, *seen], pa.string()))
     live = {row["bookie_id"]: row["registered"] for row in run.table("identities", filter=wanted).to_pylist()}
+    if unknown := next((name for name in (*same, *seen) if name not in live), None):
+        raise RunError(f"{run.path}/tables/identities: {unknown} is in the table's aliases and not here")
     return tuple(
         AliasView(name, name in same, live[name], tuple(seen.get(name, ())))
         for name in [*same, *sorted(seen.keys() - set(same))]

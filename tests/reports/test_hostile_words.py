@@ -1,0 +1,186 @@
+"""Every text of a run was written by someone who means harm: no form and no command does what it says.
+
+The texts of report.json are found by trying: what a run is still read with is one that anybody may have
+written, so that a field that comes later is among them.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from markdown_it import MarkdownIt
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from auditor.errors import RunError
+from auditor.model.report import Report
+from auditor.notebook.run import Run, open_run
+from auditor.reports.forms import FORMS
+from tests.cli.test_doors import bkaudit
+from tests.made_runs import change_row, made_run
+from tests.reports.hostile import BOOKIE, HOSTILE
+from tests.reports.samples import LOST, report, tally
+
+WORDS = (
+    f'{BOOKIE}\x1b]0;x\x07"}} 1\nevil_metric{{a="b"}} 1\n<!channel> <@U1> &lt; javascript:alert(1)'
+    "\u2028\r\n::error::x"
+)
+TALLIES = [tally(HOSTILE.id, str(HOSTILE.severity))]
+
+
+def texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where texts stand in JSON."""
+    if isinstance(value, str):
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from texts(item, (*path, key))
+
+
+def put(value: Any, path: tuple[Any, ...], text: str) -> Any:
+    changed = copy.deepcopy(value)
+    part = changed
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = text
+    return changed
+
+
+def hostile_report() -> tuple[Report, int]:
+    """A report in which every text that may be any is, and how many they are."""
+    value = json.loads(report(TALLIES, (HOSTILE,), notes=["a note"], gaps=["a gap"]).to_json())
+    count = 0
+    for path in list(texts(value)):
+        with suppress(RunError):
+            changed = put(value, path, WORDS)
+            Report.from_json(json.dumps(changed))
+            value, count = changed, count + 1
+    return Report.from_json(json.dumps(value)), count
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    home = tmp_path_factory.mktemp("hostile")
+    made, count = hostile_report()
+    assert count >= 25
+    bookie = {"bookie_id": BOOKIE, "named": True, "found": True, "read": "read", "replicas": 1, "ledgers": 1}
+    made_run(
+        home / "run",
+        (HOSTILE,),
+        made,
+        changes=[change_row(HOSTILE, 0, "new", suppressed=WORDS)],
+        bookies=[bookie | {"depending": 1}],
+        identities=[{"bookie_id": BOOKIE, "aliases": []}],
+    )
+    return open_run(home / "run")
+
+
+def shown(run: Run, form: str) -> str:
+    out = io.BytesIO()
+    FORMS[form].write(run, out)
+    return out.getvalue().decode()
+
+
+def hold_plain(text: str) -> None:
+    """No character that a terminal obeys, and no line that someone else begins."""
+    wrong = {char for char in text if not char.isprintable() and char != "\n"}
+    assert not wrong
+    assert not [line for line in text.splitlines() if line.startswith(("::", "evil_metric"))]
+
+
+COMMANDS = (
+    ("report", "RUN"),
+    ("report", "RUN", "--all", "--flat"),
+    ("explain", "run", "RUN"),
+    ("explain", "bookie", BOOKIE, "--run", "RUN"),
+    ("status", "RUN"),
+    ("history", "RUNS"),
+    ("diff", "RUN", "RUN"),
+    ("prune", "RUNS", "--keep-last", "1"),
+    ("simulate", "RUN"),
+    ("decommission", "RUN", BOOKIE),
+    ("plan", "RUN", "--out", "PLAN"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: "-".join(command[:2]).lower()[:20])
+def test_no_command_gives_a_terminal_orders(command: tuple[str, ...], run: Run, tmp_path: Path) -> None:
+    places = {"RUN": run.path, "RUNS": str(Path(run.path).parent), "PLAN": str(tmp_path / "plan.toml")}
+    done = bkaudit(*(places.get(word, word) for word in command))
+    assert done.exit_code != 70, done.stderr
+    assert done.stdout + done.stderr
+    hold_plain(done.stdout)
+    hold_plain(done.stderr)
+
+
+@pytest.mark.parametrize("form", ["text", "plain"])
+def test_no_text_gives_a_terminal_orders(form: str, run: Run) -> None:
+    hold_plain(shown(run, form))
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts = 0
+        self.wrong: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        self.wrong += [
+            name for name, value in attrs if name.startswith("on") or "javascript:" in (value or "")
+        ]
+        self.wrong += [tag] * (tag in ("img", "iframe", "object", "failure"))
+
+
+def tags(page: str) -> Tags:
+    found = Tags()
+    found.feed(page)
+    return found
+
+
+def test_a_page_has_its_own_scripts_and_no_others(run: Run, tmp_path: Path) -> None:
+    said = report([tally("entry-lost", "critical")], (LOST,))
+    plain = made_run(tmp_path / "run", (LOST,), said, changes=[change_row(LOST, 0, "new")])
+    found = tags(shown(run, "html"))
+    assert not found.wrong
+    assert found.scripts == tags(shown(plain, "html")).scripts
+
+
+def test_no_cell_is_a_formula(run: Run) -> None:
+    rows = list(csv.reader(io.StringIO(shown(run, "csv"), newline=""), strict=True))
+    assert len({len(row) for row in rows}) == 1
+    formulas = [cell for row in rows for cell in row if re.match(r"[=+@\t\r]|-(?!\d+$)", cell)]
+    assert not formulas
+
+
+def test_machines_read_what_is_for_machines(run: Run) -> None:
+    ElementTree.fromstring(shown(run, "junit"))
+    for form in ("json", "sarif", "slack"):
+        json.loads(shown(run, form))
+    for line in shown(run, "jsonl").split("\n")[:-1]:
+        json.loads(line)
+    names = {family.name for family in text_string_to_metric_families(shown(run, "openmetrics"))}
+    assert names
+    assert all(name.startswith("bkaudit_") for name in names)
+
+
+def test_a_message_calls_nobody_and_leads_nowhere(run: Run) -> None:
+    slack = shown(run, "slack")
+    assert "<!channel>" not in slack
+    assert "<@U1>" not in slack
+    source = shown(run, "markdown")
+    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(source)
+    found = tags(page)
+    assert (found.scripts, found.wrong) == (0, [])
+    assert 'evil.example"' not in page
+    assert "@all" not in source
