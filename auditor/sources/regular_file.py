@@ -111,6 +111,25 @@ def _refusal(path: StrPath, state: os.stat_result) -> OSError:
     return NotRegularError(errno.EINVAL, f"{kind}, not a regular file", path)
 
 
+def is_directory(entry: os.DirEntry[str]) -> bool:
+    """Whether a name leads to a directory; a link that leads to itself does not. Raises OSError."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
+
+
+def visible_path(path: str) -> str:
+    r"""A path as tables and messages have it: bytes that are not UTF-8 are written out.
+
+    >>> visible_path("/a/" + os.fsdecode(bytes([255])))
+    '/a/\\udcff'
+    """
+    return path.encode(errors="backslashreplace").decode()
+
+
 MAX_TOML_BYTES = 4 << 20
 """A file that people write is shorter."""
 

@@ -27,6 +27,7 @@ from auditor.sources.bookies.index_files.listing import SkippedPath, check_versi
 from auditor.sources.bookies.index_files.reader import BATCH_UNITS, IndexReader
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.rows import read_databases
+from auditor.sources.regular_file import visible_path
 
 
 class RowBuilder:
@@ -141,7 +142,7 @@ def _skipped_rows(passed: list[SkippedPath]) -> dict[str, pa.Array]:
         "state": pa.array([each.state for each in passed], pa.string()),
         "reason": pa.array([each.reason for each in passed], pa.string()),
         "offset": pa.array([each.offset for each in passed], pa.int64()),
-        "path": pa.array([each.path for each in passed], pa.string()),
+        "path": pa.array([visible_path(each.path) for each in passed], pa.string()),
         "page_bytes": pa.nulls(count, pa.int64()),
         "mtime": pa.nulls(count, pa.int64()),
         "stamp": pa.nulls(count, pa.int64()),

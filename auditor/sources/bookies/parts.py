@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from auditor.sources.regular_file import is_directory, visible_path
+
 _OWN_FILE = re.compile(
     r"VERSION|BOOKIE_STATUS|DIRTY|lastMark(\.[0-9]+)?|lastId"
     r"|[0-9a-f]+\.(log|txn)|[0-9a-f]+\.log\.(compacting|[0-9a-f]+\.compacted)"
@@ -141,11 +143,11 @@ def list_current(directory: str) -> tuple[list[str], list[str]]:
     with os.scandir(Path(directory, "current")) as entries:
         directories, strays = [], []
         for entry in entries:
-            if entry.is_dir():
+            if is_directory(entry) and visible_path(entry.name) == entry.name:
                 if not is_database(entry.name):
                     directories.append(entry.name)
             elif not _OWN_FILE.fullmatch(entry.name):
-                strays.append(entry.name)
+                strays.append(visible_path(entry.name))
     return sorted(directories), sorted(strays)
 
 

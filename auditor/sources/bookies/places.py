@@ -22,13 +22,15 @@ from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import UsageError
 from auditor.sources.bookies.inventory import DeclaredRole, read_inventory
 from auditor.sources.bookies.last_marks import read_marks
-from auditor.sources.regular_file import open_regular
+from auditor.sources.regular_file import is_directory, open_regular, visible_path
 
 MAX_DEPTH = 6
 """How far below a place a directory is looked for: a copy of a whole file tree has four levels or so."""
 
 MAX_DIRECTORIES = 10_000
 """Directories looked into below one place; a bookie has a few dozen, more is not a bookie's place."""
+
+_NOT_UTF8 = "its name is not UTF-8"
 
 MAX_VERSION_BYTES = 1 << 20
 """A VERSION file larger than this is not a cookie."""
@@ -107,7 +109,7 @@ def _places(source: str) -> Iterator[PlaceFound]:
 def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
     try:
         with os.scandir(source) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir())
+            names = sorted(entry.name for entry in entries if is_directory(entry))
     except OSError as error:
         raise UsageError(f"--bookies {source}: {error.strerror}") from error
     if not names:
@@ -116,6 +118,9 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
             "bookies has one sub-directory per bookie; without --bookies only the metadata is looked at"
         )
     for name in names:
+        if (shown := visible_path(name)) != name:
+            yield PlaceFound(shown, f"{source}/{shown}", False, (), ((f"{source}/{shown}", _NOT_UTF8),))
+            continue
         directories, gaps = _walk(source / name)
         yield PlaceFound(name, str(source / name), False, tuple(directories), tuple(gaps))
 
@@ -144,13 +149,15 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
             seen.add((status.st_dev, status.st_ino))
             with os.scandir(path) as entries:
                 # Links last: a directory is known by its own name before it is known by a link's.
-                below = sorted((entry.is_symlink(), entry.name) for entry in entries if entry.is_dir())
+                below = sorted((entry.is_symlink(), entry.name) for entry in entries if is_directory(entry))
         except OSError as error:
             gaps.append((str(path), error.strerror or str(error)))
             continue
         names = [name for _, name in below]
         found.append(_look(str(path), inside, None))
-        names = [name for name in names if name != "current"]
+        strange = [name for name in names if visible_path(name) != name]
+        gaps += [(visible_path(f"{path}/{name}"), _NOT_UTF8) for name in strange]
+        names = [name for name in names if name != "current" and name not in strange]
         if names and len(inside) > MAX_DEPTH:
             gaps.append((str(path), f"deeper than {MAX_DEPTH} levels below {place}"))
             continue

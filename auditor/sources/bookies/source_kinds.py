@@ -12,6 +12,7 @@ rpc:                    the bookies that are registered, asked over the wire
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from pyarrow import fs
 from auditor.errors import UsageError
 from auditor.sources.bookies.collections.collection import MANIFEST
 from auditor.sources.file_systems import run_files
+from auditor.sources.regular_file import is_directory, visible_path
 
 RPC = "rpc:"
 _GLOB = frozenset("*?[")
@@ -118,6 +120,10 @@ def _are_collections(paths: list[str]) -> list[str]:
 
 
 def _directories(files: Any, base: str) -> list[str]:
+    if files.type_name == "local":  # pyarrow lists no directory in which a name is not UTF-8
+        with os.scandir(base) as entries:
+            names = [entry.name for entry in entries if is_directory(entry)]
+        return sorted(name for name in names if visible_path(name) == name)
     found = files.get_file_info(fs.FileSelector(base))
     return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
 

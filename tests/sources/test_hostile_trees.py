@@ -1,0 +1,180 @@
+"""Directories of bookies in which somebody put loops, pipes, devices and names that are none.
+
+What is read ends, says what it could not read, and reads all else; nothing outside is touched for what a
+collection says.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auditor.collect.collect import collect
+from auditor.keys import index_path
+from auditor.model.states import IndexState
+from auditor.sources.bookies.collections.collection import Collection
+from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
+from auditor.sources.bookies.collections.places import PieceOwner, collected_places
+from auditor.sources.bookies.disks import sizes_of
+from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
+from auditor.sources.bookies.journal.files import JournalDirectory
+from auditor.sources.bookies.journal.tails import TailPart, read_tail
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import IndexDirectory, plan_parts
+from auditor.sources.bookies.places import find_places
+from tests.codecs.journals import journal
+from tests.reports.hostile import BOOKIE
+
+LIMIT_S = 20
+NAMES = (
+    "a\nb",
+    "\x1b[31mred",
+    "<script>",
+    "=1+1",
+    BOOKIE.replace("/", "|"),
+    "é" * 100,
+    "\udcff",
+    " ",
+    "..x",
+    "-rf",
+)
+VERSION = b'5\nbookieHost: "bk1:3181"\njournalDir: "/j"\nledgerDirs: "1\\t/ledgers"\n'
+INDEX = b"BKLE" + bytes(1020) + np.array([1028], ">i8").tobytes()
+
+
+@pytest.fixture(autouse=True)
+def alarm() -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise TimeoutError("it does not end")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(LIMIT_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def spoil(directory: Path) -> None:
+    """Loops, links out, a pipe, a device and strange names; files and directories of each name."""
+    (directory / "loop").symlink_to(directory)
+    (directory / "up").symlink_to("..")
+    (directory / "out").symlink_to("/proc/self/fdinfo")
+    (directory / "self").symlink_to("self")
+    (directory / "device").symlink_to("/dev/zero")
+    os.mkfifo(directory / "pipe")
+    for name in NAMES:
+        (directory / name).mkdir()
+        (directory / name / f"{name}.idx").write_bytes(b"")
+        (directory / name / "5.idx").write_bytes(b"")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """One bookie, sound but for what was put beside its files."""
+    bookie = tmp_path / "bookies" / "bk1_3181"
+    for name in ("ledgers", "j"):
+        (bookie / name / "current").mkdir(parents=True)
+        (bookie / name / "current/VERSION").write_bytes(VERSION)
+    current = bookie / "ledgers/current"
+    file = current / index_path.to_path(7)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(INDEX)
+    (bookie / "j/current/5.txn").write_bytes(journal([(7, 0)]))
+    for directory in (
+        tmp_path / "bookies",
+        bookie,
+        bookie / "ledgers",
+        current,
+        file.parent.parent,
+        file.parent,
+    ):
+        spoil(directory)
+    spoil(bookie / "j/current")
+    for ledger, target in ((8, "/dev/zero"), (9, "9.idx"), (10, "../../..")):
+        link = current / index_path.to_path(ledger)
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(target)
+    os.mkfifo(current / index_path.to_path(11).replace("/b/", "/7/"))
+    os.mkfifo(current / "1.log")
+    os.mkfifo(bookie / "j/current/6.txn")
+    return bookie
+
+
+def test_places_are_found_once_whatever_lies_beside_them(place: Path) -> None:
+    found = [each for each in find_places([str(place.parent)]) if each.name == "bk1_3181"]
+    [bookie] = found
+    mine = [each for each in bookie.directories if each.version is not None]
+    assert sorted(each.path for each in mine) == [str(place / "j"), str(place / "ledgers")]
+
+
+def test_an_index_is_read_to_its_end_and_says_what_it_could_not_read(place: Path) -> None:
+    directory = IndexDirectory.seen(str(place / "ledgers"), VERSION)
+    rows = [
+        row
+        for part in plan_parts([("bk1", (directory,))], 2)
+        for batch in read_part(part)
+        for row in batch.to_pylist()
+    ]
+    by_ledger = {row["ledger_id"]: row["state"] for row in rows if row["ledger_id"] is not None}
+    assert by_ledger[7] == IndexState.OK
+    assert {by_ledger[ledger] for ledger in (8, 9, 10)} == {IndexState.UNREADABLE}
+    assert by_ledger.keys() == {5, 7, 8, 9, 10, 11}
+
+
+def test_journals_logs_and_sizes_end(place: Path) -> None:
+    found = JournalDirectory(str(place / "j"), str(IndexDirectory.seen("", VERSION).version_sha256), 5, 0)
+    states = [row["state"] for batch in read_tail(TailPart("bk1", (found,))) for row in batch.to_pylist()]
+    assert states == ["ok", "gap"]
+    logs = [
+        row["state"]
+        for batch in read_logs_of(LogPart("bk1", 0, str(place / "ledgers"), None))
+        for row in batch.to_pylist()
+    ]
+    assert logs == ["unreadable"]
+    assert sizes_of(str(place / "ledgers"))
+
+
+OPENED: list[str] = []
+WATCHED = {"open", "os.scandir", "os.listdir"}
+
+
+@pytest.fixture
+def watched() -> Iterator[list[str]]:
+    """The files and directories that Python opens; what pyarrow opens was asked for by `os.stat` before."""
+    on = [True]
+    OPENED.clear()
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if on[0] and event in WATCHED and isinstance(arguments[0], str | bytes | os.PathLike):
+            OPENED.append(os.fsdecode(arguments[0]))
+
+    sys.addaudithook(hook)  # it stays for good, and does nothing
+    yield OPENED
+    on[0] = False
+
+
+def test_no_path_of_another_host_is_looked_at(place: Path, tmp_path: Path, watched: list[str]) -> None:
+    made = Collection(collect([str(place.parent)], str(tmp_path / "collection")).path)
+    watched.clear()
+    collected = collected_places([made.path])
+    assert not collected.broken
+    pieces = {
+        str(each.piece): PieceOwner("bk1", (each.path,))
+        for each in collected.directories.values()
+        if each.piece is not None
+    }
+    manifest = made.manifest()
+    rows = [
+        row
+        for lot in shares([(made, manifest)], pieces, 1)
+        for batch in CopiedRows(pieces).read(lot)
+        for row in batch.to_pylist()
+    ]
+    assert {row["ledger_id"] for row in rows} >= {7}
+    assert not [path for path in watched if path.startswith(str(place.parent))]
