@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     needs={Need.COPIES},
     asks="below_ack_quorum",
     urgency=Urgency.BELOW_ACK_QUORUM,
-    do_now="have {ledgers} copied again before any of their bookies restarts",
+    do_now="have {ledgers} copied again before another bookie stops",
 )
 def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.

@@ -75,6 +75,8 @@ def _stop_collection(now: Situation, bookie: str, about: str, groups: FindingGro
     if settings and not lasting:
         commands.append(by_hand(f"start {bookie}", "serves its copies again", "none"))
     effect = f"nothing that is needed is deleted on {bookie}"
+    if settings:
+        effect += "; an audit sees the setting with --bookie-conf FILE, and else finds this again"
     if lasting:
         effect += "; it stays stopped until the metadata, or its index, is right again"
     undo = "take the settings out, and restart it" if settings else "start it"

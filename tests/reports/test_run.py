@@ -73,8 +73,8 @@ IN_SHORT = """\
 in short
   1. entry-lost (1): stop what deletes data, and look for the disks of ledger
      9223372036854770002
-  2. below-ack-quorum (3): have ledger 7 and 2 more copied again before any of
-     their bookies restarts
+  2. below-ack-quorum (3): have ledger 7 and 2 more copied again before another
+     bookie stops
   worth knowing, nothing presses: orphan-ledger 8
   suppressed: orphan-ledger 4"""
 
