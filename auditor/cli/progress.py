@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -65,17 +67,31 @@ def shown_progress() -> Iterator[Progress]:
     said = verbosity()
     if said is Verbosity.QUIET:
         yield Silent()
-    elif sys.stderr.isatty():
-        with _bars() as bars:
-            shown = TerminalProgress(bars, said is Verbosity.VERBOSE)
-            yield shown
-            shown.end()
+        return
+    with _standard_error() as stream:
+        if stream.isatty():
+            with _bars(stream) as bars:
+                shown = TerminalProgress(bars, said is Verbosity.VERBOSE)
+                yield shown
+                shown.end()
+        else:
+            with LogProgress(partial(_print, stream), said is Verbosity.VERBOSE) as log:
+                yield log
+
+
+@contextmanager
+def _standard_error() -> Iterator[TextIO]:
+    """Standard error as it is now: while Spark starts, what has its number is a log."""
+    try:
+        number = os.dup(sys.stderr.fileno())
+    except OSError:  # a test has put a text in its place
+        yield sys.stderr
     else:
-        with LogProgress(_print, said is Verbosity.VERBOSE) as log:
-            yield log
+        with os.fdopen(number, "w", 1, sys.stderr.encoding, sys.stderr.errors) as stream:
+            yield stream
 
 
-def _bars() -> Bars:
+def _bars(stream: TextIO) -> Bars:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -84,12 +100,12 @@ def _bars() -> Bars:
         BarColumn(bar_width=20),
         TextColumn("{task.description}"),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=Console(file=stream),
     )
 
 
-def _print(line: str) -> None:
-    click.echo(f"bkaudit: {line}", err=True)
+def _print(stream: TextIO, line: str) -> None:
+    click.echo(f"bkaudit: {line}", stream)
 
 
 class ProgressPosition:

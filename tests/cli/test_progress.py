@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from auditor.cli import progress as progress_module
 from auditor.cli.progress import STAGES, LogProgress, ProgressPosition, stage_shown
 from auditor.errors import UsageError
 from auditor.model.progress import Progress
+from auditor.spark.session import _output_to
 
 
 def test_a_log_gets_a_line_every_period_with_stage_rows_and_time() -> None:
@@ -28,6 +32,19 @@ def test_a_log_gets_a_line_every_period_with_stage_rows_and_time() -> None:
             time.sleep(0.01)
     assert lines[-1].startswith("stage 3 of 8, reading the indexes, 12 of 40 tasks, ")
     assert lines[-1].endswith(" in all")
+
+
+def test_a_log_gets_its_lines_while_something_else_has_the_number_of_standard_error(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So it is while Spark starts, which may take a minute."""
+    monkeypatch.setattr(sys, "stderr", os.fdopen(2, "w", closefd=False))
+    monkeypatch.setattr(LogProgress.__init__, "__defaults__", (0.01,))
+    with progress_module.shown_progress() as progress, _output_to(tmp_path / "spark.log"):
+        progress.stage("spark")
+        time.sleep(0.1)
+    assert "bkaudit: stage 1 of 8, starting Spark" in capfd.readouterr().err
+    assert (tmp_path / "spark.log").read_text() == ""
 
 
 def test_tables_are_named_only_where_that_is_asked_for() -> None:
