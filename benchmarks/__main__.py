@@ -9,7 +9,8 @@
     python -m benchmarks page       the HTML report: written, and opened in Chromium
     python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
     python -m benchmarks scale      the audit of one and of ten million ledgers, what it asks of all rows,
-                                    parts of one of thirty million, skewed ones, owners, failures
+                                    parts of one of thirty million, skewed ones, owners, failures,
+                                    causes
 
 Each prints one table. ``--json FILE`` writes it for programs, ``--markdown FILE`` adds it to a page
 of results, ``--only PART`` measures one part (a module of this package) alone.
@@ -35,7 +36,7 @@ PARTS = {
     "watch": ("watch",),
     "jvm": ("jvm",),
     "page": ("html_page",),
-    "scale": ("scale", "large_tables", "sampled", "skew", "owners", "loss"),
+    "scale": ("scale", "large_tables", "sampled", "skew", "owners", "loss", "causes"),
 }
 
 

@@ -88,6 +88,9 @@ def _row(
         "found": bool(attributed and attributed.found),
         "read": BookieRead.UNREAD if foreign else read,
         "reason": reason,
+        "absent_directories": list(attributed.absent_directories)
+        if attributed and reason == attributed.reason
+        else [],
         "index_time": indexes.index_time(name),
         "suspect": bool(attributed and attributed.suspect),
         "foreign_instance": foreign,

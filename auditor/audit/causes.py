@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from auditor.checks import place_of_check
-from auditor.findings.causes import COPIES, PROVING, Claim, find_claims
+from auditor.findings.causes import COPIES, PROVING, Claim, find_claims, uneven_directories
+from auditor.model.finding import Confidence
 from auditor.model.run_facts import CauseCount, CauseEvidence, FindingCause
 from auditor.spark import functions as F
 
@@ -26,13 +27,20 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
     return find_claims(rows, tables.roster, _lacking(findings, tables))
 
 
-def _lacking(findings: DataFrame, tables: Tables) -> dict[str, int]:
-    """In how many findings about copies each bookie lacks entries."""
+def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
+    """In how many findings about copies each bookie surely lacks entries, by the place of the ledger."""
     if tables.known_empty.issuperset(id.replace("-", "_") for id in COPIES):
         return {}
-    of_copies = findings.where(F.col("id").isin(*COPIES))
-    bookies = of_copies.select(F.explode(F.col("missing.bookie_id")).alias("bookie_id"))
-    return {row["bookie_id"]: row["count"] for row in bookies.groupBy("bookie_id").count().collect()}
+    of_copies = findings.where(F.col("id").isin(*COPIES) & (F.col("confidence") != Confidence.SUSPECT))
+    uneven = uneven_directories(tables.roster)
+    numbers = [F.lit(part) for name, places in uneven.items() for part in (name, len(places))]
+    number = F.create_map(*numbers)[F.col("bookie_id")] if numbers else F.lit(None)
+    place = F.pmod("ledger_id", F.coalesce(number, F.lit(1)))
+    bookies = of_copies.withColumn("bookie_id", F.explode(F.col("missing.bookie_id")))
+    found: dict[str, dict[int, int]] = {}
+    for row in bookies.groupBy("bookie_id", place.alias("place")).count().collect():
+        found.setdefault(row["bookie_id"], {})[row["place"]] = row["count"]
+    return found
 
 
 def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCause]:

@@ -31,7 +31,7 @@ from auditor.runs.reader import RunReader
 from auditor.simulate.copies import CopiesToday
 from auditor.simulate.isolation import IsolationNumbers
 from auditor.simulate.read import decided_ledgers
-from auditor.simulate.windows import BookieNumbers, windows_of
+from auditor.simulate.windows import BookieNumbers, Longs, windows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +52,13 @@ def rehearse(
         RunUsageError: the run names no such bookie, or several ids begin so.
         RunError: a table of the run is missing or broken.
     """
+    return rehearse_by_ledger(run, given, rate, round_trip_ms)[0]
+
+
+def rehearse_by_ledger(
+    run: RunReader, given: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
+) -> tuple[Rehearsal, Longs]:
+    """As `rehearse`, and the ledgers of scope 0, ascending, that cannot be copied with all bookies gone."""
     asked = list(dict.fromkeys(whole_bookie_id(run, each) for each in given))
     bookies = _Bookies(run, asked)
     settings, locations = load_placement(run)
@@ -73,7 +80,7 @@ def rehearse(
         _outcome(run, bookies, each, names, queue, doubts, bool(unplaced))
         for each, names in zip(trials, [asked, *([each] for each in asked)], strict=False)
     )
-    return Rehearsal(
+    rehearsal = Rehearsal(
         run=run.path,
         scan_time=run.report.run.scan_time,
         bookies=tuple(asked),
@@ -89,6 +96,7 @@ def rehearse(
         order=_order(trials[0], alone),
         seconds=_seconds(together.work, queue.workers, rate, round_trip_ms),
     )
+    return rehearsal, trials[0].stuck()
 
 
 class _Bookies:
@@ -160,8 +168,7 @@ def _outcome(
     doubts: Sequence[DoubtCount],
     unplaced: bool,
 ) -> model.Trial:
-    ids = np.concatenate([np.zeros((0, 2), np.int64), *(each for each, _ in trial.blocked)])
-    codes = np.concatenate([np.zeros(0, np.int8), *(each for _, each in trial.blocked)])
+    ids, codes = trial.all_blocked()
     sums = {name: round(value) for name, value in trial.sums.items()}
     moving = sums["ledgers"] + len(codes)
     blockers = list(blockers_of(run, ids, codes))

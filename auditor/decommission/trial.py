@@ -74,6 +74,18 @@ class TrialSums:
         """A flag for the number of each bookie that is gone in this trial."""
         return self._gone[:-1]
 
+    def all_blocked(self) -> tuple[Longs, NDArray[np.int8]]:
+        """Every ledger that something keeps: scope and id, and the code of its cause in `CAUSES`."""
+        ids = np.concatenate([np.zeros((0, 2), np.int64), *(each for each, _ in self.blocked)])
+        return ids, np.concatenate([np.zeros(0, np.int8), *(each for _, each in self.blocked)])
+
+    def stuck(self) -> Longs:
+        """The ledgers of scope 0 with a cause of their own, ascending."""
+        ids, codes = self.all_blocked()
+        of_ledgers = codes != _CODE[Cause.ABSENT]
+        found: Longs = np.sort(ids[of_ledgers & (ids[:, 0] == 0), 1])
+        return found
+
     def add(self, segments: Segments, windows: Windows) -> None:
         """Count the ledgers of a batch; ``windows`` are of the same rows."""
         asked = self._asked[segments.members]

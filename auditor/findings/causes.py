@@ -6,11 +6,14 @@ A cause is claimed of the bookies by what is certain of them, never by how many 
     store-older        ledgers lie on bookies that the store's id generator has not given out yet
     disks-swapped      each of two bookies has directories with the other's cookie
     disk-not-mounted   a directory that a bookie's cookies name is there, empty, without VERSION
+    disk-not-found     an index directory that a bookie's cookies name was not found, and all else of it was
     other-id           a bookie runs by another id than the one that ledgers name
     not-registered     a bookie that ledgers name is not registered, and is none by another id
     not-read           a bookie was not read, or in part, for a reason of its own
     listing-overflows  the collector's listing runs over at ledger 2^63 - 1
     data-gone          a bookie lacks entries of nearly every ledger that it should hold
+    disk-lost          a bookie lacks entries of nearly every ledger of one directory of DbLedgerStorage,
+                       which holds next to none, while others hold theirs
 
 A finding about a bookie follows from a cause of this bookie if its check is one of those that the cause
 makes; one about the copies of a ledger if all bookies that lack entries or are unknown are the cause's. What
@@ -28,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.model.amounts import first_names, plural
 from auditor.model.finding import Confidence
+from auditor.model.start_refusal import Fault
 from auditor.model.states import BookieRead, GcCause
 from auditor.spark import functions as F
 
@@ -69,7 +73,8 @@ class Claim:
 
     ``of_bookies`` are checks whose findings about these bookies it explains, ``of_copies`` those whose
     findings about ledgers it does where all bookies concerned are its own. ``from_ledger`` is the lowest id
-    of an orphan that it explains. ``evidence`` are the (check, bookie) that prove it.
+    of an orphan that it explains; ``remainder`` is what the ids leave, divided by its second number.
+    ``evidence`` are the (check, bookie) that prove it.
     """
 
     kind: str
@@ -79,13 +84,46 @@ class Claim:
     of_bookies: frozenset[str]
     of_copies: frozenset[str] = frozenset()
     from_ledger: int | None = None
+    remainder: tuple[int, int] | None = None
 
 
-def find_claims(rows: Iterable[Row], roster: Roster, lacking: Mapping[str, int] | None = None) -> list[Claim]:
+Lacking = Mapping[str, Mapping[int, int]]
+"""In how many findings of `COPIES` each bookie lacks entries, by the directory (`uneven_directories`)."""
+
+
+def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
+    """The index directories of bookies of which one is nearly empty beside others: path, ledgers, in order.
+
+    Only of bookies on DbLedgerStorage, which keeps a ledger in the directory number id modulo their number.
+    """
+    held = {row["directory"]: row["ledgers"] for row in roster.contents}
+    found: dict[str, dict[str, tuple[str, int]]] = {}
+    for row in roster.directories:
+        found.setdefault(row["owner"], {})[row["configured"]] = row["path"], held.get(row["path"], 0)
+    starts = {
+        row["bookie_id"]: row["index_dirs"] or row["ledger_dirs"] for row in roster.starts if row["agreed"]
+    }
+    places = {
+        row["bookie_id"]: [found[row["bookie_id"]][path] for path in starts[row["bookie_id"]]]
+        for row in roster.bookies
+        if row["read"] == BookieRead.READ
+        and row["storage"] == "rocksdb"
+        and not row["suspect"]
+        and row["bookie_id"] in starts
+        and found.get(row["bookie_id"], {}).keys() >= {*starts[row["bookie_id"]]}
+    }
+
+    def uneven(ledgers: Sequence[int]) -> bool:
+        return max(ledgers) >= _LEAST and min(ledgers) <= (1 - _SHARE) * max(ledgers)
+
+    return {name: each for name, each in places.items() if uneven([ledgers for _, ledgers in each])}
+
+
+def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = None) -> list[Claim]:
     """The causes of a run.
 
     ``rows`` are the findings of the checks `PROVING` about bookies: id, bookie_id, confidence and evidence,
-    as JSON. ``lacking`` says in how many findings of `COPIES` a bookie lacks entries.
+    as JSON.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING}
     aliases: set[str] = set()
@@ -100,14 +138,16 @@ def find_claims(rows: Iterable[Row], roster: Roster, lacking: Mapping[str, int] 
         *_foreign_instances(found, bookies),
         *_store_older(found, bookies),
         *_disks_swapped(found),
-        *_disks_not_mounted(found),
+        *_disks_not_mounted(found, bookies, roster),
         *_other_ids(found),
         *_not_registered(found, bookies, aliases),
         *_overflow(found),
     ]
     claimed = {name for claim in claims for name in claim.bookies if "bookie-unread" in claim.of_bookies}
-    claims += _not_read(found, claimed)
-    claims += _data_gone(bookies, lacking or {})
+    claims += _not_read(found, bookies, claimed)
+    gone = _data_gone(bookies, lacking or {})
+    claims += gone
+    claims += _disks_lost(roster, lacking or {}, {name for claim in gone for name in claim.bookies})
     return claims[:MOST]
 
 
@@ -173,20 +213,29 @@ def _disks_swapped(found: Found) -> Iterable[Claim]:
                 )
 
 
-def _disks_not_mounted(found: Found) -> Iterable[Claim]:
+def _disks_not_mounted(found: Found, bookies: Mapping[str, Row], roster: Roster) -> Iterable[Claim]:
+    missing = {
+        row["bookie_id"]: len(row["paths"]) for row in roster.starts if row["fault"] == Fault.VERSION_MISSING
+    }
     for name, evidence in found["disk-version-missing"].items():
         if all(each["empty"] for each in evidence["directories"]):
             paths = sorted(each["path"] for each in evidence["directories"])
-            disks = plural(len(paths), "disk that is", "disks that are")
-            are = "is" if len(paths) == 1 else "are"
+            alone = bool(bookies[name]["absent_directories"])
+            explained = {"disk-version-missing"} | ({"bookie-unread"} if alone else set())
+            explained |= {"start-refused"} if missing.get(name) == len(paths) else set()
             yield Claim(
                 "disk-not-mounted",
                 (name,),
-                f"{name} has {disks} not mounted, or new: {first_names(paths, _NAMED)} {are} empty",
+                f"{name} has {_disks_away(paths)} not mounted, or new: {first_names(paths, _NAMED)} "
+                f"{'is' if len(paths) == 1 else 'are'} empty",
                 (("disk-version-missing", name),),
-                frozenset({"disk-version-missing", "bookie-unread"}),
-                _UNDECIDED,
+                frozenset(explained),
+                _UNDECIDED if alone else frozenset(),
             )
+
+
+def _disks_away(paths: Sequence[str]) -> str:
+    return plural(len(paths), "disk that is", "disks that are")
 
 
 _OF_GONE = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
@@ -243,37 +292,57 @@ def _overflow(found: Found) -> Iterable[Claim]:
         )
 
 
-def _not_read(found: Found, claimed: set[str]) -> Iterable[Claim]:
+def _not_read(found: Found, bookies: Mapping[str, Row], claimed: set[str]) -> Iterable[Claim]:
     for name, evidence in sorted(found["bookie-unread"].items()):
         if name not in claimed:
-            how = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
-            yield Claim(
-                "not-read",
-                (name,),
-                f"{name} {how}: {evidence['reason'] or 'no reason is known'}",
-                (("bookie-unread", name),),
-                frozenset({"bookie-unread"}),
-                _UNDECIDED,
-            )
+            if absent := bookies[name]["absent_directories"]:
+                kind, were = "disk-not-found", "was" if len(absent) == 1 else "were"
+                sentence = (
+                    f"{name} has {_disks_away(absent)} not mounted, or not given: "
+                    f"{first_names(absent, _NAMED)} {were} not found"
+                )
+            else:
+                how = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
+                kind, sentence = "not-read", f"{name} {how}: {evidence['reason'] or 'no reason is known'}"
+            proof = (("bookie-unread", name),)
+            yield Claim(kind, (name,), sentence, proof, frozenset({"bookie-unread"}), _UNDECIDED)
 
 
-def _data_gone(bookies: Mapping[str, Row], lacking: Mapping[str, int]) -> Iterable[Claim]:
+def _data_gone(bookies: Mapping[str, Row], lacking: Lacking) -> list[Claim]:
     gone = {
-        name: lacks
+        name: sum(lacks.values())
         for name, lacks in sorted(lacking.items())
-        if name in bookies and lacks >= max(_LEAST, _SHARE * (bookies[name]["replicas"] or 0))
+        if name in bookies and _nearly_all(sum(lacks.values()), bookies[name]["replicas"] or 0)
     }
-    if gone:
-        names, wanted = tuple(gone), sum(bookies[name]["replicas"] or 0 for name in gone)
-        yield Claim(
-            "data-gone",
-            names,
-            f"{first_names(names, _NAMED)} {'lacks' if len(names) == 1 else 'lack'} entries in "
-            f"{sum(gone.values()):,} of {plural(wanted, 'replica')}: data is gone",
-            (),
-            frozenset(),
-            frozenset(COPIES),
-        )
+    if not gone:
+        return []
+    names, wanted = tuple(gone), sum(bookies[name]["replicas"] or 0 for name in gone)
+    sentence = (
+        f"{first_names(names, _NAMED)} {'lacks' if len(names) == 1 else 'lack'} entries in "
+        f"{sum(gone.values()):,} of {plural(wanted, 'replica')}: data is gone"
+    )
+    return [Claim("data-gone", names, sentence, (), frozenset(), frozenset(COPIES))]
+
+
+def _nearly_all(lacks: int, wanted: int) -> bool:
+    return lacks >= max(_LEAST, _SHARE * wanted)
+
+
+def _disks_lost(roster: Roster, lacking: Lacking, gone: Set[str]) -> Iterable[Claim]:
+    for name, places in uneven_directories(roster).items():
+        for place, (path, ledgers) in enumerate(places):
+            lacks = lacking.get(name, {}).get(place, 0)
+            if name not in gone and _nearly_all(lacks, lacks + ledgers):
+                yield Claim(
+                    "disk-lost",
+                    (name,),
+                    f"{name} lost the data of a disk: entries of {lacks:,} of "
+                    f"{plural(lacks + ledgers, 'ledger')} that belong into {path} are gone",
+                    (),
+                    frozenset(),
+                    frozenset(COPIES),
+                    remainder=(place, len(places)),
+                )
 
 
 def cause_column(claims: Sequence[Claim]) -> Column:
@@ -294,4 +363,7 @@ def _follows(claim: Claim, concerned: Column) -> Column:
         return F.coalesce(of_bookie, F.lit(False))
     alone = F.size(concerned) > 0
     alone &= F.forall(concerned, lambda name: name.isin(*claim.bookies))
+    if claim.remainder is not None:
+        place, number = claim.remainder
+        alone &= F.pmod("ledger_id", F.lit(number)) == place
     return F.coalesce(of_bookie, F.lit(False)) | (F.col("id").isin(*claim.of_copies) & alone)

@@ -165,6 +165,7 @@ class UnplannedCount:
 class RepairPlan:
     """What a run's findings ask for, in order; ``without_step`` are findings that no step is about.
 
+    ``accepted`` are findings that suppressions or baselines accept: no step is planned for them.
     ``complete`` is False where the run did not see everything: what it did not see may ask for more.
     """
 
@@ -178,6 +179,7 @@ class RepairPlan:
     steps: tuple[PlanStep, ...]
     refused: tuple[RefusedStep, ...]
     without_step: tuple[UnplannedCount, ...]
+    accepted: tuple[UnplannedCount, ...]
 
 
 class StepState(StrEnum):

@@ -156,7 +156,7 @@ def _directories(now: Situation, bookie: str) -> list[dict[str, list[str] | str 
 def rebuild_indexes(now: Situation) -> Steps:
     """Bookies with a damaged index, by what of it is damaged and so by their storage."""
     found: dict[tuple[str, str], FindingGroups] = {}
-    for row in now.rows_of(*INDEX_FAULTS):
+    for row in now.asking(*INDEX_FAULTS):
         evidence = json.loads(row["evidence"])
         database = _DATABASE.search(evidence["path"])
         if row["id"] == "ledger-not-indexed":

@@ -22,6 +22,12 @@ from auditor.plan.answers import Answers
 from auditor.reports.plan import condition_text
 
 _SAMPLES = 5
+_SAY_IT = {
+    Fact.NAMED: "an audit of the metadata",
+    Fact.FINDING: "an audit with the bookie's directories",
+    Fact.UNOWNED: "an audit with --owners",
+}
+"""What a store does not say, and which audit does."""
 
 
 def ledgers_in(plan: RepairPlan) -> frozenset[int]:
@@ -76,6 +82,11 @@ def _open_state(
         if ids := [id for id, each in states.items() if each is state]:
             more = f" and {len(ids) - _SAMPLES:,} more" if len(ids) > _SAMPLES else ""
             found.append(f"{word}: ledgers {', '.join(ids[:_SAMPLES])}{more}")
+    if unknown and now.findings is None:
+        facts = {each.fact for each in step.requires}
+        for fact, audit in _SAY_IT.items():
+            if fact in facts:
+                unknown.append(f"a store does not say it, {audit} does: plan check --run")
     if now.time > step.expires:
         late = step.kind is StepKind.WAIT
         (broken if late else unknown).append(

@@ -39,7 +39,7 @@ def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
 def restore_metadata(now: Situation) -> Iterator[PlanStep | RefusedStep]:
     """Ledgers that an owner names, the store lacks, and a bookie still has."""
     named: dict[int, dict[str, object]] = {}
-    for row in now.rows_of("owner-dangling"):
+    for row in now.asking("owner-dangling"):
         if row["severity"] == Severity.ERROR:
             named.setdefault(row["ledger_id"], row)
             now.addressed[row["id"]] += 1
@@ -47,7 +47,7 @@ def restore_metadata(now: Situation) -> Iterator[PlanStep | RefusedStep]:
     for row in now.rows_of("orphan-ledger") if named else ():
         if row["ledger_id"] in named:
             holders[row["ledger_id"]].append(row["bookie_id"])
-            now.addressed[row["id"]] += 1
+            now.addressed[row["id"]] += not row["accepted"]
     sure, unsure, gone = FindingGroups(), FindingGroups(), FindingGroups()
     for ledger, row in named.items():
         if ledger not in holders:
@@ -96,7 +96,7 @@ def _restore(now: Situation, about: str, groups: FindingGroups, bookies: Sequenc
 def delete_ledgers(now: Situation) -> Iterator[PlanStep | RefusedStep]:
     """Ledgers whose owner is gone, where two runs apart saw it; all others are refused."""
     sure, unsure, written = FindingGroups(), FindingGroups(), FindingGroups()
-    for row in now.rows_of("ledger-unowned"):
+    for row in now.asking("ledger-unowned"):
         evidence = json.loads(row["evidence"])
         now.addressed[row["id"]] += 1
         if row["confidence"] != Confidence.CONFIRMED or not evidence["seen_before"]:

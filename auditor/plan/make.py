@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from auditor.model.plan import PLAN_SCHEMA, PlanStep, RefusedStep, RepairPlan, StepKind
+from auditor.model.plan import PLAN_SCHEMA, PlanStep, RefusedStep, RepairPlan, StepKind, UnplannedCount
 from auditor.plan.bookie_steps import make_cookies, rebuild_indexes, retire_bookies, stop_collection
 from auditor.plan.ledger_steps import delete_ledgers, restore_metadata
 from auditor.plan.replication_steps import replication_steps
@@ -42,4 +42,5 @@ def make_plan(run: RunReader) -> RepairPlan:
         steps=tuple(replace(step, number=number) for number, step in enumerate(steps, 1)),
         refused=tuple(each for each in made if isinstance(each, RefusedStep)),
         without_step=now.without_step(),
+        accepted=tuple(UnplannedCount(id, number) for id, number in now.accepted.items() if number),
     )

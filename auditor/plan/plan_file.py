@@ -26,6 +26,7 @@ import tomli_w
 
 from auditor.errors import UsageError
 from auditor.model.amounts import format_time
+from auditor.model.json_shape import require_shape
 from auditor.model.plan import PLAN_SCHEMA, PlannedLedger, RepairPlan
 from auditor.reports.plain_text import printable
 from auditor.runs.whole_file import write_whole
@@ -175,8 +176,7 @@ def _read(value: Any, kind: Any, where: str) -> Any:
     if get_origin(kind) is UnionType:
         [kind] = [part for part in get_args(kind) if part is not type(None)]
     if get_origin(kind) is tuple:
-        if not isinstance(value, list):
-            raise ValueError(f"{where}: not a list")
+        require_shape(value, list[Any], where)
         return tuple(_read(each, get_args(kind)[0], f"{where}.{place}") for place, each in enumerate(value))
     if is_dataclass(kind):
         return _read_table(value, kind, where)
@@ -188,19 +188,14 @@ def _read(value: Any, kind: Any, where: str) -> Any:
         if value not in [*kind]:
             raise ValueError(f"{where}: {value!r:.60} is none of {', '.join(kind)}")
         return kind(value)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ValueError(f"{where}: {value!r:.60} is not {_NAMES[kind]}")
+    require_shape(value, kind, where)
     if kind is str and "\n" in value and not where.endswith(".text"):
         return " ".join(value.split())
     return value
 
 
-_NAMES = {int: "a number", str: "a text", bool: "true or false"}
-
-
 def _read_table(value: Any, kind: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise ValueError(f"{where}: not a table")
+    require_shape(value, dict[str, Any], where)
     hints, below = get_type_hints(kind), f"{where}." if where else ""
     if unknown := next((name for name in value if name not in hints), None):
         raise ValueError(f"{below}{unknown}: no such key")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from auditor.decommission.rehearse import rehearse
+from auditor.decommission.rehearse import rehearse_by_ledger
 from auditor.model.amounts import first_names, plural
 from auditor.model.decommission import OF_LEDGERS, Blocker, Cause
 from auditor.model.finding import Confidence
@@ -94,7 +94,7 @@ _WAYS = {
 
 def _sort(now: Situation) -> _Sorted:
     found = _Sorted()
-    for row in now.rows_of("entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"):
+    for row in now.asking("entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"):
         now.addressed[row["id"]] += 1
         lacking = _lacking(now, row)
         if row["scope_id"] or row["ledger_id"] < 0:
@@ -279,7 +279,8 @@ def _recover_all(
     now: Situation, lost: Sequence[str], findings: tuple[PlanFinding, ...], causes: set[Cause]
 ) -> Steps:
     """Copy what lost bookies should have without AutoRecovery, by a rehearsal of that."""
-    trial = rehearse(now.run, lost).together
+    rehearsal, stuck = rehearse_by_ledger(now.run, lost)
+    trial = rehearsal.together
     names = first_names(lost, _NAMED)
     for blocker in trial.blockers:
         if blocker.cause in OF_LEDGERS:
@@ -293,7 +294,7 @@ def _recover_all(
         )  # fmt: skip
     if not trial.work.ledgers - trial.work.open_ends:
         return
-    rows = list(ledgers_naming(now.run, lost, MOST_LEDGERS))
+    rows = list(ledgers_naming(now.run, lost, MOST_LEDGERS, without=stuck))
     blanks = {"BOOKIE": ",".join(lost)}
     why = "; ".join(CAUSES[each][0] for each in sorted(causes))
     yield make_step(

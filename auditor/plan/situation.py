@@ -13,30 +13,26 @@ from typing import Any
 import numpy as np
 
 from auditor.decommission.queue import Queue, read_queue
-from auditor.model.finding import Confidence
+from auditor.model.finding import Confidence, no_standing
 from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
 from auditor.model.states import MarkRow
 from auditor.runs.reader import RunReader
+from auditor.runs.standings import standings_in_order
 from auditor.simulate.windows import Longs
 
 MOST_LEDGERS = 10_000
 """So many ledgers of one step are listed; a plan of the others is made once these are done."""
 
-_COOKIE = ("layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage")
+_COOKIE = (
+    "layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage", "version",
+)  # fmt: skip
 FINGERPRINTS = 5
 """So many fingerprints of a group are named."""
 
 NEEDED = (
-    "id",
-    "confidence",
-    "severity",
-    "scope_id",
-    "ledger_id",
-    "bookie_id",
-    "missing",
-    "evidence",
+    "id", "confidence", "severity", "scope_id", "ledger_id", "bookie_id", "missing", "evidence",
     "fingerprint",
-)
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -100,21 +96,7 @@ class Situation:
         self.run = run
         self.facts = run.report.run
         self.bookies: dict[str, dict[str, Any]] = {
-            row["bookie_id"]: row
-            for row in run.table(
-                "bookies",
-                [
-                    "bookie_id",
-                    "named",
-                    "ledgers",
-                    "depending",
-                    "registered",
-                    "has_cookie",
-                    "found",
-                    "read",
-                    "marked",
-                ],
-            ).to_pylist()
+            row["bookie_id"]: row for row in run.table("bookies").to_pylist()
         }
         self.lost = sorted(
             name for name, row in self.bookies.items() if row["named"] and row["registered"] is None
@@ -125,6 +107,9 @@ class Situation:
         self.queue: Queue = read_queue(run, self.lost)
         self.works = not self.queue.blockers and not self.queue.doubts
         self.addressed: Counter[str] = Counter()
+        self.accepted: Counter[str] = Counter()
+        for each in self.facts.tally:
+            self.accepted[each["id"]] += each["suppressed"]
 
     @cached_property
     def marks(self) -> MarkTimes:
@@ -161,25 +146,32 @@ class Situation:
         )
 
     def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Findings of these ids, in their order, batch by batch."""
+        """Findings of these ids, in their order, batch by batch; ``accepted``: a suppression names it."""
         import pyarrow.dataset as ds
 
+        standing = standings_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_standing
         if any(self.run.report.counts.get(id) for id in ids):
             for batch in self.run.batches("findings", NEEDED, ds.field("id").isin(ids)):
-                yield from batch.to_pylist()
+                for row in batch.to_pylist():
+                    stands = standing(row["fingerprint"])
+                    yield row | {"accepted": stands is not None and stands.suppressed is not None}
+
+    def asking(self, *ids: str) -> Iterable[dict[str, Any]]:
+        """Of these findings those that ask for a step: an accepted one does not, though it is so."""
+        return (row for row in self.rows_of(*ids) if not row["accepted"])
 
     def by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
         """Findings of these ids, in groups, by the bookie that they are about; they count as addressed."""
         found: dict[str, FindingGroups] = {}
-        for row in self.rows_of(*ids):
+        for row in self.asking(*ids):
             found.setdefault(row["bookie_id"], FindingGroups()).add(row)
             self.addressed[row["id"]] += 1
         return found
 
     def without_step(self) -> tuple[UnplannedCount, ...]:
-        """The findings that nothing above asked for."""
+        """The findings that nothing above asked for, and that nobody accepted."""
         counts = self.run.report.counts
-        left = {id: number - self.addressed[id] for id, number in counts.items()}
+        left = {id: number - self.addressed[id] - self.accepted[id] for id, number in counts.items()}
         return tuple(UnplannedCount(id, number) for id, number in left.items() if number > 0)
 
 
@@ -217,7 +209,7 @@ class MarkTimes:
 
 
 def cookie_digest(row: Mapping[str, Any]) -> str:
-    """What a cookie says in 16 hex digits, by its row of the table cookies.
+    """What a cookie says and its version, in 16 hex digits, by its row of the table cookies.
 
     >>> cookie_digest(dict.fromkeys(_COOKIE))
     'a17291318b46dbd9'

@@ -20,6 +20,7 @@ from auditor.model.plan import (
     StepCheck,
     StepKind,
     StepState,
+    UnplannedCount,
 )
 from auditor.reports.plain_text import fold_text, labelled, printable
 
@@ -40,7 +41,9 @@ def plan_text(plan: RepairPlan) -> str:
         for refused in plan.refused:
             lines += _refused(refused)
     if plan.without_step:
-        lines += ["", *labelled("no step", _without(plan), _WIDTH)]
+        lines += ["", *labelled("no step", _numbers(plan.without_step), _WIDTH)]
+    if plan.accepted:
+        lines += ["", *labelled("accepted", f"{_numbers(plan.accepted)}, by suppressions", _WIDTH)]
     return "\n".join(lines)
 
 
@@ -184,8 +187,8 @@ def _refused(refused: RefusedStep) -> Iterator[str]:
     yield from _label("way out", refused.way_out, "    ")
 
 
-def _without(plan: RepairPlan) -> str:
-    return ", ".join(f"{each.count:,} {each.id}" for each in plan.without_step)
+def _numbers(counts: Sequence[UnplannedCount]) -> str:
+    return ", ".join(f"{each.count:,} {each.id}" for each in counts)
 
 
 def _fold(text: str) -> list[str]:
@@ -228,9 +231,10 @@ def _markdown(plan: RepairPlan) -> Iterator[str]:
         yield ""
         for each in plan.refused:
             yield f"- **{each.reason}**: {_plain(each.about)}: {_plain(each.why)}. {_plain(each.way_out)}"
-    if plan.without_step:
-        yield ""
-        yield f"No step for {_plain(_without(plan))}."
+    for label, counts in (("No step for", plan.without_step), ("Accepted by suppressions", plan.accepted)):
+        if counts:
+            yield ""
+            yield f"{label}: {_plain(_numbers(counts))}."
 
 
 def _code(text: str) -> str:

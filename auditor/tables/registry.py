@@ -28,6 +28,7 @@ COOKIES = schema_of(
     ("index_dirs", pa.list_(pa.string()), "index directories; null: the ledger ones"),
     ("instance_id", pa.string(), "the cluster that the cookie says"),
     ("damage", pa.string(), "why it could not be read"),
+    ("version", pa.int64(), "version of its znode; etcd: its modification revision"),
 )
 REGISTRATIONS = schema_of(
     ("bookie_id", pa.string(), "the name of its znode"),
@@ -63,11 +64,15 @@ REGISTRATIONS = schema_of(
 
 @dataclass(frozen=True, slots=True)
 class StoreCookie:
-    """A cookie as the metadata store keeps it; ``cookie`` is None where it could not be read."""
+    """A cookie as the metadata store keeps it; ``cookie`` is None where it could not be read.
+
+    ``version`` is that of its znode, or the revision of its etcd key; a disk has none.
+    """
 
     bookie_id: str
     cookie: Cookie | None
     damage: str | None
+    version: int | None = None
 
     def row(self) -> dict[str, Any]:
         """Its row in the table ``cookies``."""
@@ -81,6 +86,7 @@ class StoreCookie:
             "index_dirs": list(cookie.index_dirs) if cookie and cookie.index_dirs else None,
             "instance_id": cookie.instance_id if cookie else None,
             "damage": self.damage,
+            "version": self.version,
         }
 
 
@@ -91,9 +97,9 @@ def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
 
 def _cookie(name: str, znode: Znode) -> StoreCookie:
     try:
-        return StoreCookie(name, cookie_codec.decode(znode.data), None)
+        return StoreCookie(name, cookie_codec.decode(znode.data), None, znode.version)
     except DecodeError as damage:
-        return StoreCookie(name, None, str(damage))
+        return StoreCookie(name, None, str(damage), znode.version)
 
 
 def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) -> list[dict[str, Any]]:
@@ -196,6 +202,12 @@ BOOKIES = schema_of(
         "read: its whole index; partial: what was found is present, all else unknown; unread",
     ),
     ("reason", pa.string(), "why it was not read completely"),
+    (
+        "absent_directories",
+        pa.list_(pa.string()),
+        "configured index directories that were not found or are empty, where nothing else keeps it from "
+        "being read",
+    ),
     (
         "index_time",
         pa.int64(),

@@ -12,7 +12,7 @@ from auditor.reports import first_screen, text
 from auditor.reports.plain_text import columns_of
 from tests.corpora.audited import Audited
 from tests.corpora.corpora import Corpus
-from tests.corpora.shared import SOURCES, Runs
+from tests.corpora.shared import SOURCES, Corpora, Runs
 
 
 def report_of(audited: Audited) -> Report:
@@ -38,6 +38,15 @@ def test_the_causes_are_the_planted_ones(corpus: Corpus, audited: Audited) -> No
     assert causes is not None
     several = {(cause["kind"], tuple(cause["bookies"])) for cause in causes if cause["kind"] != "not-read"}
     assert several == planted(corpus)
+
+
+@pytest.mark.parametrize("name", ["etcd", "etcd-snapshot"])
+def test_the_causes_on_etcd_are_the_planted_ones(name: str, runs: Runs, corpora: Corpora) -> None:
+    faults = corpora.of("etcd").oracle["faults"]
+    unknown = {fault["unknownBookie"] for fault in faults if "unknownBookie" in fault}
+    causes = report_of(runs.of(name)).run.causes
+    assert causes is not None
+    assert [(cause["kind"], cause["bookies"]) for cause in causes] == [("not-registered", sorted(unknown))]
 
 
 def test_a_bookie_that_nobody_knows_does_not_explain_what_others_lack(

@@ -96,6 +96,7 @@ def test_what_a_broker_makes_and_deletes_is_no_damage(owned: Asked) -> None:
     of_logs = {id for id in owned.report.counts if id.startswith("entry-log-")}
     assert owned.report.counts.keys() - OWNER_CHECKS - of_logs == {"endpoint-drift", "orphan-ledger"}
     assert owned.report.complete
+    assert owned.report.run.causes == []
     coverage = owned.report.coverage.ledgers
     assert coverage.decided == coverage.total == len(known["with_metadata"])
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.findings.causes import Claim, cause_column, find_claims
-from tests.tables.test_roster import bookie, roster
+from auditor.audit.causes import claim_causes
+from auditor.findings.causes import Claim, Lacking, cause_column, find_claims
+from tests.checks.tables_builder import tables
+from tests.tables.test_roster import CLUSTER, bookie, roster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,15 +24,18 @@ def found(id: str, name: str | None, confidence: str = "confirmed", **evidence: 
 
 
 def known(name: str, **said: Any) -> dict[str, Any]:
-    facts = {"foreign_instance": False, "has_cookie": True, "replicas": 100}
-    return bookie(name, **(facts | said))
+    facts = {"foreign_instance": False, "has_cookie": True, "replicas": 100, "absent_directories": []}
+    return bookie(name, **(facts | {"storage": "rocksdb", "suspect": False} | said))
 
 
 def claims(
-    *rows: dict[str, Any], bookies: list[dict[str, Any]] | None = None, lacking: dict[str, int] | None = None
+    *rows: dict[str, Any],
+    bookies: list[dict[str, Any]] | None = None,
+    lacking: Lacking | None = None,
+    **tables: list[dict[str, Any]],
 ) -> dict[str, Claim]:
     every = bookies if bookies is not None else [known(A), known(B), known(C)]
-    return {each.kind: each for each in find_claims(rows, roster(bookies=every), lacking)}
+    return {each.kind: each for each in find_claims(rows, roster(CLUSTER, bookies=every, **tables), lacking)}
 
 
 MISMATCH = found("instance-mismatch", A, cookies=[{"place": "p", "instance_id": "other"}])
@@ -72,10 +78,27 @@ def test_a_disk_is_not_mounted_where_its_directory_is_there_and_empty() -> None:
         directories = [{"path": f"/d{n}", "empty": each} for n, each in enumerate(empty)]
         return found("disk-version-missing", A, directories=directories)
 
-    claim = claims(missing(True))["disk-not-mounted"]
+    unread = found("bookie-unread", A, "unknown", read="partial", reason="/d0 and more")
+    claim = claims(missing(True), unread, bookies=[known(A, absent_directories=["/d0"])])["disk-not-mounted"]
     assert claim.sentence == f"{A} has 1 disk that is not mounted, or new: /d0 is empty"
     assert claim.of_copies == {"replication-undecided"}
     assert claims(missing(True, False)) == claims(missing(None)) == {}
+    for fault, of in (("version-missing", True), ("store-differs", False)):
+        starts = [{"bookie_id": A, "fault": fault, "paths": ["/d0"], "agreed": False}]
+        refused = claims(missing(True), starts=starts)["disk-not-mounted"]
+        assert ("start-refused" in refused.of_bookies) is of
+    # something else keeps it from being read besides, and nobody knows whether the disk alone would
+    both = claims(missing(True), unread)
+    assert [*both] == ["disk-not-mounted", "not-read"]
+    assert both["disk-not-mounted"].of_copies == set()
+
+
+def test_a_directory_that_was_not_found_is_a_cause_where_nothing_else_is_the_matter() -> None:
+    unread = found("bookie-unread", A, "unknown", read="partial", reason="index directory /d1: no such ...")
+    [claim] = claims(unread, bookies=[known(A, read="partial", absent_directories=["/d1"])]).values()
+    assert claim.kind == "disk-not-found"
+    assert claim.sentence == f"{A} has 1 disk that is not mounted, or not given: /d1 was not found"
+    assert claim.of_copies == {"replication-undecided"}
 
 
 def test_a_bookie_that_is_gone_explains_what_is_not_known_of_it_only_where_it_has_no_data() -> None:
@@ -120,10 +143,63 @@ def test_an_overflow_explains_only_deletions_that_have_no_other_cause() -> None:
 
 
 def test_data_is_gone_where_nearly_every_replica_lacks_entries() -> None:
-    claim = claims(lacking={A: 96, B: 94, "unheard": 500})["data-gone"]
+    claim = claims(lacking={A: {0: 96}, B: {0: 94}, "unheard": {0: 500}})["data-gone"]
     assert claim.bookies == (A,)
     assert claim.sentence == f"{A} lacks entries in 96 of 100 replicas: data is gone"
-    assert claims(lacking={A: 9}, bookies=[known(A, replicas=9)]) == {}
+    assert claims(lacking={A: {0: 9}}, bookies=[known(A, replicas=9)]) == {}
+
+
+def disks(*ledgers: int) -> dict[str, list[dict[str, Any]]]:
+    """Directories of A that hold so many ledgers each."""
+    paths = [f"/d{place}" for place in range(len(ledgers))]
+    return {
+        "starts": [
+            {
+                "bookie_id": A,
+                "agreed": True,
+                "fault": None,
+                "paths": [],
+                "index_dirs": None,
+                "ledger_dirs": paths,
+            }
+        ],
+        "directories": [{"owner": A, "configured": path, "path": f"/copy{path}"} for path in paths],
+        "contents": [
+            {"directory": f"/copy{path}", "ledgers": number}
+            for path, number in zip(paths, ledgers, strict=True)
+            if number
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("ledgers", "lacking", "of", "claimed"),
+    [
+        ((50, 0), {1: 48}, {}, True),
+        ((50, 2), {1: 48}, {}, True),
+        ((50, 3), {1: 48}, {}, False),  # too many of them are there
+        ((50, 0), {1: 9}, {}, False),  # too few to say it
+        ((50, 0), {0: 48}, {}, False),  # they belong into the other directory
+        ((0, 0), {0: 45, 1: 45}, {}, False),  # no directory shows that ids are spread over both
+        ((50, 0), {1: 48}, {"storage": "idx"}, False),  # any directory may have an index file
+        ((50, 0), {1: 48}, {"suspect": True}, False),
+        ((50, 0), {1: 48}, {"read": "partial"}, False),
+        ((50, 0), {0: 48, 1: 48}, {"replicas": 98}, False),  # all of the bookie's data is gone
+    ],
+)
+def test_a_disk_is_lost_where_what_belongs_there_is_gone_and_other_disks_have_theirs(
+    ledgers: tuple[int, ...], lacking: dict[int, int], of: dict[str, Any], claimed: bool
+) -> None:
+    found_ = claims(bookies=[known(A, **of)], lacking={A: lacking}, **disks(*ledgers))
+    assert ("disk-lost" in found_) is claimed
+    if claimed:
+        claim = found_["disk-lost"]
+        assert claim.remainder == (1, 2)
+        number = 48 + ledgers[1]
+        assert claim.sentence == (
+            f"{A} lost the data of a disk: entries of 48 of {number} ledgers "
+            "that belong into /copy/d1 are gone"
+        )
 
 
 ROWS = (
@@ -140,6 +216,10 @@ ROWS = (
     ("orphan-ledger", 900, C, (), (), 2),
     ("orphan-ledger", 899, C, (), (), None),
     ("metadata-suspect", None, C, (), (), 2),
+    ("below-ack-quorum", 11, None, (A,), (), 4),
+    ("below-ack-quorum", 12, None, (A,), (), None),
+    ("below-ack-quorum", -7, None, (A,), (), 4),
+    ("below-ack-quorum", 14, None, (A, B), (), None),
 )
 
 
@@ -149,6 +229,7 @@ def test_a_finding_follows_where_all_that_it_is_about_is_the_causes(spark: Spark
         Claim("not-registered", (A,), "", (), frozenset({"bookie-down"}), undecided),
         Claim("store-older", (C,), "", (), frozenset({"metadata-suspect", "orphan-ledger"}), from_ledger=900),
         Claim("data-gone", (B, C), "", (), frozenset(), frozenset({"entry-lost"})),
+        Claim("disk-lost", (A,), "", (), frozenset(), frozenset({"below-ack-quorum"}), remainder=(2, 3)),
     ]
     rows = [
         (id, ledger, name, [(each,) for each in missing], [*unknown])
@@ -165,3 +246,26 @@ def test_a_finding_follows_where_all_that_it_is_about_is_the_causes(spark: Spark
 @pytest.mark.parametrize("row", [found("bookie-unread", None, "unknown", read="unread", reason="none given")])
 def test_what_is_of_no_bookie_proves_nothing(row: dict[str, Any]) -> None:
     assert claims(row) == {}
+
+
+def test_what_belongs_into_a_lost_directory_is_counted_by_ids(spark: SparkSession) -> None:
+    """Only of bookies with a nearly empty directory; what is suspected only is not counted."""
+    lacking = [
+        *((ledger, "confirmed", [A, B]) for ledger in range(1, 24, 2)),
+        *((ledger, "suspect", [A]) for ledger in range(25, 41, 2)), (2, "confirmed", [A]),
+    ]  # fmt: skip
+    rows = [
+        ("below-ack-quorum", ledger, None, confidence, "{}", [(name,) for name in names])
+        for ledger, confidence, names in lacking
+    ]
+    schema = (
+        "id string, ledger_id bigint, bookie_id string, confidence string, evidence string, "
+        "missing array<struct<bookie_id:string>>"
+    )
+    known_ = [known(A), known(B)]
+    asked = replace(
+        tables(spark), roster=roster(CLUSTER, bookies=known_, **disks(30, 0)), known_empty=frozenset()
+    )
+    [claim] = claim_causes(spark.createDataFrame(rows, schema), asked)
+    assert (claim.kind, claim.bookies, claim.remainder) == ("disk-lost", (A,), (1, 2))
+    assert "entries of 12 of 12 ledgers" in claim.sentence

@@ -5,6 +5,7 @@ A letter stands for a bookie. All are on DbLedgerStorage, but for s, which is on
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -156,6 +157,11 @@ def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> N
     claim(store, UNOWNED, "public/default/persistent/gone")
     bookies.shell(["ledgermetadata", "-l", str(RESTORED), "-dumptofile", f"{RESTORED}.metadata"])
     bookies.delete(RESTORED)
+    # A database that is opened has a table of what its log had.
+    bookies.stop(d)
+    bookies.start(d)
+    [table] = (bookies.place(d) / "ledgers0" / "current" / "locations").glob("*.sst")
+    os.truncate(table, table.stat().st_size // 2)
     store.client.delete(f"/ledgers/cookies/{d}")
     # One after the other: an auditor does not wait where two bookies are lost.
     bookies.stop(c)

@@ -13,7 +13,7 @@ from auditor.model.plan import PlanStep, RefusedStep, StepKind
 from auditor.model.report import Report
 from auditor.plan.make import make_plan
 from auditor.runs.reader import RunReader
-from tests.made_runs import made_run
+from tests.made_runs import change_row, made_run
 from tests.reports.samples import coverage, report, tally
 
 NOW = 1_795_237_669_000
@@ -89,24 +89,40 @@ def run_of(
     findings: Sequence[Finding],
     bookies: Mapping[str, Mapping[str, Any]] | None = None,
     facts: Mapping[str, Any] | None = None,
+    accepted: Sequence[Finding] = (),
     **tables: Any,
 ) -> RunReader:
-    """A run of four bookies; ``bookies`` says what is different of some, or of more."""
-    ordered = sorted(findings, key=lambda each: (each.severity.rank, each.id, each.ledger_id or 0))
+    """A run of four bookies; ``bookies`` says what is different of some, or of more.
+
+    A suppression names the findings that are ``accepted`` besides.
+    """
+    ordered = sorted(
+        [*findings, *accepted], key=lambda each: (each.severity.rank, each.id, each.ledger_id or 0)
+    )
     sums = Counter((each.id, str(each.severity), str(each.confidence)) for each in ordered)
+    known = Counter((each.id, str(each.severity), str(each.confidence)) for each in accepted)
+    changes = [change_row(each, NOW, suppressed="known" if each in accepted else None) for each in ordered]
     sample = report()
     calm = {
         "scan_time": NOW, "gaps": [], "in_doubt": None, "keeps_marks": True, "marks_listed": True,
         "bookies_listed": {"hidden": None, "unclear": []}, "blind": [], "live": False,
         "bookie_sources": ["disks"],
-        "tally": [tally(id, severity, number, sure) for (id, severity, sure), number in sums.items()],
+        "tally": [
+            tally(*kind[:2], number, kind[2], suppressed=known[kind]) for kind, number in sums.items()
+        ],
     }  # fmt: skip
     facts_ = replace(sample.run, **{**calm, **(facts or {})})
     rows = {name: bookie(name) for name in BOOKIES} | {
         name: bookie(name, **each) for name, each in (bookies or {}).items()
     }
     made = Report.make(facts_, sample.cluster, coverage(), tuple(ordered[:3]))
-    made_run(path, ordered, made, bookies=list(rows.values()), **{"cluster": list(WORKING), **tables})
+    made_run(
+        path,
+        ordered,
+        made,
+        bookies=list(rows.values()),
+        **{"cluster": list(WORKING), "changes": changes, **tables},
+    )
     return RunReader(path)
 
 

@@ -118,7 +118,10 @@ def test_a_finding_is_gone_only_where_it_was_looked_for(
     assert step.state is state
 
 
-COOKIE = {"bookie_id": "e:1", "layout": 5, "bookie_host": "e:1", "journal_dirs": "/j", "ledger_dirs": ["/l"]}
+COOKIE: dict[str, Any] = {
+    "bookie_id": "e:1", "layout": 5, "bookie_host": "e:1", "journal_dirs": "/j", "ledger_dirs": ["/l"],
+    "index_dirs": None, "instance_id": None, "damage": None, "version": 3,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -127,6 +130,7 @@ COOKIE = {"bookie_id": "e:1", "layout": 5, "bookie_host": "e:1", "journal_dirs":
         ([COOKIE], RETIRED, StepState.TRUE),
         ([], RETIRED, StepState.DONE),
         ([COOKIE | {"journal_dirs": "/other"}], RETIRED, StepState.CHANGED),
+        ([COOKIE | {"version": 4}], RETIRED, StepState.CHANGED),
         ([COOKIE], {"e:1": {**RETIRED["e:1"], "registered": "writable"}}, StepState.CHANGED),
         ([COOKIE], {"e:1": {**RETIRED["e:1"], "named": True}}, StepState.CHANGED),
     ],
@@ -185,8 +189,8 @@ def dump_of(path: Path, *more: dict[str, Any]) -> str:
     )
     lines = [
         znode("/ledgers"), znode("/ledgers/LAYOUT", text(LAYOUT)),
-        znode("/ledgers/available"), znode("/ledgers/cookies"), znode("/ledgers/underreplication"),
-        znode("/ledgers/00"), znode("/ledgers/00/0000"), znode("/ledgers/00/0000/L0007", text(record)), *more,
+        znode("/ledgers/available"), znode("/ledgers/cookies"), *more, znode("/ledgers/underreplication"),
+        znode("/ledgers/00"), znode("/ledgers/00/0000"), znode("/ledgers/00/0000/L0007", text(record)),
     ]  # fmt: skip
     file = path / "dump.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -201,6 +205,29 @@ def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
     plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS))
     [step] = check_plan(plan, found_).steps
     assert step.state is StepState.TRUE
+
+
+@pytest.mark.parametrize(
+    ("journal", "more", "state", "why"),
+    [
+        ("/j", [], StepState.UNKNOWN, (
+            "not known: no ledger names e:1",
+            "a store does not say it, an audit of the metadata does: plan check --run",
+        )),
+        ("/k", [], StepState.CHANGED, ("not so: e:1 has its cookie (DIGEST)",)),
+        ("/j", ["/ledgers/available/e:1"], StepState.CHANGED, ("not so: e:1 is not registered",)),
+    ],
+)  # fmt: skip
+def test_a_store_is_asked_for_the_cookie_and_its_bookie(
+    journal: str, more: list[str], state: StepState, why: tuple[str, ...], tmp_path: Path
+) -> None:
+    plan = make_plan(run_of(tmp_path / "old", [UNUSED], RETIRED, cookies=[COOKIE]))
+    text = f'5\nbookieHost: "e:1"\njournalDir: "{journal}"\nledgerDirs: "1\\t/l"\n'
+    cookie = znode("/ledgers/cookies/e:1", base64.b64encode(text.encode()).decode())
+    sessions = [znode(path) | {"ephemeralOwner": 7} for path in more]
+    [step] = check_plan(plan, ask_store(dump_of(tmp_path, cookie, *sessions), [])).steps
+    digest = plan.steps[0].requires[0].value
+    assert (step.state, step.why) == (state, tuple(each.replace("DIGEST", digest) for each in why))
 
 
 def test_a_dump_that_was_cut_proves_no_absence(tmp_path: Path) -> None:

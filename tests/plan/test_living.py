@@ -64,6 +64,12 @@ def test_a_plan_has_every_kind_of_step(lived: Lived) -> None:
     assert ledgers[StepKind.REQUEUE] == {LOST_3, LOST_4}
     assert ledgers[StepKind.DELETE] == {UNOWNED}
     assert ledgers[StepKind.REINDEX] == {SORTED}
+    rebuilt = {
+        each.text for step in lived.plan.steps if step.kind is StepKind.REINDEX for each in step.commands
+    }
+    assert {
+        "bookkeeper shell rebuild-db-ledgers-index", "bookkeeper shell rebuild-db-ledger-locations-index",
+    } < rebuilt  # fmt: skip
 
 
 def test_before_it_is_typed_the_store_says_that_nothing_changed(lived: Lived) -> None:
@@ -108,7 +114,7 @@ def test_bookies_hold_what_the_steps_were_for(lived: Lived) -> None:
     letter = {id: letter for letter, id in lived.bookies.items()}
     held = {letter[id]: ledgers for id, ledgers in lived.held.items()}
     whole = frozenset(range(10))
-    for ledger in (COPIED, LOST_3, LOST_4, FORGOTTEN, SORTED):
+    for ledger in (COPIED, LOST_3, LOST_4, FORGOTTEN, SORTED, OFF_D):
         assert sum(ledgers.get(ledger) == whole for ledgers in held.values()) >= 2, ledger
     # its mark is gone, and yet nothing was copied
     assert sum(ledgers.get(HELD_BACK) == whole for ledgers in held.values()) == 1
@@ -127,9 +133,9 @@ def test_a_dry_run_prints_what_would_be_done(lived: Lived) -> None:
 
 def test_without_autorecovery_recover_copies_what_can_be_copied(lived: Lived) -> None:
     [step] = [step for step in lived.alone.steps if step.kind is StepKind.RECOVER]
-    # -sku leaves the one alone that has no other copy.
-    copied = {int(each.ledger_id) for each in step.ledgers} - {ONLY_D}
+    copied = {int(each.ledger_id) for each in step.ledgers}
     assert copied
+    assert ONLY_D not in copied  # -sku leaves the one alone that has no other copy: it is refused below
     gone = lived.bookies["d"]
     for ledger in copied | {OFF_D}:
         assert gone not in {name for _, each in lived.ledgers[ledger].segments for name in each}, ledger

@@ -11,6 +11,7 @@ import pytest
 from auditor.model.finding import Confidence, Severity
 from auditor.model.plan import Condition, Fact, PlanFinding, RepairPlan, StepKind, UnplannedCount
 from auditor.plan.make import make_plan
+from auditor.reports.plan import plan_text
 from tests.plan.made import (
     HOUR,
     NOW,
@@ -36,7 +37,7 @@ LEDGERS_INDEX = [
 ]  # fmt: skip
 COOKIE = {
     "bookie_id": "e:1", "layout": 5, "bookie_host": "e:1", "journal_dirs": "/j", "ledger_dirs": ["/l"],
-    "index_dirs": None, "instance_id": "x", "damage": None,
+    "index_dirs": None, "instance_id": "x", "damage": None, "version": 0,
 }  # fmt: skip
 
 
@@ -172,6 +173,7 @@ def test_without_autorecovery_a_lost_bookie_is_recovered_from(tmp_path: Path) ->
     assert {f"{each.reason}: {each.ledger_count}" for each in plan.refused} == {
         "no-copy: 1", "no-spare: 1", "live-writer: 1",
     }  # fmt: skip
+    assert [each.ledger_id for each in step.ledgers] == ["7"]  # each of the others is refused
 
 
 def test_nothing_is_recovered_where_somebody_switched_replication_off(tmp_path: Path) -> None:
@@ -408,3 +410,31 @@ def test_steps_come_in_order_and_what_has_no_step_is_counted(tmp_path: Path) -> 
     # owner-dangling stands for metadata that e:1 could be the last to hold entries of
     assert [each.reason for each in plan.refused] == ["last-copy"]
     assert plan.without_step == (UnplannedCount("stray-file", 1),)
+
+
+def test_what_a_suppression_accepts_gets_no_step_and_is_counted(tmp_path: Path) -> None:
+    known = [
+        found("below-ack-quorum", 9, lacking=["a:1"]), found("cookie-missing", None, "b:1"),
+        found("entry-lost", 8, lacking=["a:1", "b:1"]),
+    ]  # fmt: skip
+    asks = found("below-ack-quorum", 7, lacking=["a:1"])
+    ledgers = [PAIR, ledger(8, "a:1", "b:1"), ledger(9, "a:1", "b:1")]
+    plan = make_plan(run_of(tmp_path, [asks], accepted=known, ledgers=ledgers))
+    [step] = plan.steps
+    assert [each.ledger_id for each in step.ledgers] == ["7"]
+    assert step.findings == (PlanFinding("below-ack-quorum", 1, (asks.fingerprint,)),)
+    assert (plan.refused, plan.without_step) == ((), ())
+    assert {each.id: each.count for each in plan.accepted} == {
+        "below-ack-quorum": 1, "cookie-missing": 1, "entry-lost": 1,
+    }  # fmt: skip
+    said = "accepted   1 below-ack-quorum, 1 cookie-missing, 1 entry-lost, by suppressions"
+    assert said in plan_text(plan)
+
+
+def test_what_is_accepted_stays_true_where_a_step_rests_on_it(tmp_path: Path) -> None:
+    incomplete, orphan = found("index-incomplete", None, "a:1"), found("orphan-ledger", 7, "b:1")
+    findings = [found("metadata-suspect", None, "a:1"), found("owner-dangling", 7)]
+    plan = make_plan(run_of(tmp_path, findings, accepted=[incomplete, orphan]))
+    assert [str(each.reason) for each in plan.refused] == ["last-copy"]
+    assert [each.kind for each in plan.steps] == [StepKind.RESTORE]
+    assert "before b:1 collects it" in plan.steps[0].about

@@ -74,6 +74,7 @@ REFUSALS = st.builds(
     COUNTS,
     st.lists(WORDS, max_size=3).map(tuple),
 )
+NUMBERS = st.lists(st.builds(UnplannedCount, WORDS, COUNTS), max_size=2).map(tuple)
 PLANS = st.builds(
     RepairPlan,
     schema=st.just(PLAN_SCHEMA),
@@ -85,7 +86,8 @@ PLANS = st.builds(
     complete=st.booleans(),
     steps=st.lists(STEPS, max_size=3).map(tuple),
     refused=st.lists(REFUSALS, max_size=2).map(tuple),
-    without_step=st.lists(st.builds(UnplannedCount, WORDS, COUNTS), max_size=2).map(tuple),
+    without_step=NUMBERS,
+    accepted=NUMBERS,
 )
 
 
@@ -102,7 +104,7 @@ def step(**given_: object) -> PlanStep:
 
 def plan(*steps: PlanStep) -> RepairPlan:
     return RepairPlan(
-        PLAN_SCHEMA, "runs/1", "0.1.0", "dump:///a", "id", 1_794_000_000_001, True, steps, (), ()
+        PLAN_SCHEMA, "runs/1", "0.1.0", "dump:///a", "id", 1_794_000_000_001, True, steps, (), (), ()
     )
 
 
@@ -136,15 +138,15 @@ def test_people_can_read_it() -> None:
     ("old", "new", "said"),
     [
         ('"recover"', '"recovr"', "steps.0.kind: 'recovr' is none of stop-collection"),
-        ("ledger_count = 1", 'ledger_count = "1"', "steps.0.ledger_count: '1' is not a number"),
+        ("ledger_count = 1", 'ledger_count = "1"', "steps.0.ledger_count is not a number: '1'"),
         ("ledger_count = 1", "ledger_count = 0", "steps.0.ledger_count: 0, and 1 are listed"),
         ("ledger_count = 1", "ledger_count = 1\nledgrs = []", "steps.0.ledgrs: no such key"),
         ("complete = true", "", "complete: is missing"),
-        ("complete = true", "complete = 1", "complete: 1 is not true or false"),
+        ("complete = true", "complete = 1", "complete is not true or false: 1"),
         ("plan/1", "plan/2", "schema: 'bookkeeper-auditor/plan/2' is not bookkeeper-auditor/plan/1"),
         ("+00:00", "", "scan_time: a time without its zone"),
         ("about = ", "about ", "at line "),
-        ("complete = true", "complete = true\nrefused = 1", "refused: not a list"),
+        ("complete = true", "complete = true\nrefused = 1", "refused is not a list: 1"),
     ],
 )
 def test_damage_names_the_line_or_the_key(old: str, new: str, said: str, tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
 
+NOT_FOUND = "no such directory was found"
+"""Why a path has no directory, where none is like it."""
+
 
 @dataclass(frozen=True, slots=True)
 class PathMatches(Generic[Key]):
@@ -63,7 +66,7 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
         longest = max(lengths.values(), default=0)
         longest_keys = [key for key, length in lengths.items() if length == longest]
         if longest == 0:
-            reasons[path] = "no such directory was found"
+            reasons[path] = NOT_FOUND
         elif len(longest_keys) > 1:
             names = sorted("/".join(directories[key]) for key in longest_keys)
             reasons[path] = f"{names[0]} and {names[1]} both could be it"

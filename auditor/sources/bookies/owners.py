@@ -18,7 +18,7 @@ from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.cookie_paths import path_parts, shared_parts
+from auditor.sources.bookies.cookie_paths import NOT_FOUND, path_parts, shared_parts
 from auditor.sources.bookies.journal.files import NONE, Journals, journals_of
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory, paths_of
@@ -60,7 +60,9 @@ class AttributedBookie:
     is found is present, all else unknown) or unread; ``reason`` says why, None when read. ``index_time`` is
     the moment, in ms, that the oldest lastMark of its ledger directories points at; None if one has none.
     ``suspect``: one of its ledger or index directories lies in another's place or carries another's id.
-    ``foreign_instance``: all its cookies name another cluster instance.
+    ``foreign_instance``: all its cookies name another cluster instance. ``absent_directories`` are configured
+    index directories that were not found or are empty, where all VERSIONs name them and nothing else keeps
+    the bookie from being read.
     """
 
     bookie_id: str
@@ -72,6 +74,7 @@ class AttributedBookie:
     foreign_instance: bool
     found: bool
     journals: Journals = NONE
+    absent_directories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,7 @@ def _bookie(
     gaps: list[str],
     instance_id: str | None,
 ) -> AttributedBookie:
-    readable, troubles = _index_directories(paths)
+    readable, troubles, absent = _index_directories(paths)
     if not directories:
         troubles.append("no directory with current/ was found in its place")
     elif not paths.index:
@@ -222,26 +225,32 @@ def _bookie(
         foreign_instance=_is_foreign(directories, instance_id),
         found=any(each.found.has_current for each in directories),
         journals=journals,
+        absent_directories=()
+        if gaps or paths.indexes_differ or len(absent) < len(troubles)
+        else tuple(absent),
     )
 
 
-def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str]]:
-    """The index directories of a bookie that can be read, and what is wrong with others."""
+def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str], list[str]]:
+    """The index directories of a bookie that can be read, what is wrong with others, and which are absent."""
     readable: list[IndexDirectory] = []
     troubles: list[str] = []
+    absent: list[str] = []
     in_rocksdb = any(paths.found[path].found.has_rocksdb for path in paths.index if path in paths.found)
     for position, path in enumerate(paths.index):
         directory = paths.found.get(path)
         trouble = paths.reasons.get(path) if directory is None else _trouble(directory, in_rocksdb)
         if trouble is not None:
             troubles.append(f"index directory {path}: {trouble}")
+            if trouble == NOT_FOUND or (directory is not None and directory.found.lacks_disk):
+                absent.append(path)
         if directory is not None and directory.found.has_current:
             found, storage = directory.found, ROCKSDB if in_rocksdb else IDX
             if found.has_rocksdb or not in_rocksdb:
                 readable.append(
                     IndexDirectory.seen(found.path, found.version, storage, position, len(paths.index))
                 )
-    return readable, troubles
+    return readable, troubles, absent
 
 
 def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:

@@ -39,7 +39,7 @@ class BookiePaths:
     """A bookie's paths by role in configured order, the directory of each that was found, and why others not.
 
     ``roles`` are by directory path: ledger before index before journal where one directory is several.
-    ``journals_differ``: not all VERSIONs name the same journal directories.
+    ``journals_differ``: not all VERSIONs name the same journal directories; ``indexes_differ`` likewise.
     """
 
     journal: Paths
@@ -49,6 +49,7 @@ class BookiePaths:
     reasons: dict[str, str]
     roles: dict[str, str]
     journals_differ: bool = False
+    indexes_differ: bool = False
 
 
 def paths_of(
@@ -69,9 +70,11 @@ def paths_of(
     for role in ("journal", "index", "ledger"):
         roles.update((found[path].found.path, role) for path in lists[role] if path in found)
     journals = {cookie.journal_paths for cookie in cookies}
+    indexes = {cookie.index_dirs or cookie.ledger_dirs for cookie in cookies}
     return BookiePaths(
-        lists["journal"], lists["ledger"], lists["index"], found, reasons, roles, len(journals) > 1
-    )
+        lists["journal"], lists["ledger"], lists["index"], found, reasons, roles,
+        len(journals) > 1, len(indexes) > 1,
+    )  # fmt: skip
 
 
 def _telling(

@@ -12,6 +12,7 @@ directory holds: its VERSION decides that (`auditor.sources.bookies.owners`).
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -65,6 +66,13 @@ class DirectoryFound:
     old_data: bool = False
     marks: tuple[tuple[str, LastMark], ...] = ()
     unclean: bool | None = None
+
+    @property
+    def lacks_disk(self) -> bool:
+        """Whether nothing is in it, or it is not there though an inventory names it."""
+        not_found = self.version_error == os.strerror(errno.ENOENT)
+        gone = not_found and not (self.has_current or self.version_absent)
+        return gone or (bool(self.empty) and not self.old_data)
 
 
 @dataclass(frozen=True, slots=True)

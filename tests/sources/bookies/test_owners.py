@@ -87,6 +87,7 @@ def test_a_bookie_is_read_only_if_every_index_directory_is_there(
     assert bookie.read == read
     assert bookie.reason is not None
     assert ("/data/ledgers1: no such directory was found" in bookie.reason) == bool(names)
+    assert bookie.absent_directories == {"ledgers0": (TWO[1],), "journal": (*TWO,)}.get("".join(names), ())
     assert bookie.index_time is None
     assert bookie.found == bool(names)
 
@@ -112,6 +113,7 @@ def test_a_directory_without_a_version_that_parses_leaves_its_bookie_partial(
     assert read_of(bookie, tmp_path) == ("partial", ["bk-a_3181/ledgers0", "bk-a_3181/ledgers1"])
     assert bookie.reason is not None
     assert "ledgers1 has no VERSION that can be read" in bookie.reason
+    assert bookie.absent_directories == ((TWO[1],) if spoil is None else ())
     assert (result.directories[1].role, result.directories[1].owner) == ("ledger", A)
     assert result.directories[1].damage is not None
 
@@ -123,6 +125,11 @@ def test_a_wiped_disk_is_seen_where_a_cookie_names_it(tmp_path: Path) -> None:
     result = attributed(tmp_path, {A})
     assert read_of(result.bookies[A], tmp_path) == ("partial", ["bk-a_3181/ledgers0"])
     assert [row.path.rpartition("/")[2] for row in result.directories] == ["ledgers0", "ledgers1"]
+    assert result.bookies[A].absent_directories == (TWO[1],)
+    # its cookie is damaged besides: nobody knows what the disk alone would hide
+    (tmp_path / "bk-a_3181/ledgers0/current/VERSION").write_bytes(b"?")
+    known = {A: Cookie(5, A, "/data/journal", tuple(TWO))}
+    assert attributed(tmp_path, {A}, store=known).bookies[A].absent_directories == ()
 
 
 def test_an_index_apart_from_the_ledgers_is_what_counts(tmp_path: Path) -> None:
@@ -151,6 +158,7 @@ def test_cookies_that_disagree_are_all_asked(tmp_path: Path) -> None:
     bookie = attributed(tmp_path, {A}).bookies[A]
     assert bookie.read == "partial"
     assert bookie.reason == "index directory /data/ledgers2: no such directory was found"
+    assert bookie.absent_directories == ()
 
 
 def test_an_unknown_id_leaves_the_data_to_the_bookie_of_the_place(tmp_path: Path) -> None:
@@ -232,7 +240,8 @@ def test_an_inventory_matches_by_position_where_names_say_nothing(tmp_path: Path
     result = attributed(inventory, {A})
     assert read_of(result.bookies[A], tmp_path) == ("read", ["y", "x"])
     inventory.write_text(f'[bookies."{A}"]\nledgers = ["y", "gone"]\n')
-    assert read_of(attributed(inventory, {A}).bookies[A], tmp_path) == ("partial", ["y"])
+    gone = attributed(inventory, {A}).bookies[A]
+    assert (*read_of(gone, tmp_path), gone.absent_directories) == ("partial", ["y"], (TWO[1],))
 
 
 def test_the_stores_cookie_tells_directories_apart_where_no_version_parses(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
         if troubles:
             reasons = [*([bookie.reason] if bookie.reason else []), *dict.fromkeys(troubles)]
             read = BookieRead.PARTIAL if on_disk or roots else BookieRead.UNREAD
-            changed = replace(changed, read=read, reason="; ".join(reasons))
+            changed = replace(changed, read=read, reason="; ".join(reasons), absent_directories=())
         bookies[bookie_id] = changed
     return SettledPlaces(replace(attribution, bookies=bookies), owners, tuple(overlapping))
 

@@ -1,0 +1,150 @@
+"""What causes cost: findings numbered by cause, sorted, written and counted, beside the same without causes.
+
+One finding for each ledger of a cluster of ten million: its copy on a bookie is missing or unknown. As many
+causes as a run claims at most are asked of each of them: bookies that were not read, and fifty that lost
+their data. Both ways read the same rows in one session with a driver of 2 GB, warmed with a part of them.
+Time is that of the processors (this process, Java, Python's workers): other work says little then.
+``BKAUDIT_FINDINGS`` sets the number.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from auditor.audit.causes import claim_causes, count_causes
+from auditor.findings.causes import MOST
+from auditor.findings.table import FOUND, add_fingerprints
+from auditor.spark.session import build_session
+from benchmarks.cluster import Longs
+from benchmarks.large_tables import processor_seconds
+from benchmarks.measure import Line, alternate
+from benchmarks.memory import PeakMemory
+from tests.checks.tables_builder import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FINDINGS = int(os.environ.get("BKAUDIT_FINDINGS", "10_000_000"))
+BOOKIES, GONE = 500, 50
+UNREAD = MOST - 1
+MEMORY = "2g"
+_ROWS = 500_000
+_NAMES = [f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(BOOKIES)]
+_GROUPS = np.array([0, 0], ">i8").tobytes() + np.array([1, 0], ">i4").tobytes()
+
+
+def lines() -> Iterator[Line]:
+    """A finding with causes, beside one without."""
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, PeakMemory() as used:
+        work = Path(folder)
+        _write(work / "found")
+        spark = build_session("local[2]", driver_memory=MEMORY, log=work / "spark.log")
+        try:
+            ways = _Ways(spark, work)
+            ways.warm()
+            without, with_causes = alternate(
+                ways.without, ways.with_causes, rounds=1, clock=processor_seconds
+            )
+        finally:
+            spark.stop()
+    explained = FINDINGS // BOOKIES * (UNREAD + GONE) + UNREAD
+    if ways.counted != explained:
+        sys.exit(f"causes: {ways.counted:,} findings have one, and {explained:,} should")
+    driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    yield Line(
+        f"{MOST} causes of {FINDINGS:,} findings, {MEMORY} driver, processor time", FINDINGS, "findings",
+        with_causes, "without causes", FINDINGS, without,
+        most=True, java_mib=used.peaks["java"], python_mib=driver,
+        note=f"{with_causes:.1f} and {without:.1f} s; {ways.counted:,} have a cause; Python: the driver",
+    )  # fmt: skip
+
+
+class _Ways:
+    """The rows of all checks, taken to the table findings in two ways."""
+
+    def __init__(self, spark: SparkSession, work: Path) -> None:
+        self._spark, self._work = spark, work
+        each = FINDINGS // BOOKIES
+        gone = range(UNREAD, UNREAD + GONE)
+        rows: list[dict[str, Any]] = [
+            {
+                "bookie_id": name, "read": "unread" if place < UNREAD else "read", "absent_directories": [],
+                "replicas": each if place in gone else 100 * each,
+            }
+            for place, name in enumerate(_NAMES)
+        ]  # fmt: skip
+        self._tables = tables(spark, bookies=rows)
+        self.counted = 0
+
+    def warm(self) -> None:
+        """Compile what both ways need, on a part of the rows."""
+        few = self._spark.read.parquet(
+            *(str(self._work / "found" / name) for name in ("part-0.parquet", "unread.parquet"))
+        )
+        add_fingerprints(few, "x", claim_causes(few, self._tables)).write.parquet(str(self._work / "warm"))
+
+    def with_causes(self) -> None:
+        found = self._spark.read.parquet(str(self._work / "found"))
+        claims = claim_causes(found, self._tables)
+        add_fingerprints(found, "x", claims).write.mode("overwrite").parquet(str(self._work / "with"))
+        causes = count_causes(self._spark.read.parquet(str(self._work / "with")), claims)
+        self.counted = sum(cause["count"] for cause in causes)
+
+    def without(self) -> None:
+        found = self._spark.read.parquet(str(self._work / "found"))
+        add_fingerprints(found, "x").write.mode("overwrite").parquet(str(self._work / "without"))
+
+
+def _write(place: Path) -> None:
+    """What checks say: a finding for each ledger, on one bookie in turn, and one for each unread bookie."""
+    place.mkdir()
+    for start in range(0, FINDINGS, _ROWS):
+        ledgers = np.arange(start, min(start + _ROWS, FINDINGS))
+        pq.write_table(_findings(ledgers), place / f"part-{start}.parquet")
+    unread = {
+        "id": "bookie-unread", "urgency": "unseen", "severity": "note", "confidence": "unknown",
+        "evidence": '{"read": "unread", "reason": "no --bookies source has a place for it"}',
+    }  # fmt: skip
+    rows = [{**unread, "bookie_id": name, "missing": [], "unknown": []} for name in _NAMES[:UNREAD]]
+    pq.write_table(pa.Table.from_pylist(rows, FOUND), place / "unread.parquet")
+
+
+def _findings(ledgers: Longs) -> pa.Table:
+    bookies = ledgers % BOOKIES
+    unread, ids = bookies < UNREAD, pa.array(ledgers)
+    names = pa.array(_NAMES).take(pa.array(bookies))
+    part = FOUND.field("missing").type.value_type
+    lacks = [names, pa.repeat(_GROUPS, len(ids)), pa.repeat(pa.scalar(1, pa.int64()), len(ids))]
+    columns = {
+        "id": pc.if_else(unread, "replication-undecided", "below-ack-quorum"),
+        "urgency": pc.if_else(unread, "unseen", "below-ack-quorum"),
+        "severity": pa.repeat("error", len(ids)),
+        "confidence": pa.repeat("confirmed", len(ids)),
+        "scope_id": pa.repeat(pa.scalar(0, pa.int64()), len(ids)),
+        "ledger_id": ids,
+        "missing": _one_each(pa.StructArray.from_arrays(lacks, fields=list(part)), ~unread),
+        "unknown": _one_each(names, unread),
+        "message": pc.binary_join_element_wise(
+            "ledger", ids.cast(pa.string()), ": 1 entry has too few copies", " "
+        ),
+        "evidence": pa.repeat('{"worst": 1, "marked": false}', len(ids)),
+    }
+    return pa.table([columns.get(name, pa.nulls(len(ids))) for name in FOUND.names], FOUND.names).cast(FOUND)
+
+
+def _one_each(values: pa.Array, there: NDArray[np.bool_]) -> pa.Array:
+    """Lists of one value where it is there, and empty ones."""
+    ends = np.append(0, np.cumsum(there)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), values.filter(pa.array(there)))
