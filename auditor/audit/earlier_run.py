@@ -111,7 +111,7 @@ def files_of(table: str) -> dict[str, int]:
 def _note(landing: Landing, table: str, facts: dict[str, Any]) -> None:
     manifest = landing.run.read_json(MANIFEST) or {}
     kept = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
-    landing.run.write_json(MANIFEST, {**manifest, REUSABLE: kept})
+    landing.run.add_to_manifest({REUSABLE: kept})
 
 
 _TAKEN = ("availability", "ledgers")

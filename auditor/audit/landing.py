@@ -94,6 +94,7 @@ class Landing:
                             made.write.mode("overwrite").parquet(self.where(where))
                 if held is not None:
                     self.run.write_table(where, held)
+                self.run.check_claim()
             if not self._landed and below == "tables":
                 self.fit_plans(self.size(where))  # the first table says how large the others may be
             self._landed[name] = self._landed_at(name, below, schema, held)
@@ -160,6 +161,7 @@ class Landing:
                 self.progress.stage(name)
                 held = pa.Table.from_pylist(rows, schema=schema)
                 self.run.write_table(where, held)
+                self.run.check_claim()
             self._landed[name] = self._landed_at(name, below, None, held)
         return self._landed[name]
 
@@ -196,18 +198,18 @@ class Landing:
         manifest = self.run.read_json(MANIFEST) or {}
         if key not in manifest:
             manifest[key] = value
-            self.run.write_json(MANIFEST, manifest)
+            self.run.add_to_manifest({key: value})
         return manifest[key]
 
     def finish(self, report: Report) -> None:
         """Write the report last: a run that has one is whole."""
-        manifest = {
-            **(self.run.read_json(MANIFEST) or {}),
-            "run": asdict(report.run),
-            "coverage": asdict(report.coverage),
-            "findings": self.run.sizes("findings"),
-        }
-        self.run.write_json(MANIFEST, manifest)
+        self.run.add_to_manifest(
+            {
+                "run": asdict(report.run),
+                "coverage": asdict(report.coverage),
+                "findings": self.run.sizes("findings"),
+            }
+        )
         self.run.write_json(REPORT, json.loads(report.to_json()))
 
 

@@ -60,6 +60,7 @@ class RunDirectory:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._claimed = False
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
@@ -242,14 +243,34 @@ class RunDirectory:
         A store that never answered would else leave a directory that no later command knows as a run.
         """
         self.begin(identity)
+        self._claimed = True
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Exception):
+                self.check_claim(error)
             with suppress(OSError):  # the error that ended the run is the one to tell
                 if not self.exists("tables"):
                     files, path = self.place(MANIFEST)
                     files.delete_file(path)
             raise
+
+    def check_claim(self, cause: Exception | None = None) -> None:
+        """Refuse a claimed directory that was taken away since: tables that are whole were in it.
+
+        What was written there afterwards goes too, so that the same command can begin anew.
+        """
+        if self._claimed and not self.exists(MANIFEST):
+            for name in ("findings", "tables"):
+                self.remove(name)
+            raise RunUsageError(
+                f"--out {self.path}: was taken away while the audit was at work; the same command begins anew"
+            ) from cause
+
+    def add_to_manifest(self, values: dict[str, Any]) -> None:
+        """Write these into the manifest, over what it has of these names."""
+        self.check_claim()
+        self.write_json(MANIFEST, {**(self.read_json(MANIFEST) or {}), **values})
 
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the directory for a run of these sources; True if an unfinished run of the same is resumed.

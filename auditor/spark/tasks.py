@@ -72,6 +72,10 @@ _GONE_TEXT = re.compile(
     "|Cannot call methods on a stopped SparkContext|Java gateway process exited"
 )
 
+_KILLED_TEXT = re.compile(
+    r"Python worker exited unexpectedly|ExecutorLostFailure|Python worker failed to connect"
+)
+
 
 HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
 """Hadoop's classes for S3, of the version of Hadoop's client that is part of PySpark 4.3."""
@@ -124,7 +128,7 @@ def run_errors(run: str) -> Iterator[None]:
 
     Raises:
         DiskFullError: no space is left for the run or for Spark's scratch files.
-        SparkError: Spark's Java process has ended; what it said is in the run's spark.log.
+        SparkError: Spark's Java process has ended, or a task's; what it said is in the run's spark.log.
         UsageError: Spark cannot use the file system that the run lies on.
     """
     try:
@@ -132,23 +136,37 @@ def run_errors(run: str) -> Iterator[None]:
             yield
     except AuditorError:
         raise
+    except ConnectionError as error:  # stores' and bookies' are errors of their own
+        raise SparkError(_java_gone(run)) from error
     except OSError as error:
         if error.errno not in FULL:
             raise
-        raise DiskFullError(_full(f"{error.filename or run}: {error.strerror}")) from error
+        where = f"{error.filename}: {error.strerror}" if error.filename else _somewhere(run)
+        raise DiskFullError(_full(where)) from error
     except Exception as error:
         text = str(error)
         if _FULL_TEXT.search(text):
-            scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
-            raise DiskFullError(
-                _full(f"no space is left in {run}, or in {scratch}, where Spark keeps its scratch files")
-            ) from error
+            raise DiskFullError(_full(_somewhere(run))) from error
         if _GONE_TEXT.search(text):
+            raise SparkError(_java_gone(run)) from error
+        if _KILLED_TEXT.search(text):
             raise SparkError(
-                f"Spark's Java process has ended; {run}/spark.log has what it said last. Where it had too "
-                "little memory, --driver-memory gives it more; the same command goes on"
+                "a process of Spark's tasks was killed, as a system does it that has too little memory; "
+                f"{run}/spark.log has what it said last. The same command goes on"
             ) from error
         raise
+
+
+def _java_gone(run: str) -> str:
+    return (
+        f"Spark's Java process has ended; {run}/spark.log has what it said last. Where it had too "
+        "little memory, --driver-memory gives it more; the same command goes on"
+    )
+
+
+def _somewhere(run: str) -> str:
+    scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
+    return f"no space is left in {run}, or in {scratch}, where Spark keeps its scratch files"
 
 
 def _full(what: str) -> str:

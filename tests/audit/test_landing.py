@@ -72,6 +72,26 @@ def test_a_run_that_fails_with_tables_is_resumed(tmp_path: Path) -> None:
     assert run.begin({"metadata": "a"}) is True
 
 
+def _take_away(run: RunDirectory, error: Exception | None) -> None:
+    """Take the directory away, write a table as an audit that has not noticed yet, and fail, or go on."""
+    files, path = run.place("")
+    files.delete_dir(path)
+    run.write_table("tables/t", pa.table({"ledger_id": [1]}))
+    if error is not None:
+        raise error
+    run.add_to_manifest({"scan_time": 5})
+
+
+def test_a_directory_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
+    """No run ends as whole of which the first tables are gone, whatever error is the first."""
+    for error in (None, OSError("no such file"), ValueError("Path does not exist")):
+        run = RunDirectory(str(tmp_path / "run"))
+        with pytest.raises(RunError, match="taken away while"), run.claimed({"metadata": "a"}):
+            _take_away(run, error)
+        assert run.begin({"metadata": "a"}) is False
+        assert list(run.read_json(MANIFEST) or {}) == ["identity"]
+
+
 def test_a_directory_that_is_refused_is_left_alone(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
     run.write_json(MANIFEST, {"identity": {"metadata": "a"}})

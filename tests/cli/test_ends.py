@@ -142,6 +142,12 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
             "^/r: Spark is not let in: s3a://b/r: no credentials; Spark takes its own credentials ",
         ),
         (RuntimeError("Answer from Java side is empty"), SparkError, "/r/spark.log has what it said last"),
+        (ConnectionRefusedError(111, "Connection refused"), SparkError, "/r/spark.log has what it said last"),
+        (
+            RuntimeError("Python worker exited unexpectedly (crashed)"),
+            SparkError,
+            "The same command goes on$",
+        ),
         (OSError(13, "Permission denied"), OSError, "Permission denied"),
         (UsageError("mine"), UsageError, "^mine$"),
         (RuntimeError("a bug"), RuntimeError, "^a bug$"),
