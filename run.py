@@ -96,7 +96,8 @@ def _prepared(*extras: str) -> bool:
     _say("installing the project and what it needs; this happens once and takes a minute or two")
     STAMP.unlink(missing_ok=True)
     suffix = f"[{','.join(sorted(wanted))}]" if wanted else ""
-    pip = [str(_python()), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # Errors alone: an older pip warns of packages without a wheel, which nobody can do anything about.
+    pip = [str(_python()), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     exact = ["--constraint", str(CONSTRAINTS)]
     if not sys.dont_write_bytecode:
         # Python compiles what is imported when it is imported, which is less than a third of all.

@@ -214,6 +214,8 @@ class Backlog(StrEnum):
     """Every subscription is past it: what is lost there is lost to nobody."""
     NEEDED = "in a backlog"
     """Some subscription has yet to read it, or some of it."""
+    NOBODY = "no subscription"
+    """None has a position; a reader without one may begin anywhere."""
     UNKNOWN = "not known"
     """A position is only in a cursor's own ledger, or could not be read."""
 
@@ -288,8 +290,10 @@ def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
 
     >>> done = TopicCursor("a", (9, 3), None, None)
     >>> backlog_of(8, [done]), backlog_of(9, [done]), backlog_of(8, [])
-    (<Backlog.READ: 'passed by all'>, <Backlog.NEEDED: 'in a backlog'>, <Backlog.READ: 'passed by all'>)
+    (<Backlog.READ: 'passed by all'>, <Backlog.NEEDED: 'in a backlog'>, <Backlog.NOBODY: 'no subscription'>)
     """
+    if not cursors:
+        return Backlog.NOBODY
     behind = [cursor for cursor in cursors if cursor.position is None or cursor.position[0] <= ledger_id]
     if not behind:
         return Backlog.READ

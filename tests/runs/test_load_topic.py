@@ -79,6 +79,7 @@ def test_a_cursor_that_cannot_be_read_leaves_open_what_it_needs(run: RunReader) 
 @pytest.mark.parametrize(
     ("cursors", "backlog"),
     [
+        ([], Backlog.NOBODY),
         ([TopicCursor("a", (6, 0), None, None)], Backlog.READ),
         ([TopicCursor("a", (6, 0), 40, "owned")], Backlog.READ),  # what its own ledger has is newer
         ([TopicCursor("a", (5, 9), None, None)], Backlog.NEEDED),
