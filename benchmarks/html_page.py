@@ -37,6 +37,7 @@ OPENED = int(os.environ.get("BKAUDIT_OPENED", str(ROUNDS)))
 RIVAL = os.environ.get("BKAUDIT_PAGE")
 _BATCH = 20_000
 _SAMPLES = 100
+_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 _WRITE = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
 
 
@@ -96,9 +97,10 @@ def _opened(browser: Browser, page: Path) -> tuple[float, float, float]:
         tab.locator("[name=find]").fill("bk-17:3181 entries")
         tab.wait_for_selector("#shown:has-text(' of ')")
         search = time.perf_counter() - began
-    paint = tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000
+    while (paint := tab.evaluate(_PAINT)) is None:
+        time.sleep(0.02)
     tab.close()
-    return paint, ready, search
+    return paint / 1000, ready, search
 
 
 def _write_findings(file: Path) -> None:
