@@ -77,13 +77,12 @@ class JavaAvailability:
         if HEADER.size + count * GROUP.itemsize > len(data):
             raise DecodeError(_WHAT, len(data), f"{count} groups promised, the data ends before")
         listed: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
-        at = {group[0]: HEADER.size + row * GROUP.itemsize for row, group in enumerate(listed)}
-        # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
-        groups = tuple(sorted({group[0]: group for group in listed}.values()))
-        for first, last, _, period in groups:
+        for row, (first, last, _, period) in enumerate(listed):
             if first != last and not period:
-                raise DecodeError(_WHAT, at[first], "a group that repeats with a period of 0")
-        return cls(groups)
+                where = HEADER.size + row * GROUP.itemsize
+                raise DecodeError(_WHAT, where, "a group that repeats with a period of 0")
+        # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
+        return cls(tuple(sorted({group[0]: group for group in listed}.values())))
 
     @property
     def total(self) -> int:

@@ -30,8 +30,13 @@ def test_the_greatest_mark_is_the_latest() -> None:
     assert max(LastMark(2, 0), START, LastMark(1, 900), LastMark(2, 512)) == LastMark(2, 512)
 
 
-@given(st.binary(max_size=40).filter(lambda data: len(data) != 16))
-def test_any_other_length_is_refused(damaged: bytes) -> None:
+@given(st.binary(max_size=15))
+def test_fewer_bytes_are_refused(damaged: bytes) -> None:
     with pytest.raises(DecodeError) as damage:
         decode(damaged)
-    assert damage.value.offset == min(len(damaged), 16)
+    assert damage.value.offset == len(damaged)
+
+
+@given(st.binary(min_size=16, max_size=16), st.binary(max_size=9))
+def test_what_follows_a_mark_is_not_read_as_the_server_does_not(mark: bytes, rest: bytes) -> None:
+    assert decode(mark + rest) == decode(mark)
