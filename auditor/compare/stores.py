@@ -7,8 +7,6 @@ again: what is at the same version then, on both sides, differed at one moment; 
 from __future__ import annotations
 
 import secrets
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from auditor.sources.metadata.credentials import credentials_file, read_credenti
 from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
+from auditor.sources.scratch import scratch_directory
 from auditor.spark import functions as F
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
@@ -273,11 +272,8 @@ def _tally(
 def _directory(out: str | None) -> Iterator[RunDirectory]:
     """Where the tables are: ``out``, which stays, or a scratch directory, which does not."""
     if out is None:
-        scratch = tempfile.mkdtemp(prefix="bkaudit-compare-")
-        try:
+        with scratch_directory("compare") as scratch:
             yield RunDirectory(scratch)
-        finally:
-            shutil.rmtree(scratch)
         return
     run = RunDirectory(absolute(out))
     if run.exists("tables"):

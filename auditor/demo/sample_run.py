@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -12,6 +11,7 @@ from auditor.demo.sample import INSTANCE_ID, extract
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.runs.history import history
+from auditor.sources.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
     if not found:
         from auditor.audit.audit import Audit
 
-        with tempfile.TemporaryDirectory(prefix="bkaudit-demo-") as work:
+        with scratch_directory("demo") as work:
             with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as packed:
                 extract(packed, Path(work))
             # The sample was just written: nothing in it is as old as the grace that a leak has.

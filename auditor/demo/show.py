@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -27,6 +26,7 @@ from auditor.model.report import Report
 from auditor.notebook.run import open_run
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import Znode
+from auditor.sources.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,7 +185,7 @@ def show(
     now = now_ms()
     # Its bookies are directories: nobody could be asked for an entry.
     options = replace(options, scan_time=now + 25 * _HOUR_MS, index_time=now + _HOUR_MS, witness="no")
-    with tempfile.TemporaryDirectory(prefix="bkaudit-demo-") as directory:
+    with scratch_directory("demo") as directory:
         work = Path(directory)
         progress.stage("sample cluster")
         cluster = unpack(work, now)

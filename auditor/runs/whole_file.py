@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from auditor.sources.file_systems import run_files
+
+LEFT_S = 86_400.0
+"""A file that was begun so long ago is nobody's."""
 
 
 def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
@@ -25,6 +30,9 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
         with target.open("wb") as out:
             write(out)
         return
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.part"):
+        if time.time() - left.lstat().st_mtime > LEFT_S:  # of a process that was killed
+            left.unlink(missing_ok=True)
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
         with part.open("xb") as out:

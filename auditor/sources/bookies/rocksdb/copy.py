@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -35,8 +34,9 @@ from auditor.codecs.rocksdb import manifest as rocksdb_manifest
 from auditor.codecs.rocksdb.log import RecordSpan
 from auditor.errors import DamagedError, DecodeError, UnreadError
 from auditor.sources.regular_file import NotRegularError, open_regular
+from auditor.sources.scratch import PREFIX, scratch_directory
 
-SCRATCH = "bkaudit-rocksdb-"
+SCRATCH = f"{PREFIX}rocksdb-"
 """How the name of a scratch directory begins."""
 
 ATTEMPTS = 8
@@ -73,7 +73,7 @@ def open_copy(directory: str, opened: Callable[[str], T]) -> T:
     for attempt in range(1, ATTEMPTS + 1):
         before = _list(directory)
         try:
-            with tempfile.TemporaryDirectory(prefix=SCRATCH) as scratch:
+            with scratch_directory("rocksdb") as scratch:
                 _copy(directory, scratch, before)
                 return opened(scratch)
         except UnreadError as error:

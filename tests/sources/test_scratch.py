@@ -1,0 +1,90 @@
+"""What is temporary is private, has a name of its own, and does not outlive its process for long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from auditor.runs.whole_file import write_whole
+from auditor.sources.scratch import scratch_directory
+
+HOLD = """
+import sys
+from auditor.sources.scratch import scratch_directory
+with scratch_directory("held") as path:
+    open(path + "/file", "w").close()
+    print(path, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def held(temporary: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A process that has a scratch directory, made long ago."""
+    command, place = [sys.executable, "-c", HOLD], os.environ | {"TMPDIR": str(temporary)}
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, env=place) as running:
+        assert running.stdout is not None
+        path = Path(running.stdout.readline().strip())
+        os.utime(path, (0, 0))
+        yield running, path
+        running.kill()
+
+
+def test_names_are_not_guessed_and_directories_private(temporary: Path) -> None:
+    with scratch_directory("a") as one, scratch_directory("a") as other:
+        assert one != other
+        assert {Path(each).stat().st_mode & 0o777 for each in (one, other)} == {0o700}
+    assert not [*temporary.iterdir()]
+
+
+def test_what_is_used_stays_and_what_a_killed_process_left_goes(
+    held: tuple[subprocess.Popen[str], Path], temporary: Path
+) -> None:
+    running, path = held
+    with scratch_directory("a"):
+        assert path.is_dir()
+    running.kill()
+    running.wait()
+    assert path.is_dir()
+    with scratch_directory("a"):
+        assert not path.exists()
+
+
+def test_nothing_else_is_taken_away(temporary: Path) -> None:
+    (temporary / "bkaudit-file").touch()
+    (temporary / "other").mkdir()
+    (temporary / "bkaudit-link").symlink_to("other")
+    (temporary / "bkaudit-new").mkdir()
+    os.utime(temporary / "other", (0, 0))
+    with scratch_directory("a"):
+        pass
+    assert {path.name for path in temporary.iterdir()} == {
+        "bkaudit-file",
+        "bkaudit-link",
+        "bkaudit-new",
+        "other",
+    }
+
+
+def test_a_file_that_was_not_finished_goes_with_the_next_of_its_name(tmp_path: Path) -> None:
+    old, new, other = (
+        tmp_path / f".{name}.part" for name in ("a.html.01234567", "a.html.89abcdef", "b.01234567")
+    )
+    for path in (old, new, other):
+        path.touch()
+    for path in (old, other):
+        os.utime(path, (time.time() - 90_000,) * 2)
+    write_whole(str(tmp_path / "a.html"), lambda out: out.write(b"whole"))
+    assert {path.name for path in tmp_path.iterdir()} == {"a.html", new.name, other.name}
