@@ -78,7 +78,7 @@ def replication_steps(now: Situation) -> Steps:
 _WAYS = {
     RefusalReason.NO_COPY: (
         "an entry has no copy that could be read",
-        "read or start the bookies that should have it; else it is lost",
+        "read or start the bookies that should have it, or see who else has it (bkaudit explain ledger ID)",
     ),
     RefusalReason.HELD: (
         "a replication worker holds it, and recover takes no lock",
