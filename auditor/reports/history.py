@@ -30,11 +30,12 @@ def text(runs: Sequence[RunSummary]) -> str:
     """A table for a terminal, the oldest run first; a dash where there was no run before to compare with."""
     if not runs:
         return "no finished run is here"
-    rows = [("finished", "verdict", *_SEVERITIES, *_CHANGES[:3], "run")]
+    # With runs that are named by their time a line has 80 columns.
+    rows = [("finished", "verdict", "crit", "err", "warn", "note", *_CHANGES[:3], "run")]
     for run in runs:
         changed = [str(run.changes[key]) if run.changes else "-" for key in _CHANGES[:3]]
         found = [str(run.severities[severity]) for severity in _SEVERITIES]
-        rows.append((format_time(run.finished)[:-4], run.verdict, *found, *changed, printable(run.name)))
+        rows.append((format_time(run.finished)[:-7], run.verdict, *found, *changed, printable(run.name)))
     widths = [max(columns_of(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

@@ -105,7 +105,7 @@ def test_the_history_of_a_directory_is_a_table(runs: Path) -> None:
     outcome = bkaudit("history", str(runs))
     lines = outcome.stdout.splitlines()
     assert lines[0].split() == [
-        "finished", "verdict", "critical", "error", "warning", "note", "new", "fixed", "worse", "run",
+        "finished", "verdict", "crit", "err", "warn", "note", "new", "fixed", "worse", "run",
     ]  # fmt: skip
     assert lines[1].split()[2:] == ["healthy", "2", "0", "0", "3", "-", "-", "-", "c"]
     assert lines[5].split()[7:] == ["1", "2", "1", "d"]
