@@ -103,7 +103,7 @@ def _cursor(cursor: TopicCursor) -> tuple[str, ...]:
         return printable(cursor.name), "not known", _NOTHING, printable(cursor.unread)
     place = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
     own = _NOTHING if cursor.ledger_id is None else str(cursor.ledger_id)
-    newer = "" if cursor.ledger_id is None else "or later: its own ledger has newer positions"
+    newer = "" if cursor.ledger_id is None else "or later, in its own ledger"
     gone = "its own ledger is not in the store" if cursor.standing == "dangling" else newer
     return printable(cursor.name), place, own, gone
 

@@ -150,7 +150,7 @@ def _finding(finding: Finding, width: int, standing: Standing | None) -> list[st
     known = f" [{printable(known)}]" if known else ""
     head = (
         f"{finding.message}{known}"
-        if names_subject(finding)
+        if names_subject(finding) or not about
         else f"{', '.join(about)}{known}: {finding.message}"
     )
     lines = fold_text(head, width, "  ", "      ")

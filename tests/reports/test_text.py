@@ -304,3 +304,8 @@ def test_a_remark_is_not_called_as_a_severity_is() -> None:
     lines = first_screen.render(report(notes=["the journals were not read"]), RUN).splitlines()
     assert [line for line in lines if "journals" in line] == ["remark     the journals were not read"]
     assert [line.split()[:3] for line in lines if line.startswith("note")] == [["note", "12", "findings,"]]
+
+
+def test_a_finding_about_no_ledger_and_no_bookie_begins_with_its_sentence() -> None:
+    found = Finding("owner-unreadable", Severity.ERROR, Confidence.CONFIRMED, message="/topics/a: cut")
+    assert text._finding(found, 80, None) == ["  /topics/a: cut"]
