@@ -55,9 +55,8 @@ def subject(finding: Finding) -> list[str]:
 def names_subject(finding: Finding) -> bool:
     """Whether the message is a whole sentence that names all that it is about, as most are."""
     about = (re.escape(part.removeprefix("bookie ")) for part in subject(finding))
-    return finding.message[:1].isalpha() and all(
-        re.search(rf"(?<![\w.-]){part}(?![\w.-]|:\w)", finding.message) for part in about
-    )
+    begins = finding.message[:1].isalpha() or finding.message.startswith(finding.bookie_id or " ")
+    return begins and all(re.search(rf"(?<![\w.-]){part}(?![\w.-]|:\w)", finding.message) for part in about)
 
 
 def tags(finding: Finding, standing: Standing | None) -> list[str]:

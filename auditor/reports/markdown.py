@@ -82,7 +82,7 @@ def _head(report: Report) -> str:
     if expired := [each for each in report.run.suppressions if each["expired"]]:
         have = "suppression has" if len(expired) == 1 else "suppressions have"
         lines.append(f"{len(expired):,} {have} expired, as: {escape_markdown(expired[0]['reason'])}")
-    lines += [f"Note: {escape_markdown(sentence_of(each))}" for each in report.run.remarks[:SHOWN]]
+    lines += [f"Remark: {escape_markdown(sentence_of(each))}" for each in report.run.remarks[:SHOWN]]
     return "\n\n".join(lines)
 
 

@@ -7,6 +7,7 @@ from math import ceil
 import pytest
 
 from auditor.model.finding import Urgency
+from auditor.model.remark import RemarkKind
 from auditor.model.report import Report
 from auditor.reports import first_screen, text
 from auditor.reports.plain_text import columns_of
@@ -77,6 +78,8 @@ def test_the_first_screen_fits_a_terminal_and_has_what_to_act_on(runs: Runs, wid
         urgent = [each for each in report.run.tally if each["urgency"] != Urgency.REST]
         shown = " ".join(lines)
         assert {each["id"] for each in urgent if f"{each['id']} " not in shown} == set(), name
+        said = [each["text"] for each in report.run.remarks if RemarkKind(each["kind"]).acts]
+        assert all(len(text) <= 69 or "/" in text for text in said), "a line beside its label"
         acted_on = lines[lines.index("") :]
         assert any(line.startswith("do now ") for line in acted_on)
         assert not any(line.endswith("...") for line in acted_on)
