@@ -30,9 +30,8 @@ TOOLS = Path(__file__).parents[1] / ".ci" / "tools"
 
 # Of a property as many examples as there is time for; a test that wants more takes a multiple of them.
 # How long one takes is no matter: the machine may be busy.
-settings.register_profile("here", max_examples=100, deadline=None)
-settings.register_profile("ci", max_examples=200, deadline=None)
-settings.load_profile("ci" if IN_CI else "here")
+settings.register_profile("tests", max_examples=100, deadline=None)
+settings.load_profile("tests")
 
 
 @pytest.hookimpl(wrapper=True)

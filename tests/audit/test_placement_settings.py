@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from auditor.audit.placement_settings import settings_differences
+from auditor.audit.placement_settings import check_placement, settings_differences
 from auditor.errors import UsageError
 from auditor.model.options import AuditOptions
+from auditor.model.placement import Policy
 
 PULSAR = "reppDnsResolverClass=org.apache.pulsar.bookie.rackawareness.BookieRackAffinityMapping\n"
 ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULSAR
@@ -64,6 +65,16 @@ def test_what_differs(tmp_path: Path, broker: str, bookie: str, said: list[str])
     )
     found = settings_differences(options, pulsar=True)
     assert [each[: len(word)] for each, word in zip(found, said, strict=True)] == said
+
+
+def test_what_brokers_go_by_goes_before_what_autorecovery_goes_by(tmp_path: Path) -> None:
+    broker, bookie = tmp_path / "broker.conf", tmp_path / "bk_server.conf"
+    broker.write_text("bookkeeperClientRegionawarePolicyEnabled=true\n")
+    bookie.write_text("ensemblePlacementPolicy=x.ZoneawareEnsemblePlacementPolicy\n")
+    alone = check_placement(AuditOptions(bookie_conf=str(bookie)))
+    assert (alone.policy, alone.origin) == (Policy.ZONE, f"--bookie-conf {bookie}")
+    both = check_placement(AuditOptions(bookie_conf=str(bookie), placement=str(broker)))
+    assert (both.policy, both.origin) == (Policy.REGION, f"--placement {broker}")
 
 
 def test_one_configuration_alone_differs_from_nothing(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from pyarrow import parquet as pq
 
 from auditor import Audit, AuditOptions
@@ -38,14 +39,22 @@ def _by_ledger(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["scope_id"], row["ledger_id"]))
 
 
-def test_collected_tables_give_the_findings_of_the_disks(
-    audited: Audited, corpus: Corpus, spark: SparkSession, tmp_path: Path
-) -> None:
-    collections = one_by_one(corpus, tmp_path)
-    collected = audit(spark, f"dump://{corpus.dump}", collections, tmp_path / "run")
+def hold_to_the_disks(collected: Audited, audited: Audited) -> None:
+    """What was found in collections is what was found on the disks themselves."""
     assert _without_paths(collected.findings()) == _without_paths(audited.findings())
     assert _by_ledger(collected.table("verdicts")) == _by_ledger(audited.table("verdicts"))
     assert collected.report.coverage == audited.report.coverage
+
+
+@pytest.mark.parametrize("name", ["interleaved-hier", "dbledger-long"])
+def test_collected_tables_give_the_findings_of_the_disks(
+    name: str, runs: Runs, corpora: Corpora, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of either kind of index one; flat-v1 with its entry logs: `tests.corpora.test_space`."""
+    corpus = corpora.of(name)
+    collections = one_by_one(corpus, tmp_path)
+    collected = audit(spark, f"dump://{corpus.dump}", collections, tmp_path / "run")
+    hold_to_the_disks(collected, runs.of(name))
 
 
 def test_a_damaged_collection_leaves_its_bookie_unknown_and_loses_nothing(

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from auditor.cli import main
 from tests.corpora.corpora import Corpus
 from tests.corpora.shared import Corpora, Runs
-from tests.corpora.test_ids_in_doubt import no_bookie_is_a_ghost
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,8 +115,7 @@ def test_nothing_is_confirmed_of_a_dump_that_ends_before_or_among_the_bookies_an
     torn = 20 if place == "/ledgers/L" else 0
     cut = audited(corpus, dump, text[: end_of(text, place) - 1], torn)
     if torn:
-        lacks = "no LAYOUT and no available and no cookies"
-        no_bookie_is_a_ghost(cut.report, cut.screen, cut.told, lacks)
+        _no_bookie_is_a_ghost(cut)
     assert cut.confirmed() <= whole.confirmed()
     assert cut.report["run"]["in_doubt"]["ids"] is None
     orphans, before = (
@@ -130,6 +128,16 @@ def test_nothing_is_confirmed_of_a_dump_that_ends_before_or_among_the_bookies_an
     blind = cut.told.partition("could not be seen")[2]
     assert "ghost-bookie" in blind
     assert "mark-missing" in blind
+
+
+def _no_bookie_is_a_ghost(cut: Seen) -> None:
+    """Of a dump with neither registrations nor cookies nothing is said of bookies, and why is said."""
+    identity = {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "on-unregistered-bookie"}
+    assert not identity & cut.report["counts"].keys()
+    reason = "the dump has no LAYOUT and no available and no cookies, and may be cut before it"
+    assert f"/ledgers: {reason}" in cut.report["run"]["gaps"]
+    assert "not read" in cut.screen
+    assert cut.report["verdict"] != "healthy"
 
 
 def test_a_registration_that_cannot_be_read_leaves_out_its_bookie_alone(

@@ -169,31 +169,3 @@ def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
     rows = pq.read_table(out / "tables" / "gc_foresight").to_pylist()
     foretold = {(str(row["ledger_id"]), row["bookie_id"], row["action"], row["verdict"]) for row in rows}
     assert foretold >= {(*where, "delete", "unknown") for where in orphans}
-
-
-def test_a_dump_that_is_cut_before_the_cookies_makes_no_bookie_a_ghost(
-    corpora: Corpora, spark: SparkSession, tmp_path: Path
-) -> None:
-    """Of flat-v1, and inside of a line: `tests.corpora.test_cut_dumps`."""
-    corpus = corpora.of("interleaved-hier")
-    lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
-    tops = ("/ledgers/cookies", "/ledgers/available")
-    kept = [json.dumps(line) for line in lines if not line["path"].startswith(tops)]
-    dump = tmp_path / "cut.jsonl"
-    dump.write_text("".join(f"{line}\n" for line in kept))
-    screen, report, _ = audited(corpus, dump)
-    told = CliRunner().invoke(main, ["explain", "run", str(tmp_path / "run-cut")]).stdout
-    no_bookie_is_a_ghost(report, screen, told, "no available and no cookies")
-
-
-def no_bookie_is_a_ghost(report: dict[str, Any], screen: str, told: str, lacks: str) -> None:
-    """Of a dump with neither registrations nor cookies nothing is said of bookies, and why is said."""
-    identity = {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "on-unregistered-bookie"}
-    assert not identity & report["counts"].keys()
-    reason = f"the dump has {lacks}, and may be cut before it"
-    assert f"/ledgers: {reason}" in report["run"]["gaps"]
-    assert report["run"]["in_doubt"]["ids"] is None
-    blind = " ".join(told.partition("could not be seen")[2].split())
-    assert "ghost-bookie" in blind
-    assert "not read" in screen
-    assert report["verdict"] != "healthy"

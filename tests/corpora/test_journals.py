@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.collect.collect import collect
+from auditor.model.exit_code import exit_code
 from auditor.model.remark import sentence_of
 from auditor.notebook.run import open_run
 from tests.corpora.audited import Asked, audit, entries
+from tests.corpora.cluster import HOUR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +33,8 @@ def idle(tmp_path: Path) -> Path:
     return tmp_path / "idle-interleaved"
 
 
-def audited(spark: SparkSession, root: Path, bookies: Path, out: Path) -> Asked:
-    return audit(spark, f"zk-snapshot://{root}/zookeeper/version-2", bookies, out)
+def audited(spark: SparkSession, root: Path, bookies: Path, out: Path, **options: Any) -> Asked:
+    return audit(spark, f"zk-snapshot://{root}/zookeeper/version-2", bookies, out, **options)
 
 
 def held_before_the_kill(root: Path) -> dict[tuple[int, str], frozenset[int]]:
@@ -69,7 +71,7 @@ def test_killed_bookies_whose_entries_are_all_in_their_journals_are_healthy(
     assert {(each.state, entries(each.held)) for each in ledger.replicas} == {("ok", frozenset(range(1025)))}
 
 
-def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone(
+def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone_and_a_newer_index_confirms(
     spark: SparkSession, idle: Path, tmp_path: Path
 ) -> None:
     """A flush of many seconds: lastMark is written when it ends, and points at where it began."""
@@ -81,7 +83,7 @@ def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone(
         mark.write_bytes(struct.pack(">qq", int(file.stem, 16), 512))
         os.utime(mark, (LATE, LATE))
         file.unlink()
-    found = audited(spark, idle, idle / "bookies", tmp_path / "run")
+    found = audited(spark, idle, idle / "bookies", tmp_path / "runs" / "first")
     lost = found.of("entry-lost")
     assert len(lost) == 12
     assert {row["confidence"] for row in lost} == {"suspect"}
@@ -91,6 +93,14 @@ def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone(
     [note] = [note for note in map(sentence_of, found.report.run.remarks) if "journal" in note]
     assert note.startswith("3 journals incomplete: losses after the last mark are suspect: ")
     assert {row["bookie_id"]: row["index_time"] for row in rows} == made
+    later = found.report.run.scan_time + HOUR
+    newer = audited(spark, idle, idle / "bookies", tmp_path / "runs" / "newer", index_time=later)
+    again = {row["ledger_id"]: row["confidence"] for row in newer.of("entry-lost")}
+    assert again == dict.fromkeys([row["ledger_id"] for row in lost], "confirmed")
+    changes = [row["change"] for row in newer.table("changes") if row["id"] == "entry-lost"]
+    assert changes == ["worse"] * len(lost)
+    assert exit_code(newer.report, "new") == 1
+    assert sum(tally["worse"] for tally in newer.report.run.tally) == len(lost)
 
 
 def test_a_collection_has_the_journals_and_one_without_them_is_read_as_such(

@@ -33,7 +33,6 @@ from tests.codecs.pulsar.pulsar_values import oracle
 from tests.corpora.audited import Asked, audit
 from tests.corpora.cluster import set_clocks
 from tests.made_runs import made_run
-from tests.sources.owners.pulsar_stores import zookeeper_dump
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -251,18 +250,3 @@ def test_totals_by_tenant_count_what_each_owns_and_every_leak(owned: Asked) -> N
         assert totals[tenant].bytes == sum(ledger.get("length", 0) for ledger in owned_here)
     shown = bkaudit("report", str(owned.out), "--by", "topic")
     assert "fleet/telemetry/odometer" in shown.output
-
-
-def test_a_second_run_beside_a_dump_confirms_leaks(spark: SparkSession, tmp_path: Path) -> None:
-    """Metadata alone, read of a dump, beyond the grace; within it: `tests.tables.test_ownership`."""
-    dump = zookeeper_dump(tmp_path / "dump.jsonl")
-    scanned = open_store(f"dump://{dump}").cluster().scan_time
-    leaks = {fault["ledger"] for fault in FAULTS if fault["expect"] == "ledger-unowned"}
-    found = []
-    for days in (2, 4):
-        run = tmp_path / f"run{days}"
-        options = AuditOptions(scan_time=scanned + days * DAY)
-        Audit(f"dump://{dump}", [], str(run), options).run(spark)
-        rows = pq.read_table(run / "findings").to_pylist()
-        found.append({row["ledger_id"]: row["confidence"] for row in rows if row["id"] == "ledger-unowned"})
-    assert found == [dict.fromkeys(leaks, "suspect"), dict.fromkeys(leaks, "confirmed")]

@@ -20,7 +20,7 @@ from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader
 from auditor.simulate.simulation import simulate_failure
 from tests.corpora.corpora import Corpus
-from tests.corpora.shared import Corpora
+from tests.corpora.shared import Corpora, Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,12 +69,12 @@ def ledger_with_config(bookie: str) -> bytes:
     ).encode()
 
 
-def test_without_a_mapping_and_a_policy_placement_is_not_looked_at(
-    spark: SparkSession, corpus: Corpus, tmp_path: Path
-) -> None:
-    settings, locations, facts = audit(spark, corpus.dump, tmp_path / "run")
-    assert (settings, facts) == (PlacementSettings(), None)
+def test_without_a_mapping_and_a_policy_placement_is_not_looked_at_and_that_is_said(runs: Runs) -> None:
+    plain = runs.of("flat-v1")
+    settings, locations = load_placement(RunReader(plain.out))
+    assert (settings, plain.report.run.placement) == (PlacementSettings(), None)
     assert not locations.known
+    assert "placement-violated" in (plain.report.run.blind or [])
 
 
 def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
@@ -146,20 +146,6 @@ def test_options_that_cannot_be_meant(tmp_path: Path, options: dict[str, Any], r
     assert reason in str(error.value)
 
 
-def test_configurations_of_brokers_and_bookies_choose_the_policy(
-    spark: SparkSession, corpus: Corpus, tmp_path: Path
-) -> None:
-    racks, broker, bookie = (tmp_path / name for name in ("racks", "broker.conf", "bk_server.conf"))
-    racks.write_text(f"{bookie_ids(corpus)[0]} /r1\n")
-    broker.write_text("bookkeeperClientRegionawarePolicyEnabled=true\n")
-    bookie.write_text("ensemblePlacementPolicy=x.ZoneawareEnsemblePlacementPolicy\n")
-    told: dict[str, Any] = {"racks": str(racks), "bookie_conf": str(bookie)}
-    settings, _, _ = audit(spark, corpus.dump, tmp_path / "one", **told)
-    assert (settings.policy, settings.origin) == (Policy.ZONE, f"--bookie-conf {bookie}")
-    settings, _, _ = audit(spark, corpus.dump, tmp_path / "two", **told, placement=str(broker))
-    assert (settings.policy, settings.origin) == (Policy.REGION, f"--placement {broker}")
-
-
 def test_every_ledger_that_breaks_the_policy_is_found_and_no_other(
     spark: SparkSession, corpus: Corpus, tmp_path: Path
 ) -> None:
@@ -199,16 +185,13 @@ def test_a_policy_without_a_mapping_is_one_finding_and_not_one_a_ledger(
     assert "placement" not in run.table_names()
 
 
-def test_a_run_says_that_placement_was_not_looked_at_or_by_what(
+def test_a_run_says_by_what_placement_was_looked_at(
     spark: SparkSession, corpus: Corpus, tmp_path: Path
 ) -> None:
-    blind = Audit(f"dump://{corpus.dump}", [], str(tmp_path / "one")).run(spark)
-    assert "placement-violated" in (blind.run.blind or [])
     racks = tmp_path / "racks"
     racks.write_text(f"{bookie_ids(corpus)[0]} /r1\n")
-    report = Audit(
-        f"dump://{corpus.dump}", [], str(tmp_path / "two"), AuditOptions(racks=str(racks), placement="zone")
-    ).run(spark)
+    options = AuditOptions(racks=str(racks), placement="zone")
+    report = Audit(f"dump://{corpus.dump}", [], str(tmp_path / "run"), options).run(spark)
     assert "placement-violated" not in (report.run.blind or [])
     assert (
         "placement is judged: policy zone, minNumZonesPerWriteQuorum 2, from --placement zone; "

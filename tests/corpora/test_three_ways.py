@@ -1,15 +1,15 @@
 """One cluster read in three ways: from a running ZooKeeper, from that server's files, and from a dump.
 
 The findings and the tables are the same, but for what names the source. The server runs on a copy of the
-files that the corpus's own ZooKeeper wrote, with its bookies' sessions still open. What is saved of one of
-them is read with the query plans of a large cluster, the others with those of a small one.
+files that the corpus's own ZooKeeper wrote, with its bookies' sessions still open. Its files are read with
+the query plans of a large cluster, the others with those of a small one.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -21,9 +21,6 @@ from tests.corpora.shared import Corpora, Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-LARGE = "dbledger-long"
-"""The corpus with findings of most checks."""
 
 # Tables that only a source with two scans has: the second scan of a live store, and what moved between them.
 LIVE_ONLY = {"ledgers_again", "moved"}
@@ -43,10 +40,10 @@ class ThreeWays(NamedTuple):
     dump: Audited
 
 
-@pytest.fixture(scope="module", params=["interleaved-hier", "dbledger-long"])
-def corpus(request: pytest.FixtureRequest, corpora: Corpora) -> Corpus:
-    """Of either kind of index one; flat-v1 is read alike by `tests.sources.metadata`."""
-    return corpora.of(request.param)
+@pytest.fixture(scope="module")
+def corpus(corpora: Corpora) -> Corpus:
+    """The one with findings of most checks; of other layouts: `tests.sources.metadata`, `tests.live`."""
+    return corpora.of("dbledger-long")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +59,7 @@ def three_ways(
     shutil.copytree(corpus.zookeeper, files / "server")
     uri = f"zk-snapshot://{corpus.zookeeper}/version-2?root=/ledgers"
     # Each in a directory of its own: runs side by side are compared with each other.
-    with large_plans() if corpus.name == LARGE else nullcontext():
+    with large_plans():
         saved = audit(spark, uri, corpus.bookies, files / "saved" / "run")
     with EmbeddedZooKeeper(files / "server") as server:
         # The server's clock is today's; the corpus is as old as its newest znode. It names bookies as

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
-import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,26 +179,3 @@ def _end_earlier(run: Path, by: int) -> None:
     value: dict[str, Any] = json.loads((run / "report.json").read_text())
     value["run"]["finished"] -= by
     (run / "report.json").write_text(json.dumps(value))
-
-
-def test_a_newer_index_confirms_saved_suspects(spark: SparkSession, tmp_path: Path) -> None:
-    """Three real bookies (4.17.2), killed while idle, without the journals that have their entries."""
-    with tarfile.open(IDLE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    root = tmp_path / "idle-interleaved"
-    for file in list(root.rglob("*.txn")):
-        mark = file.parents[2] / "ledgers0/current/lastMark"
-        mark.write_bytes(struct.pack(">qq", int(file.stem, 16), 512))
-        file.unlink()
-
-    def run(name: str, **options: Any) -> Audited:
-        uri = f"zk-snapshot://{root}/zookeeper/version-2"
-        return audit(spark, uri, root / "bookies", tmp_path / "runs" / name, **options)
-
-    first = run("first")
-    assert set(_classes(first).values()) == {("entry-lost", "suspect")}
-    newer = run("newer", index_time=first.report.run.scan_time + HOUR)
-    assert _classes(newer) == dict.fromkeys(_classes(first), ("entry-lost", "confirmed"))
-    assert set(_changes(newer).values()) == {"worse"}
-    assert exit_code(newer.report, "new") == 1
-    assert sum(tally["worse"] for tally in newer.report.run.tally) == len(_classes(first))

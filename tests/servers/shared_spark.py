@@ -41,6 +41,7 @@ SETTINGS = {
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",
+    "spark.python.daemon.module": "tests.servers.warm_daemon",
 }
 
 

@@ -93,6 +93,7 @@ def test_a_dump_of_zookeeper_that_is_cut_before_the_bookies_end_may_lack_anythin
         assert "may be cut before it" in str(ends[length]), length
     for length in (9, 10, 11):
         assert "does not say that this is its end" in str(ends[length]), length
+    assert ends[5] == "the dump has no available and no cookies, and may be cut before it"
     assert cluster([*ZOOKEEPER[:4], *ZOOKEEPER[5:]]).cut == "the dump has no LAYOUT, and may be cut before it"
     whole = cluster(ZOOKEEPER)
     assert (whole.cut, whole.gaps, whole.proves_absence) == (None, (), False)
