@@ -1,0 +1,175 @@
+"""Whole audits with a password, a key and a login: nothing that they leave, show or are seen with has them.
+
+Searched are what is printed, every file below the directories of run, scratch, cache, logs and Spark's
+events (Parquet as its rows), and the command lines of all processes meanwhile.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.codecs.bookie.entry import mac_key, master_key
+from tests.servers.etcd import Certificates, Etcd, certificates, running
+from tests.sources.bookie_corpora import unpack_bookies
+
+LOGIN = "Zq7-login-Kx93"
+LEDGERS = "golden"
+"""The password of all ledgers of the corpus, in their metadata; and by it their master keys on the disks."""
+
+LIMIT_S = 60.0
+
+CRASH = """
+import sys
+from auditor.cli import main
+from auditor.sources.metadata.etcd import client
+
+def ask(self, asked):
+    inside = [getattr(each, "__dict__", each) for each in vars(self).values()]
+    raise RuntimeError(f"{vars(self)!r} {inside!r}")
+
+client.EtcdClient.ask = ask
+main(sys.argv[1:])
+"""
+
+
+class Told(NamedTuple):
+    """What a command printed, how it ended, and the command lines that were seen meanwhile."""
+
+    code: int
+    printed: bytes
+    commands: set[bytes]
+
+
+class Scene(NamedTuple):
+    """A store that asks for a login and a certificate, bookies, and a credentials file."""
+
+    home: Path
+    server: Etcd
+    pem: Certificates
+    arguments: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    home = tmp_path_factory.mktemp("secrets")
+    pem = certificates(home)
+    bookies = unpack_bookies("etcd", home)
+    with running(home / "etcd", tls=pem, saved=True) as server:
+        server.enable_auth(LOGIN)
+        file = home / "credentials.toml"
+        file.touch(mode=0o600)
+        file.write_text(
+            f'[etcd]\nuser = "root"\npassword = "{LOGIN}"\n[etcd.tls]\nca = "{pem.ca}"\n'
+            f'certificate = "{pem.client}"\nkey = "{pem.client_key}"\n[ledgers]\npassword = "{LEDGERS}"\n'
+        )
+        store = f"etcd://{server.host}/bk/cluster1"
+        given = ("--metadata", store, "--bookies", str(bookies), "--credentials", str(file), "--entry-logs")
+        yield Scene(home, server, pem, given)
+
+
+def secrets(scene: Scene) -> list[bytes]:
+    """What may be nowhere, as it is and as it is often written; of a key in PEM each line."""
+    lines = [line for line in scene.pem.client_key.read_bytes().splitlines() if not line.startswith(b"-")]
+    keys = [master_key(LEDGERS.encode()), mac_key(LEDGERS.encode())]
+    plain = [LOGIN.encode(), LEDGERS.encode(), *keys]
+    spelt = [way for each in plain for way in (each, each.hex().encode(), base64.b64encode(each))]
+    return [*spelt, *(line for line in lines if len(line) > 20)]
+
+
+def call(scene: Scene, command: Sequence[str]) -> Told:
+    work = scene.home / "work"
+    for name in ("scratch", "cache", "conf", "events"):
+        (work / name).mkdir(parents=True, exist_ok=True)
+    events = f"spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir {work}/events\n"
+    (work / "conf" / "spark-defaults.conf").write_text(events)
+    places = {"TMPDIR": "scratch", "XDG_CACHE_HOME": "cache", "SPARK_CONF_DIR": "conf"}
+    environment = os.environ | {name: str(work / folder) for name, folder in places.items()}
+    seen: set[bytes] = set()
+    with (scene.home / "printed").open("w+b") as printed:
+        running = subprocess.Popen(command, stdout=printed, stderr=printed, env=environment, cwd=work)
+        while running.poll() is None:
+            for process in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    seen.add(process.read_bytes())
+                except OSError:
+                    continue
+            time.sleep(0.1)
+        printed.seek(0)
+        return Told(running.returncode, printed.read(), seen)
+
+
+def words_of(path: Path) -> bytes:
+    """All that a file says, unpacked; a surrogate, which no secret has, as an escape."""
+    if path.suffix == ".parquet":
+        return repr(pq.read_table(path).to_pylist()).encode()
+    return path.read_bytes()
+
+
+def hold(scene: Scene, told: Told) -> None:
+    """Nothing said, and no file, has a secret; command lines have none of those that are not a plain word."""
+    wanted = secrets(scene)
+    assert not [each for each in wanted if each in told.printed]
+    until = time.monotonic() + LIMIT_S
+    while [*(scene.home / "work/events").rglob("*.inprogress*")] and time.monotonic() < until:
+        time.sleep(0.2)  # Spark's process ends after the command
+    work = [path for path in (scene.home / "work").rglob("*") if path.is_file()]
+    assert not [(str(path), each) for path in work for each in wanted if each in words_of(path)]
+    hidden = [each for each in wanted if each != LEDGERS.encode()]
+    mine = [line for line in told.commands if b"etcdctl" not in line]
+    assert not [each for each in hidden if any(each in line for line in mine)]
+
+
+BKAUDIT = (sys.executable, "-c", "from auditor.cli import main; main()")
+
+
+def test_an_audit_leaves_no_secret_anywhere(scene: Scene) -> None:
+    out = scene.home / "work" / "run"
+    told = call(scene, [*BKAUDIT, "audit", "-v", *scene.arguments, "--out", str(out)])
+    assert told.code in (0, 1, 3), told.printed.decode()
+    assert [*(out / "tables/ledgers").glob("*.parquet")]
+    assert any((scene.home / "work/events").rglob("*")), "Spark wrote no events"
+    hold(scene, told)
+
+
+@pytest.mark.parametrize(
+    ("credentials", "code"), [("wrong = 1\n", 2), ('[etcd]\nuser = "root"\npassword = "%s-x"\n', 4)]
+)
+def test_a_refusal_repeats_no_secret(scene: Scene, credentials: str, code: int) -> None:
+    file = scene.home / "refused.toml"
+    file.write_text(credentials.replace("%s", LOGIN) + f'[ledgers]\npassword = "{LEDGERS}"\n')
+    file.chmod(0o600)
+    told = call(
+        scene, [*BKAUDIT, "scan", *scene.arguments[:2], "--credentials", str(file), "--out", "refused"]
+    )
+    assert told.code == code, told.printed.decode()
+    hold(scene, told)
+
+
+def test_a_crash_shows_what_it_was_at_and_no_secret(scene: Scene) -> None:
+    given = (*scene.arguments[:2], *scene.arguments[4:6])
+    told = call(scene, [sys.executable, "-c", CRASH, "scan", *given, "--out", "crash"])
+    assert told.code == 70, told.printed.decode()
+    assert b"RuntimeError" in told.printed
+    hold(scene, told)
+
+
+def test_a_file_with_secrets_is_for_its_owner_alone(scene: Scene) -> None:
+    file = Path(scene.arguments[5])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o644)
+    told = call(scene, [*BKAUDIT, "scan", *scene.arguments[:2], *scene.arguments[4:6], "--out", "open"])
+    file.chmod(0o600)
+    assert told.code == 2
+    assert b"others may read this file" in told.printed
+    hold(scene, told)
