@@ -1,0 +1,51 @@
+"""Tables of a run, read batch by batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.errors import RunError
+from auditor.runs.directory import RunDirectory
+
+ROWS = 20_000
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run whose findings are numbers and their texts, in two files of a row group each."""
+    (tmp_path / "findings").mkdir()
+    for part in range(2):
+        numbers = range(part * ROWS, (part + 1) * ROWS)
+        table = pa.table({"number": numbers, "text": [f"finding {number}" for number in numbers]})
+        file = tmp_path / "findings" / f"part-{part}.parquet"
+        pq.write_table(table, file, write_page_checksum=True, use_dictionary=False)
+    return RunDirectory(str(tmp_path))
+
+
+def test_all_rows_come_in_order_a_few_thousand_at_a_time(run: RunDirectory) -> None:
+    batches = list(run.batches("findings", ["text", "number"]))
+    assert max(len(batch) for batch in batches) < ROWS / 2
+    assert {tuple(batch.schema.names) for batch in batches} == {("text", "number")}
+    assert [number for batch in batches for number in batch["number"].to_pylist()] == [*range(2 * ROWS)]
+    assert next(run.batches("findings")).schema.names == ["number", "text"]
+
+
+def test_a_filter_chooses_of_the_same_rows(run: RunDirectory) -> None:
+    batches = run.batches("findings", ["text"], ds.field("number") == ROWS + 1)
+    assert [row for batch in batches for row in batch.to_pylist()] == [{"text": f"finding {ROWS + 1}"}]
+
+
+def test_a_flipped_byte_and_a_column_that_is_not_there_are_said(run: RunDirectory) -> None:
+    with pytest.raises(RunError, match="findings is damaged"):
+        list(run.batches("findings", ["nothing"]))
+    file = Path(run.path, "findings", "part-1.parquet")
+    bytes_ = bytearray(file.read_bytes())
+    bytes_[len(bytes_) // 2] ^= 1
+    file.write_bytes(bytes_)
+    with pytest.raises(RunError, match="findings is damaged"):
+        list(run.batches("findings"))
