@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.decommission.rehearse import rehearse
@@ -22,7 +22,6 @@ def numbered(found: list[Ledger]) -> list[Ledger]:
     return [replace(each, id=number, scope=number % 2) for number, each in enumerate(found)]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     SEVERAL,
     st.sets(st.sampled_from(BOOKIES), min_size=1, max_size=3),

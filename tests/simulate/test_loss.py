@@ -58,7 +58,6 @@ def as_counter(sums: Longs) -> Counter[tuple[Fate, str]]:
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(SEVERAL, SOME, SOME, SOME, SOME, st.booleans())
 def test_a_failure_loses_what_its_entries_say(
     several: list[Ledger], lost: set[str], perhaps: set[str], unread: set[str], down: set[str], merge: bool
