@@ -84,7 +84,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-LONGEST_FIRST = ("decommission", "plan", "living", "corpora", "live", "jobs", "matrix")
+LONGEST_FIRST = ("decommission", "plan", "living", "killed", "corpora", "live", "jobs", "matrix")
 """Directories below tests/ with whole clusters and whole audits."""
 
 

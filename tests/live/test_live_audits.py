@@ -19,9 +19,10 @@ from tests.corpora.brute_force import (
     undecided,
 )
 from tests.live.metadata import ETCD
+from tests.live.requests import READS
 from tests.live.scenario import LiveCluster
 from tests.live.traces import Traces, traces
-from tests.live.ways import COMBINATIONS, DISK, RPC, Way
+from tests.live.ways import COMBINATIONS, DISK, Recorded, Way
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -151,7 +152,7 @@ def test_nothing_else_is_found(audited: Audited, way: Way) -> None:
         "bookie-down",
         "mark-missing",
         "on-unregistered-bookie",
-        *(("bookie-unread",) if way is RPC else ()),  # the one that was stopped
+        *(() if way.lists_ledgers else ("bookie-unread",)),  # the one that was stopped
     }
     assert {seen.id for seen in audited.seen()} <= expected
 
@@ -177,3 +178,11 @@ def test_findings_are_those_by_disk(
 def test_the_audit_wrote_nothing(audited: Audited, cluster: LiveCluster, before: Traces) -> None:
     assert traces(cluster).files == before.files
     assert cluster.metadata.writes_after(before.position) == []
+    if isinstance(audited, Recorded):  # by its processes' system calls, all commands beside it
+        asked = audited.requests(cluster)
+        print(asked, len(audited.record.written), "paths written")
+        assert asked.keys() == {"bookies", "etcd" if cluster.kind.layout == ETCD else "ZooKeeper"}
+        assert not {
+            (kind, each) for kind, requests in asked.items() for each in requests.keys() - READS[kind]
+        }
+        assert audited.record.outside(str(audited.own)) == {}

@@ -13,16 +13,20 @@ WRITTEN_ANYWAY = ("LOG",)
 
 @dataclass(frozen=True)
 class Traces:
-    """The files of all bookies (path: size, mtime in ns, SHA-256), and the store's newest transaction."""
+    """All files and directories of the bookies, and the store's newest transaction.
 
-    files: dict[str, tuple[int, int, str]]
+    ``files``: of a path the inode, the size, the mtime in ns, and the SHA-256 of a file.
+    """
+
+    files: dict[str, tuple[int, int, int, str]]
     position: int
 
 
 def traces(cluster: LiveCluster) -> Traces:
     files = {}
     for path in sorted(cluster.bookies.directory.rglob("*")):
-        if path.is_file() and path.name not in WRITTEN_ANYWAY:
-            status, digest = path.stat(), hashlib.sha256(path.read_bytes()).hexdigest()
-            files[str(path)] = (status.st_size, status.st_mtime_ns, digest)
+        if path.name not in WRITTEN_ANYWAY:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+            status = path.stat()
+            files[str(path)] = (status.st_ino, status.st_size, status.st_mtime_ns, digest)
     return Traces(files, cluster.metadata.position())

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from auditor import Audit
 from auditor.collect.collect import collect
 from auditor.model.options import AuditOptions, YesNo
+from auditor.notebook.run import open_run
 from tests.corpora.audited import Audited
 from tests.corpora.brute_force import World, members
+from tests.live.recorded import Record, record
+from tests.live.requests import bookie_requests, through_proxy, zookeeper_requests
 from tests.live.scenario import KINDS, LiveCluster
 
 if TYPE_CHECKING:
@@ -39,6 +45,55 @@ class Way:
         options = AuditOptions(grace=0, timeout=5, witness=witness)
         report = Audit(cluster.metadata.uri, sources, str(root / "run"), options).run(spark)
         return Audited(report, root / "run")
+
+
+@dataclass(frozen=True)
+class Recorded(Audited):
+    """An audit among other commands, and all that their processes wrote and sent."""
+
+    record: Record
+    calls: Counter[str]
+    """To etcd."""
+    own: Path
+    """The directory in which they were to write."""
+
+    def requests(self, cluster: LiveCluster) -> dict[str, Counter[str]]:
+        """What was asked of each kind of server; whoever else was connected to is of this machine's Spark."""
+        store = urlsplit(cluster.metadata.uri).port
+        kinds = {store: ("ZooKeeper", zookeeper_requests)}
+        kinds |= dict.fromkeys(cluster.bookies.ports, ("bookies", bookie_requests))
+        sent = {"etcd": self.calls} if self.calls else {}
+        for port in self.record.ports & kinds.keys():
+            server, read = kinds[port]
+            sent.setdefault(server, Counter()).update(sum(map(read, self.record.sent_to(port)), Counter()))
+        return sent
+
+
+@dataclass(frozen=True)
+class EveryCommand(Way):
+    """Audited by the command line, among all commands that look at a cluster, and recorded."""
+
+    def audit(
+        self, cluster: LiveCluster, spark: SparkSession, root: Path, witness: YesNo = "yes"
+    ) -> Recorded:
+        """Call all commands in a process of their own; ``spark`` is not theirs."""
+        own = root / "own"
+        scratch = own / "scratch"
+        scratch.mkdir(parents=True)
+        [source] = self.sources(cluster, own / "collected")
+        with through_proxy(cluster.metadata.uri) as (uri, calls):
+            command = [sys.executable, "-m", "tests.live.every_command", uri]
+            command += [str(cluster.bookies.directory), source, str(own)]
+            environment = {
+                "TMPDIR": str(scratch),
+                "SPARK_LOCAL_DIRS": str(scratch),
+                # With a word on archives of classes none is made, which takes longer than all commands.
+                "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData -Xshare:auto",
+                "XDG_CACHE_HOME": str(own / "cache"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            }
+            seen = record(command, root / "record", environment)
+        return Recorded(open_run(own / "run").report, own / "run", seen, calls, own)
 
 
 def _everything(cluster: LiveCluster, world: World) -> World:
@@ -69,10 +124,19 @@ COLLECTED = Way("collected", _collected, _everything, lists_ledgers=True, table=
 RPC = Way("rpc", lambda *_: ["rpc:"], _asked, lists_ledgers=False, table="answers")
 BOTH = Way("disk-and-rpc", lambda *given: [*_directories(*given), "rpc:"], _everything, True, "availability")
 
+COMMANDS_COLLECTED = EveryCommand(
+    "every-command-collected",
+    lambda _, out: [str(out)],
+    _everything,
+    lists_ledgers=True,
+    table="availability",
+)
+COMMANDS_RPC = EveryCommand("every-command-rpc", RPC.sources, _asked, lists_ledgers=False, table="answers")
+
 WAYS: dict[str, tuple[Way, ...]] = {
     "SortedLedgerStorage-flat": (DISK, COLLECTED, RPC),
-    "DbLedgerStorage-longhierarchical": (DISK, COLLECTED),  # it lists no entries
-    "InterleavedLedgerStorage-etcd": (DISK, RPC),
+    "DbLedgerStorage-longhierarchical": (DISK, COMMANDS_COLLECTED),  # it lists no entries
+    "InterleavedLedgerStorage-etcd": (DISK, COMMANDS_RPC),
 }
 """Each storage and layout once; Interleaved on ZooKeeper is the witness's (`tests.live.test_witness`)."""
 

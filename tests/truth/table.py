@@ -16,6 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("formats.toml")
+PROOFS = Path(__file__).with_name("proofs.toml")
 PAGE = ROOT / "docs" / "truth.md"
 
 _TEXT = """\
@@ -63,14 +64,32 @@ class Format:
 @cache
 def formats() -> tuple[Format, ...]:
     """All rows, in their order."""
-    return tuple(_row_of(row) for row in tomllib.loads(TABLE.read_text("utf-8"))["format"])
+    return tuple(Format(**_tuples(row)) for row in tomllib.loads(TABLE.read_text("utf-8"))["format"])
 
 
-def _row_of(row: dict[str, Any]) -> Format:
-    fields: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
-    }
-    return Format(**fields)
+def _tuples(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What holds of the whole program: the command that shows it, what it gave on a day, and the tests of it.
+
+    ``rows``, the names of the columns first, are a table that the command printed.
+    """
+
+    claim: str
+    command: str
+    day: str
+    figure: str
+    tests: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@cache
+def proofs() -> tuple[Proof, ...]:
+    """All of them, in their order."""
+    return tuple(Proof(**_tuples(row)) for row in tomllib.loads(PROOFS.read_text("utf-8"))["proof"])
 
 
 def count_of(where: str) -> int:
@@ -136,6 +155,13 @@ def page() -> str:
         "| --- | --- |",
     ]
     lines += [f"| {row.name} | {row.own} |" for row in formats() if row.own]
+    lines += ["", "## What holds of the whole program", "", "The table is `tests/truth/proofs.toml`."]
+    for proof in proofs():
+        lines += ["", f"### {proof.claim}", "", f"`{proof.command}`, on {proof.day}: {proof.figure}", ""]
+        if proof.rows:
+            head, *rest = (f"| {' | '.join(row)} |" for row in proof.rows)
+            lines += [head, f"|{' --- |' * len(proof.rows[0])}", *rest, ""]
+        lines.append(f"Tests: {_tests(proof)}.")
     return "\n".join(lines) + "\n"
 
 
@@ -145,6 +171,6 @@ def _row(row: Format) -> str:
     return f"| {row.name} | {row.writer} | {amount} | {where} | {_tests(row)} |"
 
 
-def _tests(row: Format) -> str:
+def _tests(row: Format | Proof) -> str:
     files = dict.fromkeys(each.partition("::")[0].removeprefix("tests/") for each in row.tests)
     return ", ".join(f"`{file}`" for file in files)

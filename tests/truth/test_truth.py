@@ -15,7 +15,7 @@ from auditor.codecs.pulsar.compression import COMPRESSIONS
 from auditor.reports.forms import FORMS
 from auditor.sources.metadata.stores import STORES
 from auditor.sources.owners.applications import APPLICATIONS
-from tests.truth.table import PAGE, ROOT, Format, count_of, formats, page
+from tests.truth.table import PAGE, ROOT, Format, count_of, formats, page, proofs
 
 HOUSE = ROOT / "auditor"
 SOURCES = ("directories", "collections", "rpc")
@@ -100,6 +100,14 @@ def test_a_row_has_the_bytes_of_a_foreign_writer_or_says_why_not(row: Format) ->
         assert row.tests
     assert not [where for where in row.bytes if not count_of(where)], "nothing is there"
     assert not [test for test in row.tests if not is_there(test)], "no such test"
+
+
+def test_a_proof_has_its_figure_and_its_tests() -> None:
+    for proof in proofs():
+        assert re.search(r"\d", proof.figure), proof.claim
+        assert proof.tests
+        assert not [test for test in proof.tests if not is_there(test)], "no such test"
+        assert {len(row) for row in proof.rows} <= {len(row) for row in proof.rows[:1]}, "rows of one length"
 
 
 def is_there(test: str) -> bool:

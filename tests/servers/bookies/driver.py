@@ -75,7 +75,7 @@ class Bookies:
     ) -> None:
         self.root = root
         self.directory = root / "bookies"
-        ports = free_ports(len(names))
+        self.ports = ports = free_ports(len(names))
         self.ids = [
             name or f"{host}:{port}"
             for name, host, port in zip(names, hosts or [HOST] * len(names), ports, strict=True)

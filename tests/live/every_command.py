@@ -1,0 +1,51 @@
+"""Every command that looks at a running cluster, in one process: what `tests.live.recorded` records.
+
+    python -m tests.live.every_command URI BOOKIES SOURCE OUT
+
+BOOKIES is the directory of the bookies, SOURCE the ``--bookies`` of the audit; OUT is made.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from auditor.cli import main
+
+SEEN = (0, 1, 3)
+"""How a command ends that saw what it was to see."""
+
+
+def commands(uri: str, bookies: str, source: str, out: str) -> list[list[str]]:
+    """What is called, in order: whatever a command makes lies below ``out``."""
+    run, plan = f"{out}/run", f"{out}/plan.toml"
+    of = ["--metadata", uri, "--timeout", "5"]
+    # Everything was flushed after the metadata was written: there is nothing to be patient about.
+    audit = ["audit", *of, "--grace", "0"]
+    return [
+        ["collect", "--bookies", bookies, "--out", f"{out}/collected", "--entry-logs"],
+        ["doctor", *of, "--bookies", bookies, "--bookies", "rpc:"],
+        [*audit, "--bookies", source, "--out", run],
+        [
+            *audit,
+            "--bookies",
+            bookies,
+            "--bookies",
+            "rpc:",
+            "--out",
+            f"{out}/all",
+            "--since",
+            run,
+            "--entry-logs",
+        ],
+        ["scan", *of, "--out", f"{out}/scan"],
+        ["dump", uri, f"{out}/dump.jsonl"],
+        ["simulate", run],
+        ["plan", "make", run, "--out", plan],
+        ["plan", "check", plan],
+    ]
+
+
+if __name__ == "__main__":
+    for arguments in commands(*sys.argv[1:]):
+        ended = main(arguments, standalone_mode=False) or 0
+        assert ended in SEEN, (arguments, ended)

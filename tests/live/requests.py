@@ -1,0 +1,139 @@
+"""What was sent to servers, request by request, read in the plainest way; a proxy that sees calls to etcd."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+
+OF_ZOOKEEPER = {
+    3: "exists",
+    4: "getData",
+    8: "getChildren",
+    9: "sync",
+    11: "ping",
+    12: "getChildren2",
+    22: "multiRead",
+    100: "auth",
+    101: "setWatches",
+    106: "addWatch",
+    -11: "closeSession",
+}
+"""The requests of ZooKeeper's protocol that read, and those of a session; whatever else there is, writes."""
+
+OF_BOOKIES = {1: "READ_ENTRY", 8: "GET_BOOKIE_INFO", 11: "GET_LIST_OF_ENTRIES_OF_LEDGER"}
+"""The operations of BookkeeperProtocol.proto that read."""
+
+READS: Mapping[str, Set[str]] = {
+    "ZooKeeper": {"createSession", "srvr", *OF_ZOOKEEPER.values()},
+    "etcd": {"etcdserverpb.KV/Range", "etcdserverpb.Maintenance/Status", "etcdserverpb.Auth/Authenticate"},
+    "bookies": {"READ_ENTRY (version 2)", *OF_BOOKIES.values()},
+}
+"""All that may be asked: reads (``srvr``: of a server's state), and sessions and tokens for them."""
+
+PLAIN_READ = {1, 2}
+"""The fields of a ReadRequest that is nothing but a read: ledger and entry. 100 is the flag that fences."""
+
+
+def zookeeper_requests(sent: bytes) -> Counter[str]:
+    """The requests of one session: after the one that opens it each has a number and a type of four bytes.
+
+    Or the word of four letters that a server is asked without one.
+    """
+    if len(sent) == 4:
+        return Counter([sent.decode()])
+    types = (int.from_bytes(frame[4:8], "big", signed=True) for frame in list(_frames(sent))[1:])
+    return Counter(["createSession", *(OF_ZOOKEEPER.get(each, f"request {each}") for each in types)])
+
+
+def bookie_requests(sent: bytes) -> Counter[str]:
+    """The requests of one connection: of version 2 the first byte is 2, of version 3 a field of protobuf."""
+    return Counter(map(_bookie_request, _frames(sent)))
+
+
+def _bookie_request(frame: bytes) -> str:
+    if frame[0] == 2:
+        read = frame[1:4] == bytes([2, 0, 0])
+        return "READ_ENTRY (version 2)" if read else f"{frame[:4].hex()} (version 2)"
+    [(_, header), (_, body)] = _fields(frame)
+    operation = dict(_fields(header))[2]
+    name = OF_BOOKIES.get(operation, f"operation {operation}")
+    extra = {field for field, _ in _fields(body)} - PLAIN_READ if operation == 1 else set()
+    return f"{name} with fields {sorted(extra)}" if extra else name
+
+
+def _frames(sent: bytes) -> Iterator[bytes]:
+    while sent:
+        length = int.from_bytes(sent[:4], "big")
+        assert 0 < length <= len(sent) - 4, f"half a request: {sent[:40].hex()}"
+        yield sent[4 : 4 + length]
+        sent = sent[4 + length :]
+
+
+def _fields(message: bytes) -> list[tuple[int, Any]]:
+    """The numbers and values of a protobuf message that has varints and bytes alone."""
+    found: list[tuple[int, Any]] = []
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (message[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if not message[at - 1] & 0x80:
+                return value
+
+    while at < len(message):
+        tag = varint()
+        value: Any = varint()
+        if tag & 7 == 2:
+            value, at = message[at : at + value], at + value
+        else:
+            assert tag & 7 == 0, f"wire type {tag & 7}"
+        found.append((tag >> 3, value))
+    return found
+
+
+class _Forwarder(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
+    """Passes every call on, of whatever method, and counts it."""
+
+    def __init__(self, channel: grpc.Channel, calls: Counter[str]) -> None:
+        self._channel = channel
+        self._calls = calls
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        self._calls[details.method.lstrip("/")] += 1
+        call: Callable[..., Any] = self._channel.stream_stream(details.method)
+        return grpc.stream_stream_rpc_method_handler(
+            lambda requests, context: call(requests, metadata=_own(context.invocation_metadata()))
+        )
+
+
+def _own(metadata: Any) -> list[tuple[str, str]]:
+    return [(key, value) for key, value in metadata if not key.startswith((":", "grpc-", "user-agent"))]
+
+
+@contextmanager
+def through_proxy(uri: str) -> Iterator[tuple[str, Counter[str]]]:
+    """A URI by which a running etcd is reached through a proxy, and the calls that go that way.
+
+    Of another store it is the URI itself: the system's calls show what is sent.
+    """
+    parsed, calls = urlsplit(uri), Counter[str]()
+    if parsed.scheme != "etcd":
+        yield uri, calls
+        return
+    with grpc.insecure_channel(parsed.netloc) as channel, ThreadPoolExecutor(16) as threads:
+        server = grpc.server(threads, handlers=[_Forwarder(channel, calls)])
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        try:
+            yield uri.replace(parsed.netloc, f"127.0.0.1:{port}"), calls
+        finally:
+            server.stop(None).wait()
