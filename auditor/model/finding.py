@@ -140,8 +140,16 @@ def glob_to_regex(pattern: str) -> str:
 
     >>> glob_to_regex("bk-[1]:31?1*")
     'bk\\-\\[1\\]:31.1.*'
+    >>> glob_to_regex("a**b*c")
+    'a(?>.*?b).*c'
     """
-    return "".join({"*": ".*", "?": "."}.get(letter) or re.escape(letter) for letter in pattern)
+    first, *rest = (
+        "".join("." if letter == "?" else re.escape(letter) for letter in part)
+        for part in re.split(r"\*+", pattern)
+    )
+    # What is found first is kept: to try all others takes a time that grows with a power of the asterisks.
+    between = "".join(f"(?>.*?{part})" for part in rest[:-1])
+    return f"{first}{between}.*{rest[-1]}" if rest else first
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:

@@ -17,6 +17,12 @@ FOUND: tuple[tuple[str, bytes, str | None], ...] = (
         struct.pack(">4siqi", b"BKLO", 1, 16364, 1).ljust(1024, b"\0"),
         "entry log: the file ends before the ledgers map, which is to be at byte 16364 (at byte 1024)",
     ),
+    # A pattern of many asterisks took minutes.
+    (
+        "toml-suppressions",
+        b'[[suppress]]\nid = "ent' + b"*" * 61 + b'y-*?"\n',
+        "./suppressions.toml: suppress entry 1: reason: missing",
+    ),
     # Bytes of a command line that are no text ended in the library's own error.
     ("uris", b"dump:///a\xff%20b", None),
 )

@@ -15,7 +15,7 @@ import pytest
 
 from tests.fuzz.corpus import kept
 from tests.fuzz.found import FOUND
-from tests.fuzz.target import Target, mutated
+from tests.fuzz.target import Target, mutated, scratch
 from tests.fuzz.targets import BY_NAME, TARGETS
 
 SHARE_S = 0.4
@@ -59,7 +59,7 @@ def test_a_reader_gives_a_value_or_refuses(target: Target) -> None:
 @pytest.mark.parametrize(("name", "data", "said"), FOUND)
 def test_what_was_found_is_refused_as_it_should_be(name: str, data: bytes, said: str | None) -> None:
     refused = execute(BY_NAME[name], data)
-    assert (None if refused is None else str(refused)) == said
+    assert (None if refused is None else str(refused).replace(str(scratch()), ".")) == said
 
 
 def test_what_is_kept_is_of_targets() -> None:
