@@ -73,7 +73,7 @@ def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
         better = sum(row["better"] for row in rows)
         yield bookie_finding(
             owner,
-            f"{number_of(number, 'directory', 'directories')} counted for {owner} "
+            f"{owner}: {number_of(number, 'directory', 'directories')} counted for it "
             f"{'holds' if number == 1 else 'hold'} what {', '.join(ids)} should hold and lacks: "
             f"{number_of(better, 'ledger', 'ledgers')}, entry for entry",
             {"directories": sorted_facts(rows, *_CONTENT)},

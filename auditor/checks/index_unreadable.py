@@ -63,7 +63,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
     Limits:
         Damage that still parses, such as zeroed slots, looks like absent entries and is reported as such.
     """
-    state = F.col("state")
+    state, bookie = F.col("state"), F.col("bookie_id")
     read = tables.availability.where("storage <> 'rpc'").select(
         *LEDGER, "bookie_id", "state", "path", "offset", "reason"
     )
@@ -72,8 +72,8 @@ def index_unreadable(tables: Tables) -> DataFrame:
     first = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
     damaged = read.where("state = 'damaged'").groupBy("bookie_id").agg(first, F.count("*").alias("total"))
     rows = rows.unionByName(damaged.select("bookie_id", "first.*", F.col("total").cast("int")))
-    what = F.when(state == IndexState.DAMAGED, words("the index at ", F.col("path"))).otherwise(
-        words("the index of ledger ", ledger_name())
+    what = F.when(state == IndexState.DAMAGED, words(bookie, ": the index at ", F.col("path"))).otherwise(
+        words("ledger ", ledger_name(), ": its index on ", bookie)
     )
     how = (
         F.when(state == IndexState.DAMAGED, " is damaged: ")
@@ -87,6 +87,6 @@ def index_unreadable(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("reason") == VANISHED),
         unknown=F.array("bookie_id"),
-        message=words(what, " on ", F.col("bookie_id"), how, F.col("reason"), if_known(more)),
+        message=words(what, how, F.col("reason"), if_known(more)),
         evidence={"state": "state", "path": "path", "offset": "offset", "reason": "reason"},
     )

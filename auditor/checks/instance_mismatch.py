@@ -60,6 +60,6 @@ def instance_mismatch(roster: Roster) -> Iterator[Row]:
         where = bookie_id or cookies[0]["place"]
         yield bookie_finding(
             bookie_id,
-            f"instance id on {where} is {instances}, that of the cluster is {cluster}",
+            f"{where}: its instance id is {instances}, that of the cluster is {cluster}",
             {"cluster_instance_id": cluster, "cookies": cookies},
         )

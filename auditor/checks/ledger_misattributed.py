@@ -51,6 +51,8 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
     return finding_rows(
         with_fault(tables, "ledger-misattributed"),
         ledger_id="ledger_id",
-        message=words(owner_name(), " names ledger ", ledger_name(), ", which was made for ", F.col("claim")),
+        message=words(
+            "ledger ", ledger_name(), " was made for ", F.col("claim"), ", but ", owner_name(), " names it"
+        ),
         evidence=owner_evidence("claim"),
     )

@@ -51,7 +51,7 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         whose age nothing tells, are unknown and never found. A ledger that is named from outside the
         application's znodes would be taken for a leak.
     """
-    length = F.when(F.col("length") > 0, words(", ", F.col("length"), " bytes"))
+    length = F.when(F.col("length") > 0, words(" (", F.col("length"), " bytes)"))
     return finding_rows(
         with_fault(tables, "ledger-unowned"),
         ledger_id="ledger_id",

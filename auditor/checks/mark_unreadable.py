@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, with_samples, words
+from auditor.checks.finding_rows import comma_list, finding_rows, if_known, ledger_name, with_samples, words
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
@@ -61,6 +61,12 @@ def mark_unreadable(tables: Tables) -> DataFrame:
     return finding_rows(
         rows,
         ledger_id="ledger_id",
-        message=words("mark or lock at ", comma_list(F.col("sample")), ": ", F.col("reason")),
+        message=words(
+            if_known(words("ledger ", ledger_name(), ": ")),
+            "mark or lock at ",
+            comma_list(F.col("sample")),
+            ": ",
+            F.col("reason"),
+        ),
         evidence={"paths": "sample", "total": "total", "reason": "reason"},
     )

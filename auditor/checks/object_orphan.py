@@ -59,9 +59,9 @@ def object_orphan(tables: Tables) -> DataFrame:
             Confidence.SUSPECT.value
         ),
         message=words(
-            "the bucket has a copy of ledger ",
+            "ledger ",
             ledger_name(),
-            " (",
+            ": the bucket has a copy (",
             F.col("bytes"),
             " bytes, ",
             F.col("uid"),

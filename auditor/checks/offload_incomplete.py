@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
 def offload_incomplete(tables: Tables) -> DataFrame:
-    """A ledger's copy to an object store was begun and is not whole.
+    """A ledger's copy to an object store was begun and is incomplete.
 
     What it finds:
         Ledgers of a topic's list with an offload context that is not complete, closed longer ago than
@@ -25,7 +25,7 @@ def offload_incomplete(tables: Tables) -> DataFrame:
 
     Why it matters:
         The objects of the attempt may lie in the bucket for ever: the broker cleans them up only if it tries
-        again. The ledger itself is whole in BookKeeper.
+        again. The ledger itself is complete in BookKeeper.
 
     How sure:
         Suspect: an offload of an old ledger that is under way at this moment looks the same.
@@ -46,7 +46,7 @@ def offload_incomplete(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         message=words(
-            "the offload of ledger ", ledger_name(), " of ", owner_name(), " was begun and is not whole"
+            "ledger ", ledger_name(), " of ", owner_name(), ": its offload was begun and is incomplete"
         ),
         evidence=owner_evidence("offload", "offload_uid"),
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
 def offload_not_trimmed(tables: Tables) -> DataFrame:
-    """A ledger's copy in an object store is whole, and the ledger still fills the bookies' disks.
+    """A ledger's copy in an object store is complete, and the ledger still fills the bookies' disks.
 
     What it finds:
         Ledgers of a topic's list whose offload became complete longer ago than `--owner-grace`, or that are
@@ -28,7 +28,7 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
         The space that the offload was to free is not freed.
 
     How sure:
-        Confirmed: the list says that the copy is whole, and the ledger is there.
+        Confirmed: the list says that the copy is complete, and the ledger is there.
 
     What to do:
         Where it is said to be deleted, the delete failed and nobody tries again: it is a leak like
@@ -51,7 +51,7 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
             ledger_name(),
             " of ",
             owner_name(),
-            " has a whole copy, ",
+            " has a complete copy, ",
             said,
             ", and is still there",
         ),

@@ -66,11 +66,11 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         severity=F.when(F.col("offload") == "deleted", Severity.CRITICAL.value),
         confidence=suspect_if(F.col("why").isNotNull()),
         message=words(
-            "the copy of ledger ",
+            "ledger ",
             ledger_name(),
             " of ",
             owner_name(),
-            " is not whole in the bucket: ",
+            ": its copy in the bucket is incomplete: ",
             lacking,
             " not in the listing",
             if_known(given_up),

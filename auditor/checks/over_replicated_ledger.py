@@ -58,15 +58,16 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("open") | F.col("exposed") | F.col("attribution_suspect")),
         message=words(
+            "ledger ",
+            ledger_name(),
+            F.when(F.col("open"), " (open)").otherwise(""),
+            ": ",
             F.col("bookie_id"),
             " holds ",
             # None is known of an index in limbo, in the wrong directory or unreadable.
-            F.when(F.col("count") > 0, words(quantity(F.col("count"), "entry", "entries"), " of ")).otherwise(
-                ""
-            ),
-            F.when(F.col("open"), "open ").otherwise(""),
-            "ledger ",
-            ledger_name(),
+            F.when(
+                F.col("count") > 0, words(quantity(F.col("count"), "entry", "entries"), " of it")
+            ).otherwise("it"),
             " and is in none of its ensembles",
         ),
         evidence={

@@ -62,18 +62,19 @@ def owner_dangling(tables: Tables) -> DataFrame:
     """
     kept = F.col("offload") == "complete"
     place = words(" (", F.col("place") + 1, " of ", F.col("list_size"), " in its list)")
-    copy = F.when(kept, "; its copy in the object store is whole")
+    copy = F.when(kept, "; its copy in the object store is complete")
     return finding_rows(
         with_fault(tables, "owner-dangling"),
         ledger_id="ledger_id",
         severity=F.when(kept, Severity.WARNING.value),
         confidence=suspect_if(F.col("why").isNotNull()),
         message=words(
-            owner_name(),
-            " names ledger ",
+            "ledger ",
             ledger_name(),
+            " is not in the store, but ",
+            owner_name(),
+            " names it",
             if_known(place),
-            ", which is not in the store",
             if_known(copy),
             if_known(words("; not sure: ", F.col("why"))),
         ),

@@ -65,9 +65,9 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         by_ledger(tables.placement.where("not violated")),
         ledger_id="ledger_id",
         message=words(
-            "of ledger ",
+            "ledger ",
             ledger_name(),
-            " ",
+            ": ",
             F.when(F.col("domain").isNotNull(), alone).otherwise(few),
             window_words(),
             "; in ",

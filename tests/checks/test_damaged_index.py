@@ -39,7 +39,7 @@ def test_a_damaged_index_is_told_with_its_byte(spark: SparkSession) -> None:
     assert empty.evidence == {"state": "unreadable", "path": "1.idx", "offset": 0, "reason": "empty"}
     assert (empty.unknown, empty.missing) == (["bk1"], [])
     assert cut.where == (2, "bk1")
-    assert cut.message == "the index of ledger 2 on bk1 is cut short: ends inside a page"
+    assert cut.message == "ledger 2: its index on bk1 is cut short: ends inside a page"
 
 
 def test_damaged_databases_are_told_once_with_the_path_of_the_first_and_no_ledger(
@@ -58,7 +58,7 @@ def test_damaged_databases_are_told_once_with_the_path_of_the_first_and_no_ledge
     [found] = find("index-unreadable", asked)
     assert (found.scope_id, found.ledger_id, found.bookie_id, found.severity) == (None, None, "bk1", "error")
     assert found.message == (
-        "the index at ledgers0/current/locations on bk1 is damaged: a block of wrong sum; "
+        "bk1: the index at ledgers0/current/locations is damaged: a block of wrong sum; "
         "2 of its databases are damaged"
     )
     assert (found.evidence["path"], found.unknown) == (paths[0], ["bk1"])

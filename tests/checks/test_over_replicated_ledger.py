@@ -29,8 +29,8 @@ def test_a_copy_outside_the_ensembles_is_left_over_or_in_flight(spark: SparkSess
         (4, "swapped", "suspect", False),
         (7, "bk1", "confirmed", False),
     ]
-    assert left_over[0].message == "bk1 holds 1 entry of ledger 1 and is in none of its ensembles"
-    assert left_over[4].message == "bk1 holds ledger 7 and is in none of its ensembles"
+    assert left_over[0].message == "ledger 1: bk1 holds 1 entry of it and is in none of its ensembles"
+    assert left_over[4].message == "ledger 7: bk1 holds it and is in none of its ensembles"
 
     marked, locked = find("copy-in-flight", asked)
     assert (marked.where, marked.severity, marked.confidence) == ((5, "bk1"), "note", "confirmed")

@@ -66,37 +66,42 @@ for each in OBJECTS:
     each |= {"application": "pulsar", "tenant": "shop", "namespace": "orders"} if each["path"] else {}
 FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
     "owner-dangling": {
-        2: ("error", "confirmed", "topic shop/orders/returns names ledger 2 (1 of 3 in its list), which is"),
-        3: ("error", "suspect", "subscription audit of shop/orders/returns names ledger 3, which is not in "
-            "the store; not sure: /ledgers/00/0000: not listed"),
-        4: ("error", "confirmed", "schema shop/orders/returns names ledger 4"),
-        5: ("warning", "confirmed", "its copy in the object store is whole"),
+        2: ("error", "confirmed", "ledger 2 is not in the store, but topic shop/orders/returns "
+            "names it (1 of 3 in its list)"),
+        3: ("error", "suspect", "ledger 3 is not in the store, but subscription audit of shop/orders/returns "
+            "names it; not sure: /ledgers/00/0000: not listed"),
+        4: ("error", "confirmed", "ledger 4 is not in the store, but schema shop/orders/returns names it"),
+        5: ("warning", "confirmed", "its copy in the object store is complete"),
     },
     "ledger-unowned": {
-        6: ("note", "suspect", f"ledger 6, 700 bytes belongs to nobody: {PATH} does not name it"),
+        6: ("note", "suspect", f"ledger 6 (700 bytes) belongs to nobody: {PATH} does not name it"),
         7: ("note", "confirmed", f"ledger 7 belongs to nobody: {PATH} does not name it"),
         8: ("note", "suspect", "not sure: not saved together"),
     },
     "owner-length-mismatch": {
-        9: ("warning", "confirmed", "lists ledger 9 with 13 entries and 600 bytes, it has 10 and 601"),
-        16: ("warning", "confirmed", "lists ledger 16 with 600 bytes, it has 10 and 601"),
+        9: ("warning", "confirmed", "ledger 9 has 10 entries and 601 bytes, but topic shop/orders/returns "
+            "lists it with 13 entries and 600"),
+        16: ("warning", "confirmed", "ledger 16 has 10 entries and 601 bytes, but topic shop/orders/returns "
+             "lists it with 600 bytes"),
     },
     "ledger-misattributed": {
         10: ("warning", "confirmed", "made for /managed-ledgers/shop/orders/persistent/other"),
     },
-    "offload-incomplete": {11: ("note", "suspect", "the offload of ledger 11 of topic shop/orders/returns")},
+    "offload-incomplete": {
+        11: ("note", "suspect", "ledger 11 of topic shop/orders/returns: its offload was begun"),
+    },
     "offload-not-trimmed": {
         12: ("note", "confirmed", "was given up for it, and is still there"),
         13: ("note", "confirmed", "was not given up for it, and is still there"),
     },
     "owner-unreadable": {None: ("error", "confirmed", f"{PATH}: cut (at byte 3)")},
     "object-orphan": {
-        21: ("note", "suspect", f"the bucket has a copy of ledger 21 (700 bytes, {UID}) that no topic"),
+        21: ("note", "suspect", f"ledger 21: the bucket has a copy (700 bytes, {UID}) that no topic"),
         22: ("note", "unknown", f"names; not sure: {PATH}: cut (at byte 3)"),
     },
     "offload-object-missing": {
-        23: ("critical", "confirmed", "is not whole in the bucket: both objects are not in the listing, and "
-             "BookKeeper has given the ledger up for it"),
+        23: ("critical", "confirmed", "its copy in the bucket is incomplete: both objects are not in the "
+             "listing, and BookKeeper has given the ledger up for it"),
         24: ("error", "confirmed", "their index is not in the listing"),
         25: ("critical", "suspect", "the data are not in the listing, and BookKeeper has given the"),
     },

@@ -84,7 +84,7 @@ def test_what_one_domain_holds_alone_is_at_risk(
     at_risk = segment(3, 4, violated=False, domain=domain, state="OPEN", locations=["/e/1", "/e/2"])
     [found] = find("placement-at-risk", with_segments(spark, at_risk, segment(9), settings=settings))
     assert (found.where, found.severity, found.confidence) == ((3, None), "warning", "confirmed")
-    assert found.message == f"of ledger 3 {words}b1 in /e/1, b2 in /e/2; in 1 segment, first at entry 4"
+    assert found.message == f"ledger 3: {words}b1 in /e/1, b2 in /e/2; in 1 segment, first at entry 4"
     assert (found.evidence["domain"], found.evidence["state"]) == (domain, "OPEN")
 
 
