@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -107,11 +109,24 @@ def build_session(
         # Java starts for seconds in which Python has nothing to do: it loads what the first table will want.
         beside.submit(import_module, "pandas")
         archive = archive_options(java, make=keep_classes and log is not None)
-        options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *own, *archive)
+        options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *_scratch(), *own, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = _start(builder, settings.get("spark.master", "Spark"), log)
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _scratch() -> tuple[str, ...]:
+    """Java's option for temporary files where Python's go: Java knows /tmp alone, which may be read-only.
+
+    Raises:
+        SparkError: there is no place for them.
+    """
+    try:
+        place = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise SparkError("Spark does not start: no directory takes temporary files; set TMPDIR") from error
+    return (shlex.quote(f"-Djava.io.tmpdir={place}"),) if place != "/tmp" else ()
 
 
 def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:

@@ -23,7 +23,7 @@ from auditor.errors import DiskFullError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.run_layout import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory
-from auditor.spark.session import check_master
+from auditor.spark.session import _scratch, check_master
 from auditor.spark.tasks import HADOOP_AWS, run_errors
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
@@ -212,3 +212,18 @@ def test_what_is_too_old_or_another_question_is_left_alone(monkeypatch: pytest.M
     assert Path(out_of(monkeypatch, "--metadata", LIVE)) != old
     assert Path(out_of(monkeypatch, "--metadata", LIVE, "--resume-within", "3000")) != old  # another question
     assert Path(out_of(monkeypatch, "--metadata", "zk://h9:2181/ledgers")) != old
+
+
+def test_temporary_files_of_java_go_where_those_of_python_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pod whose root is read-only there is no other place."""
+    monkeypatch.setattr("tempfile.gettempdir", lambda: "/tmp")
+    assert _scratch() == ()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: "/scratch")
+    assert _scratch() == ("-Djava.io.tmpdir=/scratch",)
+
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", nowhere)
+    with pytest.raises(SparkError, match="set TMPDIR"):
+        _scratch()
