@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from auditor.model.placement import Level, Location, Locations
@@ -68,8 +68,13 @@ def losses(
     return sums
 
 
+# One copy of each entry, each on a bookie and a rack of its own, and nothing of it in doubt.
+ONE_COPY = Ledger(0, "CLOSED", 2, 1, 1, 5, ((0, ("a", "b")),))
+
+
 @settings(max_examples=80, deadline=None)
 @given(SEVERAL, SOME, RACKS)
+@example([ONE_COPY], set(), ["/r0", "/r1", "/r2", "/r3"] * 2)
 def test_what_is_near_loss_and_the_worst_sets_are_those_of_all_entries_and_subsets(
     several: list[Ledger], unread: set[str], racks: list[Place]
 ) -> None:
