@@ -113,6 +113,8 @@ def build_session(
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = _start(builder, settings.get("spark.master", "Spark"), log)
     session.sparkContext.setLogLevel("ERROR")
+    # A thread of PySpark's prints its stack where Java is killed; who waits for Java says so in a line.
+    setattr(session.sparkContext._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
     return session
 
 

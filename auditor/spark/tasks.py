@@ -8,7 +8,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from auditor.errors import (
@@ -190,14 +190,17 @@ def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
 
 
 def _watch(spark: SparkSession, progress: Progress, stop: threading.Event) -> None:
+    from py4j.protocol import Py4JError
+
     tracker = spark.sparkContext.statusTracker()
     done: dict[int, int] = {}
-    while not stop.wait(_PERIOD_S):
-        for stage_id in tracker.getActiveStageIds():
-            stage = tracker.getStageInfo(stage_id)
-            if stage is None:
-                continue
-            if stage_id not in done:
-                progress.expect(stage.numTasks)
-            progress.advance(stage.numCompletedTasks - done.get(stage_id, 0))
-            done[stage_id] = stage.numCompletedTasks
+    with suppress(Py4JError, OSError):  # Java has ended, as who waits for the tasks is told
+        while not stop.wait(_PERIOD_S):
+            for stage_id in tracker.getActiveStageIds():
+                stage = tracker.getStageInfo(stage_id)
+                if stage is None:
+                    continue
+                if stage_id not in done:
+                    progress.expect(stage.numTasks)
+                progress.advance(stage.numCompletedTasks - done.get(stage_id, 0))
+                done[stage_id] = stage.numCompletedTasks

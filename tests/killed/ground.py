@@ -77,7 +77,7 @@ class Ended:
 class At(Silent):
     """Does something once, when a piece of work begins; ``begun`` names all that did."""
 
-    def __init__(self, piece: str = "", deed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, piece: str = "", deed: Callable[[], object] = lambda: None) -> None:
         self._piece = piece
         self._deed = deed
         self.begun: list[str] = []
@@ -119,7 +119,7 @@ class Ground:
         return Ended(result.exit_code, result.stderr)
 
     def apart(
-        self, out: Path, piece: str, deed: Callable[[int], None], more: Sequence[str] = ()
+        self, out: Path, piece: str, deed: Callable[[int], object], more: Sequence[str] = ()
     ) -> tuple[Ended, bool]:
         """Audit in a process of its own, whose id the deed is given; and whether that piece of work began."""
         command = [*COMMAND, "audit", *self.arguments, *more, "--out", str(out), "-v"]

@@ -43,24 +43,25 @@ class Victim:
 
 
 def _apart(
-    kill: Callable[[Ground, int], None],
+    kill: Callable[[Ground, int], bool],
     more: tuple[str, ...] = (),
     undo: Callable[[Ground], None] = lambda _: None,
 ) -> Strike:
-    """Strike in a process of its own, which ``kill`` is given."""
+    """Strike in a process of its own, which ``kill`` is given; it says whether there was anything."""
 
     def strike(ground: Ground, out: Path, piece: str) -> Ended | None:
+        struck: list[bool] = []
         try:
-            ended, began = ground.apart(out, piece, lambda pid: kill(ground, pid), more)
+            ended, began = ground.apart(out, piece, lambda pid: struck.append(kill(ground, pid)), more)
         finally:
             undo(ground)
         assert began, f"no {piece}: {ended.stderr[-2000:]}"
-        return ended
+        return ended if any(struck) else None
 
     return strike
 
 
-def _here(deed: Callable[[Ground, Path], None], undo: Callable[[Ground], None]) -> Strike:
+def _here(deed: Callable[[Ground, Path], object], undo: Callable[[Ground], None]) -> Strike:
     """Strike in this process; where Spark is yet to be started, in one of its own."""
 
     def strike(ground: Ground, out: Path, piece: str) -> Ended | None:
@@ -85,14 +86,12 @@ def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
         begun.wait()
         while not over.wait(0.01) and not killed.is_set():
             for pid in workers(os.getpid()):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                if _kill(pid):
                     killed.set()
                     return
 
     for pid in workers(os.getpid()):  # of the audit before
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        _kill(pid)
     watcher = threading.Thread(target=look)
     watcher.start()
     try:
@@ -151,21 +150,24 @@ def command(pid: int) -> str:
         return ""
 
 
-def _kill_below(word: str) -> Callable[[Ground, int], None]:
-    def kill(_: Ground, pid: int) -> None:
-        for each in below(pid):
-            if word in command(each):
-                with suppress(ProcessLookupError):
-                    os.kill(each, signal.SIGKILL)
+def _kill(pid: int) -> bool:
+    """End a process; whether it was still there."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        return True
+    return False
 
-    return kill
+
+def _kill_below(word: str) -> Callable[[Ground, int], bool]:
+    return lambda _, pid: [_kill(each) for each in below(pid) if word in command(each)].count(True) > 0
 
 
 def _full(disk: str) -> Victim:
     """A disk that is full from the piece of work on, until the command has ended."""
 
-    def fill(ground: Ground, _: object) -> None:
+    def fill(ground: Ground, _: object) -> bool:
         ground.disks[disk].fill()
+        return True
 
     def empty(ground: Ground) -> None:
         ground.disks[disk].empty()
@@ -175,7 +177,7 @@ def _full(disk: str) -> Victim:
 
 
 VICTIMS = (
-    Victim("driver", _apart(lambda _, pid: os.kill(pid, signal.SIGKILL))),
+    Victim("driver", _apart(lambda _, pid: _kill(pid))),
     Victim("store", _here(lambda ground, _: ground.store.stop(), lambda ground: ground.store.start())),
     Victim("run directory", _here(lambda _, out: shutil.rmtree(out), lambda _: None)),
     Victim("Python worker", _strike_worker),
