@@ -192,9 +192,9 @@ def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
 def _watch(spark: SparkSession, progress: Progress, stop: threading.Event) -> None:
     from py4j.protocol import Py4JError
 
-    tracker = spark.sparkContext.statusTracker()
     done: dict[int, int] = {}
     with suppress(Py4JError, OSError):  # Java has ended, as who waits for the tasks is told
+        tracker = spark.sparkContext.statusTracker()
         while not stop.wait(_PERIOD_S):
             for stage_id in tracker.getActiveStageIds():
                 stage = tracker.getStageInfo(stage_id)
