@@ -74,13 +74,13 @@ def _restore(now: Situation, about: str, groups: FindingGroups, bookies: Sequenc
     blanks = ledger_blanks([each.ledger_id for each in ledgers])
     where = ", ".join(bookies)
     return make_step(
-        StepKind.RESTORE, f"{about}, before {where} collects it", groups.named(),
+        StepKind.RESTORE, f"{about}, before they are collected on {where}", groups.named(),
         [
             typed(LOOK, "ledgermetadata -l ID", blanks),
             typed(DO, "ledgermetadata -l ID -restorefromfile FILE", blanks),
             typed(UNDO, "deleteledger -l ID", blanks),
         ],
-        effect=f"the store lists the ledger again, and {where} keeps its entries",
+        effect=f"the store lists the ledger again, and its entries stay on {where}",
         risk="writes; the record may be older than the ledger's last ensemble change, so audit afterwards",
         undo="delete the ledger again, before anything else is written",
         needs=[

@@ -347,7 +347,7 @@ def test_metadata_that_an_owner_names_is_put_back_before_the_collection(tmp_path
         "do: bookkeeper shell ledgermetadata -l 7 -restorefromfile 7.metadata",
         "undo: bookkeeper shell deleteledger -l 7",
     ]
-    assert "before a:1 collects it" in step.about
+    assert "before they are collected on a:1" in step.about
     assert {(each.reason, each.ledgers) for each in plan.refused} == {
         ("no-copy", ("8",)),
         ("not-confirmed", ("9",)),
@@ -437,4 +437,4 @@ def test_what_is_accepted_stays_true_where_a_step_rests_on_it(tmp_path: Path) ->
     plan = make_plan(run_of(tmp_path, findings, accepted=[incomplete, orphan]))
     assert [str(each.reason) for each in plan.refused] == ["last-copy"]
     assert [each.kind for each in plan.steps] == [StepKind.RESTORE]
-    assert "before b:1 collects it" in plan.steps[0].about
+    assert "before they are collected on b:1" in plan.steps[0].about
