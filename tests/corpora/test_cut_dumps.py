@@ -87,8 +87,8 @@ def test_the_frame_changes_no_finding_and_takes_the_note_away(
     end = json.dumps({"end": {"nodes": len(text)}})
     framed = audited(corpus, work / "framed", [BEGIN, *text, end], packed="zstd")
     assert framed.findings == whole.findings
-    assert any(NOTE in note for note in whole.report["run"]["notes"])
-    assert not any(NOTE in note for note in framed.report["run"]["notes"])
+    assert any(NOTE in each["text"] for each in whole.report["run"]["remarks"])
+    assert not any(NOTE in each["text"] for each in framed.report["run"]["remarks"])
     for same in ("counts", "coverage", "verdict"):
         assert framed.report[same] == whole.report[same]
 
