@@ -207,7 +207,9 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
     if run.reused:
         yield _Part("reused", _rows(reuse_sentence(run.reused), columns), _Place.FACTS)
     if run.in_doubt:
-        yield _Part("in doubt", _rows(doubtful_ids_line(run.in_doubt), columns), _Place.NOT_READ)
+        # A reason that is cut may say the opposite of what it says in full.
+        doubt = _rows(doubtful_ids_line(run.in_doubt), columns)
+        yield _Part("in doubt", doubt, _Place.NOT_READ, _Place.NOT_READ)
     if run.gaps:
         gaps = f"{plural(len(run.gaps), 'place', 'places')}, as {run.gaps[0]}"
         yield _Part("not read", _rows(gaps, columns), _Place.NOT_READ)
