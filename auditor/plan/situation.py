@@ -212,7 +212,7 @@ def cookie_digest(row: Mapping[str, Any]) -> str:
     """What a cookie says and its version, in 16 hex digits, by its row of the table cookies.
 
     >>> cookie_digest(dict.fromkeys(_COOKIE))
-    'a17291318b46dbd9'
+    '1ca5a0335ad41b65'
     """
     text = json.dumps([row[name] for name in _COOKIE])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

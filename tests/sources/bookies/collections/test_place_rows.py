@@ -67,6 +67,9 @@ def test_all_marks_are_kept_and_what_is_no_mark_is_ignored(tmp_path: Path) -> No
     assert read_marks(str(tmp_path)) == {}
     (current / "lastMark").write_bytes(struct.pack(">qq", 5, 900))
     (current / "lastMark.1").write_bytes(struct.pack(">qq", 7, 1))
+    # The server reads the first 16 bytes, and takes no fewer.
     (current / "lastMark.2").write_bytes(struct.pack(">qq", 9, 9) + b"x")
-    (current / "lastMark.3").mkdir()
-    assert read_marks(str(tmp_path)) == {"lastMark": LastMark(5, 900), "lastMark.1": LastMark(7, 1)}
+    (current / "lastMark.3").write_bytes(struct.pack(">qq", 9, 9)[:-1])
+    (current / "lastMark.4").mkdir()
+    marks = {"lastMark": LastMark(5, 900), "lastMark.1": LastMark(7, 1), "lastMark.2": LastMark(9, 9)}
+    assert read_marks(str(tmp_path)) == marks
