@@ -67,15 +67,20 @@ def test_nothing_else_is_taken_away(temporary: Path) -> None:
     (temporary / "other").mkdir()
     (temporary / "bkaudit-link").symlink_to("other")
     (temporary / "bkaudit-new").mkdir()
-    os.utime(temporary / "other", (0, 0))
+    (temporary / "bkaudit-runs" / "newest").mkdir(parents=True)
+    (temporary / "bkaudit-runs").chmod(0o700)
+    for name in ("other", "bkaudit-runs"):
+        os.utime(temporary / name, (0, 0))
     with scratch_directory("a"):
         pass
     assert {path.name for path in temporary.iterdir()} == {
         "bkaudit-file",
         "bkaudit-link",
         "bkaudit-new",
+        "bkaudit-runs",
         "other",
     }
+    assert (temporary / "bkaudit-runs" / "newest").is_dir()
 
 
 def test_a_file_that_was_not_finished_goes_with_the_next_of_its_name(tmp_path: Path) -> None:
