@@ -58,15 +58,23 @@ def restore_metadata(now: Situation) -> Iterator[PlanStep | RefusedStep]:
     if sure:
         bookies = sorted({name for ledger in sure.ledgers for name in holders[ledger]})
         yield _restore(now, about.format(plural(sure.count, "ledger")), sure, bookies)
-    for groups, reason, why, way in (
+    yield from _refusals(
+        StepKind.RESTORE, about,
         (unsure, RefusalReason.UNSURE, "that the store lacks them is suspected only",
          "audit again, owners and bookies with it"),
         (gone, RefusalReason.NO_COPY, "no bookie that was read has an entry of them",
          "read the other bookies; else they are lost"),
-    ):  # fmt: skip
+    )  # fmt: skip
+
+
+def _refusals(
+    kind: StepKind, about: str, *cases: tuple[FindingGroups, RefusalReason, str, str]
+) -> Iterator[RefusedStep]:
+    """A refusal of each case that has findings: these, the reason, why, and the way out."""
+    for groups, reason, why, way in cases:
         if groups:
             of = about.format(plural(groups.count, "ledger"))
-            yield refuse(StepKind.RESTORE, reason, of, why, way, groups.named(), groups.ledgers, groups.count)
+            yield refuse(kind, reason, of, why, way, groups.named(), groups.ledgers, groups.count)
 
 
 def _restore(now: Situation, about: str, groups: FindingGroups, bookies: Sequence[str]) -> PlanStep:
@@ -107,17 +115,13 @@ def delete_ledgers(now: Situation) -> Iterator[PlanStep | RefusedStep]:
             sure.add(row)
     if sure:
         yield _delete(now, sure)
-    for groups, reason, why, way in (
+    yield from _refusals(
+        StepKind.DELETE, "delete {} that no owner names",
         (unsure, RefusalReason.UNSURE, "one run saw no owner: a broker may be about to write it",
          "audit again, later by more than --owner-grace, and plan then"),
         (written, RefusalReason.LIVE_WRITER, "they are not closed: a writer may have them open",
          "close them first, by their application"),
-    ):  # fmt: skip
-        if groups:
-            about = f"delete {plural(groups.count, 'ledger')} that no owner names"
-            yield refuse(
-                StepKind.DELETE, reason, about, why, way, groups.named(), groups.ledgers, groups.count
-            )
+    )  # fmt: skip
 
 
 def _delete(now: Situation, groups: FindingGroups) -> PlanStep:

@@ -79,7 +79,9 @@ def for_terminal(
     """
     grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
     for rank in _ranks(report):
-        shown = (each for each in _told(report, findings(rank)) if _is_shown(each, suppressed, grouped))
+        shown = (
+            each for each in _without_news(report, findings(rank)) if _is_shown(each, suppressed, grouped)
+        )
         for _, group in groupby(shown, key=lambda each: each[0].id):
             yield _section(report, list(group), run, width)
     if grouped:
@@ -91,7 +93,7 @@ def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bo
     """A line for each finding, the least urgent first, then one for each cause; as `for_terminal`."""
     grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
     for rank in _ranks(report):
-        for finding, standing in _told(report, findings(rank)):
+        for finding, standing in _without_news(report, findings(rank)):
             if _is_shown((finding, standing), suppressed, grouped):
                 yield finding_line(finding, standing)
     if grouped:
@@ -106,8 +108,8 @@ def _cause(cause: FindingCause, width: int) -> list[str]:
     ]
 
 
-def _told(report: Report, found: Iterable[WithStanding]) -> Iterable[WithStanding]:
-    """The same; of a first run nothing is called new."""
+def _without_news(report: Report, found: Iterable[WithStanding]) -> Iterable[WithStanding]:
+    """The findings of a report; of a first run none is called new."""
     if report.run.changes is not None:
         return found
     return (
