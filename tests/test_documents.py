@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from auditor.cli import main
+from tests.command_lines import whole_context
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -34,7 +35,7 @@ COMMANDS = sorted({(page.name, command) for page in PAGES for command in shown(p
 @pytest.mark.parametrize(("page", "command"), COMMANDS, ids=[" ".join(each) for each in COMMANDS])
 def test_a_command_that_a_document_shows_is_taken(page: str, command: str) -> None:
     words = shlex.split(re.split(r" (?:\||>|&&) ", command)[0])[1:]
-    context = click.Context(main, info_name="bkaudit")
+    context = whole_context()
     group: click.Command = main
     while isinstance(group, click.Group) and words and not words[0].startswith("-"):
         name = words.pop(0)

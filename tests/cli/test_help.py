@@ -22,6 +22,7 @@ from auditor.cli.examples import EXAMPLES
 from auditor.cli.option_groups import GROUPS, GroupedCommand
 from auditor.model.options import option_types
 from auditor.sources.metadata.uri import parse_metadata_uri
+from tests.command_lines import taken, whole_context
 from tests.made_runs import made_run
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ def all_commands() -> dict[str, click.Command]:
     """Every command and group by its words."""
     found: dict[str, click.Command] = {}
     for name in COMMANDS:
-        command = main.get_command(click.Context(main), name)
+        command = main.get_command(whole_context(), name)
         assert command is not None
         found[name] = command
         if isinstance(command, click.Group):
@@ -65,14 +66,7 @@ def test_every_help_ends_with_examples_and_h_shows_it(words: str) -> None:
 def test_examples_are_taken_by_their_commands(example: str) -> None:
     if example.startswith("spark-submit "):
         example = example.partition("$(")[2].partition(")")[0]
-    arguments = shlex.split(example.partition(" | ")[0].partition(" < ")[0])[1:]
-    command: click.Command = main
-    context = click.Context(main)
-    while isinstance(command, click.Group):
-        found = command.get_command(context, arguments.pop(0))
-        assert found is not None
-        command = found
-    command.make_parser(context).parse_args(arguments)  # which opens no file
+    taken(shlex.split(example.partition(" | ")[0].partition(" < ")[0])[1:])
 
 
 @pytest.mark.parametrize("words", ["audit", "scan", "doctor", "compare", "ledger show", "ledger list"])

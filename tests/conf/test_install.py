@@ -16,9 +16,8 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
-from click import Context
 
-from auditor.cli import main
+from tests.command_lines import taken
 from tests.conf.test_collectors import verify
 from tests.image import DOCKERFILE, stages
 
@@ -27,13 +26,6 @@ CONF = ROOT / "conf"
 CHART = CONF / "chart"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 UNITS = ("bkaudit-audit.service", "bkaudit-audit.timer", "bkaudit-watch.service")
-
-
-def taken(arguments: list[str]) -> None:
-    """The program takes these arguments."""
-    command = main.get_command(Context(main), arguments[0])
-    assert command is not None
-    command.make_parser(Context(command)).parse_args(arguments[1:])
 
 
 def test_systemd_takes_the_units_of_audits() -> None:

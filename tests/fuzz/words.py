@@ -14,6 +14,7 @@ from auditor.model import bookie_id
 from auditor.model.layout import LayoutKind
 from auditor.sources.metadata.uri import parse_metadata_uri, redact
 from auditor.sources.owners.uri import parse_owners_uri
+from tests.command_lines import whole_context
 from tests.fuzz.target import Target
 
 _URIS = (
@@ -73,7 +74,7 @@ def _arguments(text: str) -> None:
     """Words of a command line as far as its options are read; nothing is called."""
     words = text.replace("\0", " ").split()  # which no argument has
     command: click.Command = main
-    context = click.Context(main, info_name="bkaudit")
+    context = whole_context()
     while isinstance(command, click.Group) and words:
         name, found, words = command.resolve_command(context, words)
         if found is None:

@@ -16,16 +16,15 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from click import Context
 
 from auditor.cli import BUG
 from auditor.cli.audit import audit as audit_command
-from auditor.cli.prune import prune as prune_command
 from auditor.model.exit_code import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions
 from auditor.reports.forms import FORMS
 from auditor.sources.metadata.credentials import VARIABLE
 from auditor.sources.metadata.uri import parse_metadata_uri
+from tests.command_lines import taken
 
 CONF = Path(__file__).parents[2] / "conf"
 CODES = {CLEAN, FOUND, USAGE, NOT_COVERED, UNREACHABLE, DAMAGED, BUG}
@@ -127,7 +126,7 @@ def test_the_shell_of_the_pod_resumes_a_try_and_spares_a_finished_run(
     whole = given()
     arguments, pruning = whole[: whole.index("prune")], whole[whole.index("prune") :]
     assert pruning[:2] == ["prune", f"{tmp_path}/runs"]
-    prune_command.make_parser(Context(prune_command)).parse_args(pruning[1:])
+    taken(pruning)
     forms = [after for option, after in pairwise(arguments) if option == "--format"]
     assert {form.partition("=")[0] for form in forms} <= set(FORMS)
     named = {option for parameter in audit_command.params for option in parameter.opts}
@@ -205,7 +204,7 @@ def test_airflow_tries_again_one_run_at_a_time_and_never_writes_over_one(dag: An
 def test_airflow_prunes_whatever_the_night_found(dag: Any) -> None:
     [rule] = [each["trigger_rule"] for each in dag.made if "trigger_rule" in each]
     assert rule == "all_done"
-    prune_command.make_parser(Context(prune_command)).parse_args([str(dag.RUNS), *dag.KEEP, "--yes"])
+    taken(["prune", str(dag.RUNS), *dag.KEEP, "--yes"])
 
 
 def test_the_command_that_airflow_calls_is_one_that_the_program_takes(dag: Any, tmp_path: Path) -> None:

@@ -126,7 +126,8 @@ def hold(scene: Scene, told: Told) -> None:
     until = time.monotonic() + LIMIT_S
     while [*(scene.home / "work/events").rglob("*.inprogress*")] and time.monotonic() < until:
         time.sleep(0.2)  # Spark's process ends after the command
-    work = [path for path in (scene.home / "work").rglob("*") if path.is_file()]
+    # Not rglob, which fails at a directory that Java takes away meanwhile.
+    work = [Path(top, name) for top, _, names in os.walk(scene.home / "work") for name in names]
     assert not [(str(path), each) for path in work for each in wanted if each in words_of(path)]
     hidden = [each for each in wanted if each != LEDGERS.encode()]
     mine = [line for line in told.commands if b"etcdctl" not in line]
