@@ -11,7 +11,7 @@ from auditor.demo.sample import INSTANCE_ID, extract
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.runs.history import history
-from auditor.sources.scratch import scratch_directory
+from auditor.spark.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

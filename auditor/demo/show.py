@@ -26,7 +26,7 @@ from auditor.model.report import Report
 from auditor.notebook.run import open_run
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import Znode
-from auditor.sources.scratch import scratch_directory
+from auditor.spark.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,6 @@ import re
 import shlex
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from auditor.errors import SparkError, UsageError
 from auditor.spark.class_archive import archive_options
 from auditor.spark.java import ensure_java_home
+from auditor.spark.scratch import lasting_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +51,9 @@ JAVA_OPTIONS = (
 SMALL_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For an audit after which the session ends, of some ten thousand ledgers (`auditor.audit.audit`)."""
 
+
+LOCAL_DIRS = "SPARK_LOCAL_DIRS"
+"""The variable that names the disks for Spark's scratch files; without it they lie among Java's temporary ones."""
 
 _LOCAL = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\d+\])?$")
 _STANDALONE = "spark://"
@@ -104,12 +107,13 @@ def build_session(
     with (
         as_file(files("auditor") / "log4j2.properties") as quiet,
         _output_to(log),
+        _scratch() as scratch,
         ThreadPoolExecutor(1, "beside") as beside,
     ):
         # Java starts for seconds in which Python has nothing to do: it loads what the first table will want.
         beside.submit(import_module, "pandas")
         archive = archive_options(java, make=keep_classes and log is not None)
-        options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *_scratch(), *own, *archive)
+        options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", scratch, *own, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = _start(builder, settings.get("spark.master", "Spark"), log)
     session.sparkContext.setLogLevel("ERROR")
@@ -118,17 +122,37 @@ def build_session(
     return session
 
 
-def _scratch() -> tuple[str, ...]:
-    """Java's option for temporary files where Python's go: Java knows /tmp alone, which may be read-only.
+@contextmanager
+def _scratch() -> Iterator[str]:
+    """Java that starts in the block keeps its temporary files, and Spark's, in scratch directories of ours.
+
+    So what a killed Java leaves goes with the next process. It gives Java's option for it: Java knows /tmp
+    alone, which may be read-only.
 
     Raises:
         SparkError: there is no place for them.
     """
     try:
-        place = tempfile.gettempdir()
-    except FileNotFoundError as error:
-        raise SparkError("Spark does not start: no directory takes temporary files; set TMPDIR") from error
-    return (shlex.quote(f"-Djava.io.tmpdir={place}"),) if place != "/tmp" else ()
+        place = lasting_directory("spark")
+    except OSError as error:
+        raise SparkError(
+            f"Spark does not start: no directory takes temporary files ({error.strerror}); set TMPDIR"
+        ) from error
+    given = os.environ.get(LOCAL_DIRS)
+    if given is not None:
+        os.environ[LOCAL_DIRS] = ",".join(map(_scratch_below, given.split(",")))
+    try:
+        yield shlex.quote(f"-Djava.io.tmpdir={place}")
+    finally:
+        if given is not None:
+            os.environ[LOCAL_DIRS] = given
+
+
+def _scratch_below(directory: str) -> str:
+    try:
+        return lasting_directory("spark", Path(directory.strip()))
+    except OSError:
+        return directory  # Spark makes it, or says why it cannot
 
 
 def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:

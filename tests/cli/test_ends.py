@@ -214,16 +214,18 @@ def test_what_is_too_old_or_another_question_is_left_alone(monkeypatch: pytest.M
     assert Path(out_of(monkeypatch, "--metadata", "zk://h9:2181/ledgers")) != old
 
 
-def test_temporary_files_of_java_go_where_those_of_python_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_files_of_java_go_where_those_of_python_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a pod whose root is read-only there is no other place."""
-    monkeypatch.setattr("tempfile.gettempdir", lambda: "/tmp")
-    assert _scratch() == ()
-    monkeypatch.setattr("tempfile.gettempdir", lambda: "/scratch")
-    assert _scratch() == ("-Djava.io.tmpdir=/scratch",)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with _scratch() as option:
+        [place] = tmp_path.iterdir()
+        assert option == f"-Djava.io.tmpdir={place}"
 
     def nowhere() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found")
 
     monkeypatch.setattr("tempfile.gettempdir", nowhere)
-    with pytest.raises(SparkError, match="set TMPDIR"):
-        _scratch()
+    with pytest.raises(SparkError, match="set TMPDIR"), _scratch():
+        pass

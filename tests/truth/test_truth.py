@@ -66,8 +66,8 @@ def modules(floor: str, are: object) -> set[str]:
 
 READERS_THERE = (
     modules("codecs", takes_bytes)
-    # One opens for the others, one what it made itself.
-    | (modules("sources", opens) - {"sources/regular_file.py", "sources/scratch.py"})
+    # One opens for the others.
+    | (modules("sources", opens) - {"sources/regular_file.py"})
     | {f"decode:{kind}" for kind in KINDS}
     | {f"metadata:{scheme}" for scheme in STORES}
     | {f"bookies:{source}" for source in SOURCES}

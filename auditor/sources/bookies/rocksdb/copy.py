@@ -34,7 +34,7 @@ from auditor.codecs.rocksdb import manifest as rocksdb_manifest
 from auditor.codecs.rocksdb.log import RecordSpan
 from auditor.errors import DamagedError, DecodeError, UnreadError
 from auditor.sources.regular_file import NotRegularError, open_regular
-from auditor.sources.scratch import PREFIX, scratch_directory
+from auditor.spark.scratch import PREFIX, scratch_directory
 
 SCRATCH = f"{PREFIX}rocksdb-"
 """How the name of a scratch directory begins."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,15 +13,24 @@ from pathlib import Path
 import pytest
 
 from auditor.runs.whole_file import write_whole
-from auditor.sources.scratch import scratch_directory
+from auditor.spark.scratch import MARK, scratch_directory
 
 HOLD = """
 import sys
-from auditor.sources.scratch import scratch_directory
+from auditor.spark.scratch import scratch_directory
 with scratch_directory("held") as path:
     open(path + "/file", "w").close()
     print(path, flush=True)
     sys.stdin.read()
+"""
+
+SHUFFLE = """
+import sys
+from auditor.spark.session import build_session
+spark = build_session("local[1]")
+spark.range(3).repartition(2).count()
+print(spark.sparkContext._gateway.proc.pid, flush=True)
+sys.stdin.read()
 """
 
 
@@ -60,6 +70,26 @@ def test_what_is_used_stays_and_what_a_killed_process_left_goes(
     assert path.is_dir()
     with scratch_directory("a"):
         assert not path.exists()
+
+
+def test_what_a_killed_java_left_goes_too(temporary: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    disk = tmp_path_factory.mktemp("disk")
+    place = os.environ | {"TMPDIR": str(temporary), "SPARK_LOCAL_DIRS": f"{disk},{disk}/none"}
+    with subprocess.Popen(
+        [sys.executable, "-c", SHUFFLE], stdin=-1, stdout=-1, stderr=-3, text=True, env=place
+    ) as running:
+        assert running.stdout is not None
+        os.kill(int(running.stdout.readline()), signal.SIGKILL)
+        running.kill()
+    left = [*temporary.iterdir(), *(path for path in disk.iterdir() if path.name != "none")]
+    assert all((path / MARK).is_file() for path in left)
+    assert [path for each in left for path in each.glob("blockmgr-*")]
+    for path in left:
+        os.utime(path, (0, 0))
+    for parent in (temporary, disk):
+        with scratch_directory("a", parent):
+            pass
+    assert not [path for path in left if path.exists()]
 
 
 def test_nothing_else_is_taken_away(temporary: Path) -> None:

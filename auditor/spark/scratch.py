@@ -7,13 +7,14 @@ prove nothing, as people keep runs in directories called ``bkaudit-...``: a file
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "bkaudit-"
@@ -23,17 +24,21 @@ LEFT_S = 60.0
 
 
 @contextmanager
-def scratch_directory(kind: str) -> Iterator[str]:
-    """A directory ``bkaudit-KIND-...`` among the temporary files; OSError where it cannot be made.
+def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
+    """A directory ``bkaudit-KIND-...`` in another one, or among the temporary files.
 
     >>> with scratch_directory("example") as path:
     ...     oct(Path(path).stat().st_mode & 0o777)
     '0o700'
     >>> Path(path).exists()
     False
+
+    Raises:
+        OSError: it cannot be made.
     """
-    remove_left(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{kind}-") as path:
+    parent = parent or Path(tempfile.gettempdir())
+    remove_left(parent)
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{kind}-", dir=parent) as path:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,6 +46,19 @@ def scratch_directory(kind: str) -> Iterator[str]:
             yield path
         finally:
             os.close(descriptor)
+
+
+def lasting_directory(kind: str, parent: Path | None = None) -> str:
+    """A scratch directory for what this process starts: it goes when the process ends. Raises OSError."""
+    held = ExitStack()
+    path = held.enter_context(scratch_directory(kind, parent))
+    atexit.register(_leave, held)
+    return path
+
+
+def _leave(held: ExitStack) -> None:
+    with suppress(OSError):  # what was started writes there still: the next process takes it away
+        held.close()
 
 
 def remove_left(parent: Path) -> None:
