@@ -53,7 +53,7 @@ SMALL_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 LOCAL_DIRS = "SPARK_LOCAL_DIRS"
-"""The variable that names the disks for Spark's scratch files; without it they lie among Java's temporary ones."""
+"""Names the disks for Spark's scratch files; without it they lie among Java's temporary ones."""
 
 _LOCAL = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\d+\])?$")
 _STANDALONE = "spark://"
