@@ -251,12 +251,13 @@ class Audit:
                 resumption = resumption_of(run, uri, self.options)
                 progress.stage("spark")
                 log = None if "://" in run.path else Path(run.path, "spark.log")
-                session = spark or build_session(
+                session = build_session(
                     self.options.master,
                     driver_memory=self.options.driver_memory,
                     log=log,
                     keep_classes=True,
                     small=partial(is_small, uri, self.options),
+                    given=spark,
                 )
                 with query_plans(session) as plans, ThreadPoolExecutor(1, "beside") as second:
                     yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)

@@ -55,6 +55,7 @@ from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
+from auditor.spark.session import require_classic
 from auditor.tables.registry import COOKIES, StoreCookie
 
 if TYPE_CHECKING:
@@ -114,10 +115,12 @@ def collect(
 
     Raises:
         UsageError: a source that is no bookies' directory; an ``out`` that is there already, or that cannot
-            be written.
+            be written; a session of Spark Connect.
     """
     made = now_ms()
     options, progress = options or AuditOptions(), progress or Silent()
+    if spark is not None:
+        require_classic(spark)
     target, directories = check_target(bookies, out)
     progress.stage("directories")
     places = find_places(directories)

@@ -75,8 +75,12 @@ def compare_stores(
         check_reachable(uri)
     pair = (parse_owners_uri(owners[0]), parse_owners_uri(owners[1])) if owners else None
     with _directory(out) as run, run_errors(run.path), ExitStack() as stack:
-        session = spark or build_session(
-            options.master, driver_memory=options.driver_memory, log=_log(run), keep_classes=True
+        session = build_session(
+            options.master,
+            driver_memory=options.driver_memory,
+            log=_log(run),
+            keep_classes=True,
+            given=spark,
         )
         stack.enter_context(query_plans(session))
         landing = Landing(session, run, progress or Silent())

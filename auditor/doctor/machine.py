@@ -113,7 +113,7 @@ def _session(options: AuditOptions) -> Line:
 
     running = SparkSession.getActiveSession()
     try:
-        session = running or build_session(options.master, driver_memory=options.driver_memory)
+        session = build_session(options.master, driver_memory=options.driver_memory, given=running)
         try:
             cores = session.sparkContext.defaultParallelism
             told = session.range(1).repartition(1).mapInArrow(_worker, "python string").first()

@@ -58,6 +58,11 @@ LOCAL_DIRS = "SPARK_LOCAL_DIRS"
 _LOCAL = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\d+\])?$")
 _STANDALONE = "spark://"
 _DEFAULT_PORT = 7077
+_REMOTE, _API_MODE = "SPARK_REMOTE", "SPARK_API_MODE"
+_NO_CONNECT = (
+    "Spark Connect: tables are made by a session that has Spark's own process beside it; use spark-submit or "
+    "--master, without SPARK_REMOTE and SPARK_API_MODE (docs/operate.md, Spark Connect)"
+)
 _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
@@ -68,8 +73,9 @@ def build_session(
     log: Path | None = None,
     keep_classes: bool = False,
     small: Callable[[], bool] = lambda: False,
+    given: SparkSession | None = None,
 ) -> SparkSession:
-    """Start a Spark session, or take the one that is already there.
+    """Start a Spark session, or take the one that is given or already there.
 
     A running session (a notebook's, or the one that spark-submit made) is used as it is. Otherwise Java is
     looked for (`auditor.spark.java`), and Python workers get the driver's interpreter unless PYSPARK_PYTHON
@@ -81,13 +87,16 @@ def build_session(
     then, and one thread collects garbage.
 
     Raises:
-        UsageError: an invalid master; SparkError: the session could not be started.
+        UsageError: an invalid master, or Spark Connect; SparkError: the session could not be started.
         JavaMissingError: no Java runtime that Spark can use.
     """
     from pyspark.sql import SparkSession
 
-    if (active := SparkSession.getActiveSession()) is not None:
-        return active
+    if (there := given or SparkSession.getActiveSession()) is not None:
+        require_classic(there)
+        return there
+    if _REMOTE in os.environ or os.environ.get(_API_MODE, "").lower() == "connect":
+        raise UsageError(_NO_CONNECT)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None:
         check_master(master)
@@ -120,6 +129,16 @@ def build_session(
     # A thread of PySpark's prints its stack where Java is killed; who waits for Java says so in a line.
     setattr(session.sparkContext._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
     return session
+
+
+def require_classic(session: SparkSession) -> None:
+    """Refuse a session of Spark Connect.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise UsageError(_NO_CONNECT)
 
 
 @contextmanager

@@ -1,0 +1,60 @@
+"""Which sessions are taken, and which are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from auditor import Audit
+from auditor.cli import main
+from auditor.collect.collect import collect
+from auditor.errors import UsageError
+from auditor.spark.session import build_session
+
+if TYPE_CHECKING:
+    Start = Callable[[SparkSession, Path], object]
+
+REFUSED = "Spark Connect: .* spark-submit or --master"
+
+
+class Connected:
+    """What a client of Spark Connect is to a program that does not look closer: a session."""
+
+    __module__ = "pyspark.sql.connect.session"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda session, path: build_session(given=session),
+        lambda session, path: Audit(f"dump://{path}/m", (), str(path / "run")).run(session),
+        lambda session, path: collect([str(path)], str(path / "out"), spark=session),
+    ],
+    ids=["session", "audit", "collect"],
+)
+def test_a_session_of_spark_connect_is_refused_with_a_way_out(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "m").write_text('{"path": "/ledgers", "czxid": 1}\n')
+    session: Any = Connected()
+    with pytest.raises(UsageError, match=REFUSED):
+        start(session, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("SPARK_REMOTE", "sc://localhost"), ("SPARK_API_MODE", "connect")]
+)
+def test_an_environment_of_spark_connect_is_refused(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda _: None))
+    (tmp_path / "m").write_text('{"path": "/ledgers", "czxid": 1}\n')
+    result = CliRunner().invoke(
+        main, ["scan", "--metadata", f"dump://{tmp_path}/m", "--out", str(tmp_path / "r")]
+    )
+    assert result.exit_code == 2, result.stderr
+    assert "bkaudit: Spark Connect: " in result.stderr
