@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,9 +99,8 @@ class InEtcd:
 
     def ledgers(self) -> dict[int, bytes]:
         """The key ends in a UUID: 64 bits of scope, 64 bits of id."""
-        answer = json.loads(self._member.ctl("get", "--prefix", f"{SCOPE}/ledgers/", "--write-out=json"))
-        rows = [(base64.b64decode(row["key"]), base64.b64decode(row["value"])) for row in answer["kvs"]]
-        return {int(key.decode()[-36:].replace("-", ""), 16): value for key, value in rows}
+        rows = self._member.read(f"{SCOPE}/ledgers/")
+        return {int(row.key.decode()[-36:].replace("-", ""), 16): row.value for row in rows}
 
     def registered(self, bookie: str) -> bool:
         return bool(self._member.ctl("get", f"{SCOPE}/bookies/writable/{bookie}", "--keys-only").strip())

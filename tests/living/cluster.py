@@ -19,7 +19,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,8 +28,9 @@ import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.spark.java import find_java
-from tests.living.store import Store
-from tests.servers.bookies.driver import Bookies
+from tests.living.store import EtcdStore, Store
+from tests.servers import etcd
+from tests.servers.bookies.driver import ETCD_DRIVERS, Bookies, yield_spinning_threads
 from tests.servers.bookies.jars import classpath
 from tests.servers.java import SHORT_LIVED, KeptClasses
 
@@ -57,6 +58,9 @@ BUSY: dict[str, str | int] = {
 }
 """Of the server's configuration: everything that goes on by itself goes on within seconds."""
 
+ON_ETCD: dict[str, str | int] = {"autoRecoveryDaemonEnabled": "false", "gcOverreplicatedLedgerWaitTime": 0}
+"""What the etcd driver has no queue for: `newLedgerUnderreplicationManager` throws."""
+
 CALM: dict[str, str | int] = {"zkTimeout": SESSION_MS}
 """Nothing is collected, compacted or replicated by itself."""
 
@@ -68,14 +72,16 @@ class LivingBookies(Bookies):
     JAVA = tuple(sorted(HERE.glob("java/*.java")))
     MEMORY = ("-Xmx256m", "-XX:MaxDirectMemorySize=256m")
 
-    def __init__(self, store: Store, root: Path, storage: str, names: int = 4, **given: Any) -> None:
+    def __init__(
+        self, store: Store | EtcdStore, root: Path, storage: str, names: int = 4, **given: Any
+    ) -> None:
         super().__init__(store.uri, root, storage, [None] * names, **given)
         self._config["apart"] = True
         self.store = store
         self.storage = storage
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._shim = slow_sync(root)
-        self._jars = classpath(False, self.JAVA)
+        self._jars = classpath(self.on_etcd, self.JAVA)
         self._kept = KeptClasses("LivingBookie", self._jars)
 
     def __enter__(self) -> Self:
@@ -111,6 +117,7 @@ class LivingBookies(Bookies):
         environment = dict(os.environ, LD_PRELOAD=str(self._shim), SLOW_SYNC=str(slowness))
         command = [
             str(find_java().executable),
+            *(ETCD_DRIVERS if self.on_etcd else ()),
             *self.MEMORY,
             f"-Djava.io.tmpdir={self.root / 'tmp'}",
             "-Dlog4j2.level=WARN",
@@ -130,6 +137,7 @@ class LivingBookies(Bookies):
         line = output.readline() if select.select([output], [], [], READY_LIMIT_S)[0] else b""
         if line != b"ready\n":
             raise RuntimeError(f"{bookie} does not start; see {self.log(bookie)}")
+        yield_spinning_threads(self._running[bookie].pid)
 
     def start(self, bookie: str) -> None:
         """Start a bookie that is down, and wait until it serves."""
@@ -222,15 +230,18 @@ def living_cluster(
     bookies: int = 4,
     settings: Mapping[str, str | int] = BUSY,
     flush_interval_s: float = 2,
+    on_etcd: bool = False,
 ) -> Iterator[LivingBookies]:
-    """A new cluster on a ZooKeeper of its own, all bookies started."""
-    given = {"flush_interval_s": flush_interval_s, "settings": settings}
-    with (
-        EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=TICK_MS) as server,
-        Store(server.hosts) as store,
-        LivingBookies(store, root, storage, bookies, **given) as cluster,
-    ):
-        yield cluster
+    """A new cluster on a ZooKeeper or an etcd of its own, all bookies started."""
+    given = {"flush_interval_s": flush_interval_s, "settings": {**settings, **(ON_ETCD if on_etcd else {})}}
+    with ExitStack() as stack:
+        store: Store | EtcdStore
+        if on_etcd:
+            store = EtcdStore(stack.enter_context(etcd.running(root / "etcd")))
+        else:
+            server = stack.enter_context(EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=TICK_MS))
+            store = stack.enter_context(Store(server.hosts))
+        yield stack.enter_context(LivingBookies(store, root, storage, bookies, **given))
 
 
 def slow_sync(root: Path) -> Path:

@@ -77,10 +77,13 @@ def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
     spoiled = _spoil(cluster, cut, a)
     for bookie in (a, b, c):
         cluster.start(bookie)
-    store.client.delete(store.path(orphan))
-    store.client.set(store.path(unreadable), b"BookieMetadataFormatVersion\t3\n\xff\xff\xff")
-    mark(store, gone, c, age_ms=DAY_MS // 2)
-    mark(store, below_write, c, age_ms=2 * DAY_MS)
+    store.delete(store.path(orphan))
+    store.put(store.path(unreadable), b"BookieMetadataFormatVersion\t3\n\xff\xff\xff")
+    marks = []
+    if isinstance(store, Store):
+        mark(store, gone, c, age_ms=DAY_MS // 2)
+        mark(store, below_write, c, age_ms=2 * DAY_MS)
+        marks = [Fault("mark-of-deleted-ledger", None, c), Fault("mark-stuck", below_write, None)]
     wait_until(lambda: cluster.store.registered() >= set(cluster.ids), "all bookies are registered")
     served = cluster.read({lost: LAST, below_ack: LAST, below_write: LAST}, (a, b, c))
     assert "1" not in served[lost][a] + served[lost][b] + served[below_ack][a] + served[below_write][c], (
@@ -97,19 +100,17 @@ def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
         Fault("surplus-entries", surplus, b),
         Fault("ghost-bookie", None, STRANGER),
         Fault("ensemble-duplicate", twice, None),
-        Fault("mark-of-deleted-ledger", None, c),
-        Fault("mark-stuck", below_write, None),
+        *marks,
     ]
 
 
 def damage_bookies(cluster: LivingBookies) -> list[Fault]:
     """One fault of identity on each bookie."""
     a, b, c, d = cluster.ids
-    client = cluster.store.client
-    client.delete(f"{ROOT}/cookies/{a}")
+    cluster.store.delete(cluster.store.cookie(a))
     [*_, version] = sorted(cluster.place(b).glob("ledgers*/current/VERSION"))
     version.unlink()
-    client.set(f"{ROOT}/cookies/{c}", b"\x00not a cookie")
+    cluster.store.put(cluster.store.cookie(c), b"\x00not a cookie")
     cluster.kill(d)
     wait_until(lambda: d not in cluster.store.registered(), f"{d} is not registered any more")
     return [

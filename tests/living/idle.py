@@ -14,7 +14,7 @@ from auditor.model.exit_code import exit_code
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from tests.corpora.audited import Audited
-from tests.living.store import Store
+from tests.living.store import EtcdStore, Store
 from tests.servers.bookies.driver import Bookies
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def idle_cluster(root: Path, storage: str, bookies: int = 3, **given: Any) -> It
 
 def audit(
     spark: SparkSession,
-    store: Store,
+    store: Store | EtcdStore,
     sources: Sequence[str],
     out: Path,
     progress: Silent | None = None,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.living.chaos import Chaos
 from tests.living.cluster import living_cluster
@@ -66,12 +66,14 @@ def play(
     ledgers: int = 120,
     say: Callable[[str], None] = print,
     faults: bool = True,
+    **given: Any,
 ) -> Outcome:
     """One cluster's life: so many audits under load, then the faults.
 
-    Each writer keeps ``ledgers`` closed ledgers at most; the more, the fewer it deletes.
+    Each writer keeps ``ledgers`` closed ledgers at most; the more, the fewer it deletes. ``given`` is what
+    else `living_cluster` takes.
     """
-    with living_cluster(root, storage) as cluster:
+    with living_cluster(root, storage, **given) as cluster:
         loop = Loop(cluster, spark, say)
         cluster.load(seed, ledgers=ledgers)
         with Chaos(cluster, seed) as chaos:

@@ -1,19 +1,25 @@
-"""The ZooKeeper of a living cluster, looked at in the plainest way, and damaged on purpose."""
+"""The store of a living cluster, looked at in the plainest way, and damaged on purpose."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from tests.corpora.plain_readers import PlainLedger, read_metadata
+from tests.servers.etcd import Etcd
 
 ROOT = "/ledgers"
+SCOPE = "/bk/living"
 LEDGER = re.compile(r"/ledgers/(\d\d)/(\d{4})/L(\d{4})")
+_HEADER = b"BookieMetadataFormatVersion\t3\n"
 MARK = re.compile(r"/ledgers/underreplication/ledgers/.*/urL(\d{10})")
 
 
@@ -65,16 +71,24 @@ class Store:
                 except NoNodeError:
                     continue  # deleted since it was listed
                 versions[id] = (status.czxid, status.version)
-                try:
-                    ledgers[id] = read_metadata(data)
-                except (ValueError, KeyError, IndexError, StopIteration):
-                    continue  # damaged on purpose
+                ledgers |= _read(id, data)
         return Snapshot(versions, ledgers, frozenset(marks), self.registered())
 
     def registered(self) -> frozenset[str]:
         """Bookies that are registered as writable or read-only."""
         names = set(self._children(f"{ROOT}/available"))
         return frozenset(names - {"readonly"} | set(self._children(f"{ROOT}/available/readonly")))
+
+    def delete(self, path: str) -> None:
+        self.client.delete(path)
+
+    def put(self, path: str, value: bytes) -> None:
+        """Put another value where there is one."""
+        self.client.set(path, value)
+
+    @staticmethod
+    def cookie(bookie: str) -> str:
+        return f"{ROOT}/cookies/{bookie}"
 
     @staticmethod
     def path(ledger: int) -> str:
@@ -96,3 +110,71 @@ class Store:
         except NoNodeError:
             return []
         return names
+
+
+def edit_metadata(store: Store, ledger: int, edit: Callable[[LedgerMetadataFormat], None]) -> None:
+    """Change a ledger's metadata of format 3, as whoever has the store's client can."""
+    data, status = store.client.get(store.path(ledger))
+    assert data.startswith(_HEADER)
+    size, start, shift = 0, len(_HEADER), 0
+    while True:
+        byte = data[start]
+        size, start, shift = size | (byte & 127) << shift, start + 1, shift + 7
+        if byte < 128:
+            break
+    record = LedgerMetadataFormat.FromString(data[start : start + size])
+    edit(record)
+    text = record.SerializeToString()
+    length, rest = b"", len(text)
+    while rest > 127:
+        length, rest = length + bytes([rest & 127 | 128]), rest >> 7
+    store.client.set(store.path(ledger), _HEADER + length + bytes([rest]) + text, status.version)
+
+
+class EtcdStore:
+    """The same on etcd, which keeps no marks of what is to be replicated."""
+
+    def __init__(self, member: Etcd) -> None:
+        self._member = member
+        self.uri = f"etcd://{member.host}{SCOPE}"
+
+    def snapshot(self) -> Snapshot:
+        rows = {_id(row.key): row for row in self._member.read(f"{SCOPE}/ledgers/")}
+        versions = {id: (row.create_revision, row.version) for id, row in rows.items()}
+        ledgers = {id: ledger for key, row in rows.items() for id, ledger in _read(key, row.value).items()}
+        return Snapshot(versions, ledgers, frozenset(), self.registered())
+
+    def registered(self) -> frozenset[str]:
+        """Bookies that are registered as writable or read-only."""
+        return frozenset(
+            row.key.decode().rpartition("/")[2]
+            for kind in ("writable", "readonly")
+            for row in self._member.read(f"{SCOPE}/bookies/{kind}/")
+        )
+
+    def delete(self, path: str) -> None:
+        self._member.delete(path)
+
+    def put(self, path: str, value: bytes) -> None:
+        self._member.load([(path, value)])
+
+    @staticmethod
+    def cookie(bookie: str) -> str:
+        return f"{SCOPE}/cookies/{bookie}"
+
+    @staticmethod
+    def path(ledger: int) -> str:
+        """A UUID: 64 bits of scope and 64 of id."""
+        return f"{SCOPE}/ledgers/{UUID(int=ledger)}"
+
+
+def _id(key: bytes) -> int:
+    return UUID(key.decode().rpartition("/")[2]).int
+
+
+def _read(id: int, value: bytes) -> dict[int, PlainLedger]:
+    """A ledger by its id; nothing where its metadata was damaged on purpose."""
+    try:
+        return {id: read_metadata(value)}
+    except (ValueError, KeyError, IndexError, StopIteration):
+        return {}

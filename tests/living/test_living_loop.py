@@ -20,14 +20,21 @@ FEW_DELETED = 1_000
 
 
 @pytest.mark.parametrize(
-    ("storage", "ways"),
-    [("SortedLedgerStorage", (RPC, BOTH)), ("DbLedgerStorage", (DISK,))],
+    ("storage", "on_etcd", "ways"),
+    [("SortedLedgerStorage", False, (RPC, BOTH)), ("DbLedgerStorage", True, (DISK,))],
 )
 def test_a_living_cluster_gets_no_false_alarm_and_every_fault_is_confirmed(
-    storage: str, ways: tuple[Way, ...], spark: SparkSession, tmp_path: Path
+    storage: str, on_etcd: bool, ways: tuple[Way, ...], spark: SparkSession, tmp_path: Path
 ) -> None:
     outcome = play(
-        spark, tmp_path / "cluster", storage, seed=7, ways=ways, audits=len(ways), ledgers=FEW_DELETED
+        spark,
+        tmp_path / "cluster",
+        storage,
+        seed=7,
+        ways=ways,
+        audits=len(ways),
+        ledgers=FEW_DELETED,
+        on_etcd=on_etcd,
     )
     print(outcome.text())
     assert outcome.load["created"] > 0

@@ -18,14 +18,13 @@ from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarManagedLe
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.plan import CommandRole, PlanStep
 from auditor.spark.java import find_java
-from tests.living.store import Store
+from tests.living.store import Store, edit_metadata
 from tests.servers.bookies.driver import Bookies
 from tests.servers.bookies.jars import classpath
 from tests.servers.java import SHORT_LIVED
 
 HERE = Path(__file__).parent
 LIMIT_S = 120
-_HEADER = b"BookieMetadataFormatVersion\t3\n"
 _HAND = re.compile(r"(stop the bookie|start) (\S+)")
 _SET = re.compile(r"set (\S+)=(\S+) in its configuration")
 
@@ -115,23 +114,13 @@ def operated_cluster(root: Path, bookies: int) -> Iterator[tuple[OperatedBookies
 
 def claim(store: Store, ledger: int, topic: str) -> None:
     """Let a ledger say, as a broker does, that it is of a topic."""
-    data, status = store.client.get(store.path(ledger))
-    assert data.startswith(_HEADER)
-    size, start, shift = 0, len(_HEADER), 0
-    while True:
-        byte = data[start]
-        size, start, shift = size | (byte & 127) << shift, start + 1, shift + 7
-        if byte < 128:
-            break
-    record = LedgerMetadataFormat.FromString(data[start : start + size])
     words = {"application": "pulsar", "component": "managed-ledger", "pulsar/managed-ledger": topic}
-    for key, value in words.items():
-        record.customMetadata.add(key=key, value=value.encode())
-    text = record.SerializeToString()
-    length, rest = b"", len(text)
-    while rest > 127:
-        length, rest = length + bytes([rest & 127 | 128]), rest >> 7
-    store.client.set(store.path(ledger), _HEADER + length + bytes([rest]) + text, status.version)
+
+    def add(record: LedgerMetadataFormat) -> None:
+        for key, value in words.items():
+            record.customMetadata.add(key=key, value=value.encode())
+
+    edit_metadata(store, ledger, add)
 
 
 def own(store: Store, topic: str, *ledgers: int) -> None:

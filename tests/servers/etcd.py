@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -123,6 +124,13 @@ class Etcd:
             for lot in lots:
                 revision = txn(etcdrpc.TxnRequest(success=lot)).header.revision
         return revision
+
+    def read(self, prefix: str) -> list[Any]:
+        """All keys that begin so, quickly."""
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        with grpc.insecure_channel(self.host) as channel:
+            request = etcdrpc.RangeRequest(key=prefix.encode(), range_end=end.encode())
+            return list(etcdrpc.KVStub(channel).Range(request).kvs)
 
     def delete(self, path: str) -> None:
         """Delete a key, quickly."""

@@ -95,12 +95,11 @@ class Bookies:
     def __enter__(self) -> Self:
         scratch = self.root / "tmp"
         scratch.mkdir(parents=True)
-        etcd = str(self._config["uri"]).startswith("etcd:")
-        where = classpath(etcd, self.JAVA)
+        where = classpath(self.on_etcd, self.JAVA)
         self._classes = KeptClasses(self.MAIN, where)
         command = [
             str(find_java().executable),
-            *(ETCD_DRIVERS if etcd else ()),
+            *(ETCD_DRIVERS if self.on_etcd else ()),
             *self.MEMORY,
             *SHORT_LIVED,
             *self._classes.options(),
@@ -121,13 +120,17 @@ class Bookies:
         except BaseException:
             self._end()
             raise
-        self._yield_spinning_threads()
+        yield_spinning_threads(self._process.pid)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
+
+    @property
+    def on_etcd(self) -> bool:
+        return str(self._config["uri"]).startswith("etcd:")
 
     def create(self, ledger: int, ensemble: Sequence[str], write_quorum: int, ack_quorum: int) -> None:
         """Create a ledger on these bookies; it stays open until it is closed."""
@@ -189,7 +192,8 @@ class Bookies:
     def start(self, bookie: str) -> None:
         """Start a bookie that was stopped."""
         self._do("start", bookie=bookie)
-        self._yield_spinning_threads()
+        assert self._process is not None
+        yield_spinning_threads(self._process.pid)
 
     def stop(self, bookie: str) -> None:
         """Stop a bookie, as an operator does; its registration goes."""
@@ -214,14 +218,6 @@ class Bookies:
     def place(self, bookie: str) -> Path:
         """Where a bookie's directories are."""
         return self.directory / bookie.replace(":", "_")
-
-    def _yield_spinning_threads(self) -> None:
-        """Let all others go first: on etcd a thread of each bookie asks without a pause for its lease."""
-        assert self._process is not None
-        for task in Path(f"/proc/{self._process.pid}/task").glob("*"):
-            with suppress(OSError):  # a thread that has ended
-                if (task / "comm").read_text().startswith(SPINNING):
-                    os.sched_setscheduler(int(task.name), os.SCHED_IDLE, os.sched_param(0))
 
     def _do(self, command: str, **arguments: Any) -> Any:
         assert self._process is not None
@@ -257,6 +253,14 @@ class Bookies:
         self._process.stdout.close()
         self._process = None
         self._classes.keep()
+
+
+def yield_spinning_threads(process: int) -> None:
+    """Let all others go first: on etcd a thread of each bookie asks without a pause for its lease."""
+    for task in Path(f"/proc/{process}/task").glob("*"):
+        with suppress(OSError):  # a thread that has ended
+            if (task / "comm").read_text().startswith(SPINNING):
+                os.sched_setscheduler(int(task.name), os.SCHED_IDLE, os.sched_param(0))
 
 
 def free_ports(count: int) -> list[int]:
