@@ -91,6 +91,8 @@ def test_an_over_replicated_ledger_lies_on_a_bookie_that_is_no_member() -> None:
     assert verdict(finding("over-replicated-ledger", B), copied) is Verdict.FALSE
     back = around(look(WHOLE, WHOLE), look(WHOLE, WHOLE, version=3))
     assert verdict(finding("over-replicated-ledger", B), back) is Verdict.OPEN
+    known = around(look(WHOLE, WHOLE, "0000000"), look(WHOLE, WHOLE))  # its collector deletes it then
+    assert verdict(finding("over-replicated-ledger", C), known) is Verdict.TRUE
     nothing = around(look(WHOLE, WHOLE), look(WHOLE, WHOLE))
     assert verdict(finding("over-replicated-ledger", C), nothing) is Verdict.FALSE
 

@@ -15,7 +15,7 @@ BEYOND_THE_END = 3
 OPEN_LEDGERS_TO = 70
 """Entries that are read beyond the last of a closed ledger, and after the last segment of an open one."""
 
-SERVED, UNKNOWN = "1", "?"
+SERVED, NO_LEDGER, UNKNOWN = "1", "-", "?"
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,8 @@ class Look:
         return None if said == UNKNOWN else said
 
     def holds_any(self, ledger: int, bookie: str) -> bool:
-        """Whether the bookie serves anything of the ledger, or may."""
-        letters = self.served.get(ledger, {}).get(bookie, UNKNOWN)
-        return SERVED in letters or UNKNOWN in letters
+        """Whether the bookie has anything of the ledger, or may: who has no entry of it may know it still."""
+        return self.served.get(ledger, {}).get(bookie, UNKNOWN).strip(NO_LEDGER) != ""
 
     @cached_property
     def world(self) -> World:
