@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.corpora.plain_readers import PlainLedger
+from tests.living.faults import Fault
 from tests.living.matrix import Matrix
 from tests.living.rules import Around, Finding, Outage, Verdict, verdict
 from tests.living.store import Snapshot
@@ -124,6 +125,14 @@ def test_a_bookie_is_down_while_it_is() -> None:
 def test_what_no_healthy_cluster_has_is_false(id: str) -> None:
     steady = look(WHOLE, WHOLE)
     assert verdict(finding(id, B, None), around(steady, steady)) is Verdict.FALSE
+
+
+def test_an_orphan_among_a_hundred_others_is_found_where_it_is_suspected() -> None:
+    suspect = {**finding("orphan-ledger", A), "confidence": "suspect"}
+    fault = Fault("orphan-ledger", LEDGER, A)
+    assert not fault.found([suspect])
+    assert not fault.found([suspect, finding("metadata-suspect", B, None)])
+    assert fault.found([suspect, finding("metadata-suspect", A, None)])
 
 
 def test_the_matrix_keeps_what_was_wrong() -> None:
