@@ -71,12 +71,13 @@ def lines(count: int = LEDGERS_READ) -> Iterator[Line]:
             yield from _other_ways(server, paths[:: max(1, count // SAMPLE)])
         # Ten million take 6 GB; etcd stops at 2 GB unless told otherwise.
         with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(16 << 30)]) as member:
-            keys = [f"{SCOPE}/{etcd.to_path(LedgerId(number))}" for number in _etcd_ids(count)]
+            keys = [f"{SCOPE}/{etcd.to_path(LedgerId(number))}" for number in etcd_ids(count)]
             member.load([(f"{SCOPE}/layout", b""), *zip(keys, cycle(values))])
             yield from _EtcdScans(member, keys, values, Path(folder)).lines()
 
 
-def _etcd_ids(count: int) -> Iterator[int]:
+def etcd_ids(count: int) -> Iterator[int]:
+    """Ids that lie in all of etcd's buckets, as its generator gives them out."""
     return ((number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(count))
 
 

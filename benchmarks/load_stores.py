@@ -1,0 +1,102 @@
+"""A million ledgers in a running ZooKeeper and in etcd: others' latency while their metadata is scanned.
+
+Servers on loopback are loaded with ledgers; they sync what is written, as in service. The client reads and
+writes ledgers at random. The scan is an audit's: two connections, as its tasks have them on two cores, which
+share its limits, and begin anew at the end. Its rival has no rate limit, and in one request and unanswered as
+much as the options can say.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import etcd3
+from kazoo.client import KazooClient
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind, to_path
+from auditor.model.ledger_id import LedgerId
+from auditor.model.options import AuditOptions
+from auditor.sources.metadata.options import store_options
+from auditor.sources.metadata.store import StoreOptions, Tree, Znode
+from auditor.sources.metadata.stores import open_store
+from benchmarks import ledger_records as made
+from benchmarks.live_stores import SCOPE, etcd_ids
+from benchmarks.load import DEFAULT, PHASE_S, ROUNDS, UNLIMITED, Work, at_work, in_turn, steady
+from benchmarks.measure import Line
+from tests.servers.etcd import running
+
+LEDGERS = 1_000_000
+VALUES = 10_000
+CONNECTIONS = 2
+PARTS = 8
+
+
+def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE_S) -> Iterator[Line]:
+    """Both stores; see the module. ``BENCHMARK_LEDGERS`` in the environment is another number of ledgers."""
+    count = count or int(os.environ.get("BENCHMARK_LEDGERS", LEDGERS))
+    values = [made.binary(message) for message in made.messages(min(count, VALUES))]
+    with tempfile.TemporaryDirectory() as folder:
+        with EmbeddedZooKeeper(Path(folder, "zookeeper"), heap=f"{512 + count // 700}m") as server:
+            paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
+            server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values), strict=False))
+            client: Any = KazooClient(hosts=server.hosts)
+            client.start()
+            phase = partial(
+                steady,
+                lambda: client.get(random.choice(paths)),
+                lambda: client.set(random.choice(paths), random.choice(values)),
+            )
+            works = _works(f"zk://{server.hosts}{made.ROOT}", made.LAYOUT)
+            yield from in_turn("ZooKeeper", phase, works, rounds, phase_s)
+            client.stop()
+            client.close()
+        with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(8 << 30)]) as member:
+            keys = [f"{SCOPE}/{etcd.to_path(LedgerId(number))}" for number in etcd_ids(count)]
+            member.load([(f"{SCOPE}/layout", b""), *zip(keys, cycle(values), strict=False)])
+            host, port = member.host.split(":")
+            with closing(etcd3.client(host=host, port=int(port))) as asker:
+                phase = partial(
+                    steady,
+                    lambda: asker.get(random.choice(keys)),
+                    lambda: asker.put(random.choice(keys), random.choice(values)),
+                )
+                works = _works(f"etcd://{member.host}{SCOPE}", LayoutKind.ETCD)
+                yield from in_turn("etcd", phase, works, rounds, phase_s)
+
+
+def _works(uri: str, layout: LayoutKind) -> dict[str, Work]:
+    default = store_options(AuditOptions())
+    ways = {DEFAULT: default, UNLIMITED: replace(default, rate_limit=0, in_flight=1_000, batch=10_000)}
+    return {
+        way: partial(
+            at_work,
+            scan,
+            [
+                (uri, layout, replace(options, rate_limit=options.rate_limit / CONNECTIONS), place)
+                for place in range(CONNECTIONS)
+            ],
+        )
+        for way, options in ways.items()
+    }
+
+
+def scan(uri: str, layout: LayoutKind, options: StoreOptions, place: int) -> Iterator[int]:
+    """Read every ledger of some parts, again and again; how many each time."""
+    with closing(open_store(uri, options)) as store:
+        while True:
+            store.cluster()
+            parts = store.parts(Tree.LEDGERS, layout, PARTS)
+            for part in parts[place::CONNECTIONS] or parts:
+                for batch in store.read(part):
+                    yield len(batch.paths)
