@@ -7,19 +7,14 @@ they stay undecided, and the report keeps saying so, but they do not make the ex
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.audit.changes import RunChanges
 from auditor.checks import ALL
 from auditor.model.columns import LEDGER
 from auditor.model.run_facts import AcceptedGaps
 from auditor.model.states import LedgerClass
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 
 UNREAD = "bookie-unread"
 

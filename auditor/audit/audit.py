@@ -26,7 +26,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from auditor.audit.bookies import find_bookies
 from auditor.audit.changes import check_suppressions, compare_with_previous
@@ -74,9 +73,7 @@ from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
 from auditor.spark.tasks import run_errors
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 SMALL_BYTES = 8 << 20
 """Of saved metadata: some 12,000 ledgers of a dump, 30,000 of a snapshot, ten times that in a packed file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata
@@ -11,12 +11,10 @@ from auditor.model.bookie_id import is_accepted
 from auditor.model.states import BookieRead
 from auditor.sources.bookies.parts import IDX, ROCKSDB
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
 from auditor.tables.index_counts import IndexCount
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.starts import starts
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def bookie_states(indexes: Indexes, asked: Mapping[str, str | None]) -> dict[str, BookieState]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.audit import journal_scan
 from auditor.audit.landing import Landing
@@ -22,11 +22,9 @@ from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
+from auditor.spark.types import DataFrame
 from auditor.tables.members import members
 from auditor.tables.registry import registered_modes, registrations, store_cookies
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from auditor.audit.landing import Landing
 from auditor.checks import Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
@@ -17,6 +17,7 @@ from auditor.findings.suppress import Suppress, apply_suppressions, read_suppres
 from auditor.findings.table import order
 from auditor.model.columns import LEDGER
 from auditor.model.history import RunSummary
+from auditor.model.options import AuditOptions
 from auditor.model.report import Cluster
 from auditor.model.run_facts import Changes, Suppression, Tally
 from auditor.model.states import FOUND, Change
@@ -24,15 +25,9 @@ from auditor.runs.history import Previous, comparable_run
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 from auditor.tables.changes import CHANGED
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.audit.landing import Landing
-    from auditor.model.options import AuditOptions
-    from auditor.tables import Tables
-
 
 _COUNTED = ("change", "urgency", "severity", "id", "confidence", "suppression", "bookie_id")
 

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 from auditor import checks
 from auditor.audit.causes import claim_causes
 from auditor.audit.landing import Landing
 from auditor.audit.runs_before import RunsBefore
+from auditor.checks import TableCheck
 from auditor.findings.causes import Claim
 from auditor.findings.confirm import confirm
 from auditor.findings.owners import with_owners
 from auditor.findings.table import FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.options import AuditOptions
 from auditor.spark.query_plans import in_one_task, partitions
+from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.checks import TableCheck
 
 TOGETHER = "checks"
 """The stage at which the checks of small tables are asked, all groups of them in two queries."""

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from auditor.audit.bookie_rows import bookie_states
 from auditor.audit.few_rows import STEPS, rows_that_matter
@@ -31,6 +33,7 @@ from auditor.sources.bookies.rpc.pairs import endpoints, every_replica
 from auditor.spark import functions as F
 from auditor.spark.batches import as_frame
 from auditor.spark.query_plans import partitions_of
+from auditor.spark.types import DataFrame
 from auditor.tables.accounts import expected_replicas, index_replicas, tail_replicas
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
@@ -38,10 +41,6 @@ from auditor.tables.registry import registered_modes, registrations
 from auditor.tables.replica_blocks import Account
 from auditor.tables.rows_of_few import OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.spark.aggregates import aggregate_many
 from auditor.spark.batches import arrow_frame
+from auditor.spark.types import DataFrame
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, OF_PLACEMENT, ClusterFacts, Roster, Tables
 from auditor.tables.contents import LargeTables, bookies_in_doubt, contents
 from auditor.tables.id_generator import UNDRAWN, find_undrawn
@@ -56,9 +57,6 @@ from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.rows_of_few import OF_LEDGERS
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -43,9 +43,7 @@ from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from auditor.spark.types import DataFrame, SparkSession
 
 NAMED = 5
 """So many bookies a note names."""

@@ -6,13 +6,10 @@ They are looked for once, by ledger id, and taken away when the checks are done.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from auditor.audit.landing import FEW_BYTES, Landing
+from auditor.spark.types import DataFrame
 from auditor.tables.rows_of_few import rows_of_few
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 STEPS = "few"
 """Where they land below the tables of a run, with what else is for these steps alone."""

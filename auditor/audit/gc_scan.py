@@ -11,7 +11,6 @@ orphans of the last interval: `listed_lately` says which those are.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.runs_before import RunsBefore
@@ -25,6 +24,7 @@ from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.regular_file import read_regular
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.deletion_candidates import deletion_candidates
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, gc_foresight
@@ -32,9 +32,6 @@ from auditor.tables.gc_listing import ServerListing, listed_ids, odd, outcome, p
 from auditor.tables.id_generator import Ids
 from auditor.tables.log_foresight import log_foresight
 from auditor.tables.orphans import Lately
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 USUAL_INTERVAL_MS = 900_000
 """gcWaitTime as Pulsar sets it; the server's own default is shorter."""

@@ -5,18 +5,14 @@ And whether that is all of them, for the ledgers lie where LAYOUT does not say.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.amounts import plural
 from auditor.model.run_facts import InDoubt
 from auditor.model.states import LISTED
 from auditor.sources.metadata.ledger_rows import PATH_OF_LAYOUT
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
 from auditor.tables.doubtful_ids import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 REASONS = 5
 """So many reasons a report gives for ids in doubt."""

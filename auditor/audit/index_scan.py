@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
@@ -30,13 +31,10 @@ from auditor.sources.bookies.part_rows import read_part
 from auditor.spark import functions as F
 from auditor.spark.batches import read_few
 from auditor.spark.part_tables import PartTable
+from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.availability_by_state import by_state, replicas_in_pieces
 from auditor.tables.held_accounts import combine_pieces
 from auditor.tables.index_counts import IndexCount, index_counts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
 NOTHING_REUSED = ReuseCount(reused=0, read=0)
 
@@ -230,7 +228,6 @@ def _land_indexes(
     landing: Landing, bookies: ClusterBookies, wanted: int, parts: Sequence[index_parts.IndexPart]
 ) -> tuple[ClusterBookies, DataFrame]:
     """The table of some parts and of all collections; these without those that are damaged."""
-    import pyarrow as pa
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

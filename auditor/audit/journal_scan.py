@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from auditor.audit.landing import Landing
 from auditor.codecs.bookie.last_mark import LastMark
@@ -27,10 +29,7 @@ from auditor.sources.bookies.owners import AttributedBookie
 from auditor.spark import functions as F
 from auditor.spark.batches import as_frame, read_few
 from auditor.spark.part_tables import PartTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 TABLE = "journal_tails"
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -27,10 +27,7 @@ from auditor.spark.part_tables import PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task, is_large
 from auditor.spark.table_files import TableFiles
 from auditor.spark.tasks import own_errors, report_tasks
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+from auditor.spark.types import DataFrame, SparkSession, StructType
 
 IN_MEMORY_BYTES = 256 << 10
 """Of Parquet: a table that is no larger is held by the driver: some thousands of ledgers."""

@@ -13,7 +13,7 @@ has a gap where it would lie, proves no absence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -33,6 +33,8 @@ from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
+from auditor.spark.part_tables import PartTable
+from auditor.spark.types import DataFrame
 from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids
 from auditor.tables.id_generator import Ids, ids_drawn, is_bare
@@ -46,11 +48,6 @@ from auditor.tables.registry import (
     registrations,
     store_cookies,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.spark.part_tables import PartTable
 
 
 @dataclass(frozen=True)

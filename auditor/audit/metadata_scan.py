@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from auditor.audit.earlier_run import EarlierRun, note_files, note_ledgers, reusable_facts
 from auditor.audit.landing import Landing
@@ -23,11 +25,8 @@ from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark.batches import as_frame, read_source
 from auditor.spark.part_tables import PartTable
+from auditor.spark.types import DataFrame
 from auditor.tables.registry import instance_id
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 _PATHS_A_TASK = 2_000
 """Of less than this another task would cost more than it brings."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from auditor.audit.landing import Landing
 from auditor.audit.owner_scan import Owners
@@ -13,13 +12,9 @@ from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
 from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.sources.owners.object_listing import check_listing, listing_rows
-from auditor.tables import OF_OFFLOADS
+from auditor.spark.types import DataFrame
+from auditor.tables import OF_OFFLOADS, Tables
 from auditor.tables.offload_objects import offload_objects
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
 
 
 def check_offloads(options: AuditOptions) -> None:

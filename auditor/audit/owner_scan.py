@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.index_scan import Indexes
@@ -37,14 +39,10 @@ from auditor.sources.owners.spark_source import OwnerSource
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
 from auditor.spark import functions as F
 from auditor.spark.batches import read_source
+from auditor.spark.part_tables import PartTable
+from auditor.spark.types import DataFrame
 from auditor.tables.judge_replicas import groups_of
 from auditor.tables.ownership import Moments, ownership
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-
-    from auditor.spark.part_tables import PartTable
 
 CURSORS_LIMIT = 1000
 """So many cursors' ledgers are looked at in one audit; with more of them the rest stays unknown."""

@@ -10,7 +10,6 @@ Both are chosen once: a resumed run keeps to them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from auditor.audit.landing import Landing
 from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
@@ -21,13 +20,10 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.history import Previous, RunsBeside, runs_beside
 from auditor.runs.reader import RunReader
 from auditor.sources.clock import now_ms
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 from auditor.tables.moved import scan_ids
 from auditor.tables.orphans import COLLECTED_WITHIN_MS
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
 
 OWNERSHIP = "tables/ownership"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from auditor.audit.entry_log_scan import EntryLogScan, digest_remarks
 from auditor.audit.landing import Landing
@@ -14,15 +14,11 @@ from auditor.model.space import DISK_BYTES
 from auditor.model.states import CacheState, EntryLogState
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.spark import functions as F
-from auditor.tables import OF_ENTRY_LOGS
+from auditor.spark.types import DataFrame
+from auditor.tables import OF_ENTRY_LOGS, Tables
 from auditor.tables.digests import digests
 from auditor.tables.misplaced import misplaced_locations
 from auditor.tables.space import each_file_once, space
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
 
 
 def with_space(

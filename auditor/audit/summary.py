@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from auditor.audit.accepted_gaps import find_accepted_gaps
 from auditor.audit.causes import count_causes
@@ -45,11 +45,9 @@ from auditor.simulate.near_loss import near_loss
 from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F
 from auditor.spark.aggregates import aggregate_many
+from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.bookie_locations import locations_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 ON_ABSENCE = frozenset(
     {each.id for each in ALL if each.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}

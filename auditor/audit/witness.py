@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.landing import Landing
@@ -24,13 +23,11 @@ from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc.pairs import endpoints
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED
 from auditor.tables.registry import registrations
 from auditor.tables.rejudgement import candidates, rejudge, requests
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 NAMED = 5
 """So many bookies that were not heard a report names."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 from auditor.tables.roster import Row
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
 
 
 def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:

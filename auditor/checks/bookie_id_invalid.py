@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.broken_rules import ledgers_breaking
 from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.bookie_id import ACCEPTED, PORTABLE, RESERVED
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 
 
 @check(

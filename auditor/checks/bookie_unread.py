@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.states import BookieRead
-
-if TYPE_CHECKING:
-    from auditor.tables.roster import Roster, Row
+from auditor.tables.roster import Roster, Row
 
 
 @roster_check(

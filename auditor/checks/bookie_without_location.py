@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.amounts import first_names
 from auditor.model.finding import Severity
 from auditor.model.placement import Policy
-
-if TYPE_CHECKING:
-    from auditor.tables.roster import Roster, Row
+from auditor.tables.roster import Roster, Row
 
 SHOWN = 10
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 
 
 def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:

@@ -6,19 +6,14 @@ ledgers, and nobody acts on one of them. The rows stay in a table of the run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.attribution import with_attribution
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, with_ledgers, words
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
 from auditor.tables.parts import only
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.tables import Tables
 
 
 def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:

@@ -10,20 +10,17 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from auditor.checks import manual
 from auditor.checks.manual import SECTIONS, Command
 from auditor.model.finding import Severity, Urgency
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
+from auditor.tables.roster import Roster
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
-    from auditor.tables.roster import Roster
-
-    Find = Callable[[Tables], DataFrame]
-    FindBookies = Callable[[Roster], Iterable[Mapping[str, Any]]]
+Find = Callable[[Tables], DataFrame]
+FindBookies = Callable[[Roster], Iterable[Mapping[str, Any]]]
 
 Group = Literal["replication", "placement", "storage", "identity", "metadata", "owner"]
 Way = Literal["records", "copies", "disks", "owners"]

@@ -6,8 +6,6 @@ segments alone, is never entry-lost, and is never more than suspect.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.finding_rows import (
     comma_list,
     finding_rows,
@@ -23,12 +21,9 @@ from auditor.model.finding import Urgency
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LedgerClass
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
 from auditor.tables.once import once
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.tables import Tables
 
 
 def judged_with_class(tables: Tables) -> DataFrame:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Severity
-
-if TYPE_CHECKING:
-    from auditor.tables.roster import Roster, Row
-
+from auditor.tables.roster import Roster, Row
 
 # Such as dc1:1:bookie-7 are custom ids, whatever the server would make of them.
 _ADDRESS = re.compile(r"[^:]+:[0-9]{1,5}")

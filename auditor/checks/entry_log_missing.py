@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import (
@@ -19,11 +17,8 @@ from auditor.checks.finding_rows import (
 from auditor.model.finding import Severity
 from auditor.model.states import Probe
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 
 
 @check(

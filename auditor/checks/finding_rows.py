@@ -9,15 +9,12 @@ What a check does not say is null, no entries, or confirmed. Many rows may be re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from auditor.spark.types import Column, DataFrame
 
 # An index full of holes has as many groups as entries; a finding shows so many of what is too much.
 GROUPS_SHOWN = 1000

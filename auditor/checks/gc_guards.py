@@ -7,17 +7,13 @@ it delete everything. So many orphans at once, or a foreign instance id, say tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.finding_rows import if_known, in_words, words
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
 from auditor.tables.once import once
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.tables import Tables
 
 # More than one in twenty, and so many: retention deletes old ledgers every day, and a handful that was made
 # and deleted within one interval of garbage collection may be all that a new bookie has.

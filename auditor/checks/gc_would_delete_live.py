@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import (
@@ -19,12 +17,9 @@ from auditor.model.columns import REPLICA
 from auditor.model.finding import Severity, Urgency
 from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 from auditor.tables.full_disks import suspended
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
 
 
 @check(

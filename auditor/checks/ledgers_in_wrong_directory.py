@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, with_ledgers, words
@@ -11,12 +9,9 @@ from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED, IndexState
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 from auditor.tables.parts import only
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
 
 _INSIDE = "/current/locations(-scoped)?$"
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
-
-if TYPE_CHECKING:
-    from auditor.tables.roster import Roster, Row
+from auditor.tables.roster import Roster, Row
 
 
 @roster_check(

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.finding_rows import name_of_ledger
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
 
 SHOWN = 10
 """So many logs a finding names, the largest first."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.by_products import count_per_bookie
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.marks import deleted_marks, marks_by_bookie
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 
 
 @check(

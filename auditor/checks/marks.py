@@ -5,17 +5,12 @@ Marks that are stale are a table of the run, and those that cannot be read anoth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.finding_rows import if_known, words
 from auditor.model.columns import LEDGER
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
 from auditor.tables.once import once
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.tables import Tables
 
 
 def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import (
     comma_list,
@@ -17,12 +15,9 @@ from auditor.checks.finding_rows import (
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 from auditor.tables.parts import only
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
 
 
 @check(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, suspect_if, words
 from auditor.checks.gc_guards import distrusted_bookies
 from auditor.model.amounts import format_time
 from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.tables import ClusterFacts, Tables
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import ClusterFacts, Tables
 
 
 @check(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc, with_ledgers, words
@@ -11,11 +9,8 @@ from auditor.model.amounts import duration
 from auditor.model.finding import Severity
 from auditor.model.states import GcPass, GcReason
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 
 PASSES = 2
 """A candidate that outlived so many waits between two passes is stuck; without --bookie-conf, an hour."""

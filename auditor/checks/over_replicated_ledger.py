@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, suspect_if, words
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 
 
 @check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="over_replicated")

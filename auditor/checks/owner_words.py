@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.finding_rows import words
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
 
 EVIDENCE = (
     "application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path",

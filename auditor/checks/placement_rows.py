@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.model.columns import LEDGER
 from auditor.model.placement import PlacementSettings, Policy
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from auditor.spark.types import Column, DataFrame
 
 _OF_SEGMENT = (
     "first_entry_id, windows, bookies, locations, unwritable, domain, state, write_quorum, ack_quorum"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.broken_rules import ledgers_breaking
 from auditor.checks.check import Basis, check
 from auditor.model.finding import Severity
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 
 
 @check(

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.copy_classes import judged_with_class, unknown_bookies
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import LedgerClass, UnknownCopy
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.tables import Tables
-
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
 
 _SAID = {
     UnknownCopy.UNREADABLE: "index unreadable on ",

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, with_samples, words
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 from auditor.tables.parts import only
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
 
 
 @check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="stray_files")

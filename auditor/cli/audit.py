@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -25,9 +25,7 @@ from auditor.cli.progress import shown_progress
 from auditor.cli.text import TextChoice
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.model.exit_code import exit_code
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 
 @click.command(cls=GroupedCommand)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +12,7 @@ from auditor.cli import completion
 from auditor.cli.options import URI_FORMS, format_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+from auditor.spark.types import SparkSession
 
 _HELP = f"""Say whether the metadata store COPY has all that SOURCE has: ledgers, cookies, layout, owners.
 

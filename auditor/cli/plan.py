@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,9 +20,7 @@ from auditor.cli.options import (
 from auditor.cli.terminal import show_text
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
-
-if TYPE_CHECKING:
-    from auditor.model.plan import RepairPlan
+from auditor.model.plan import RepairPlan
 
 
 class _PlanGroup(click.Group):

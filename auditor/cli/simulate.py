@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +11,8 @@ from auditor.cli.defaults import newest_run, runs_directory
 from auditor.cli.options import format_option, runs_options
 from auditor.cli.terminal import show_text
 from auditor.errors import UsageError
-from auditor.model.placement import Level
-
-if TYPE_CHECKING:
-    from auditor.model.placement import Locations
-    from auditor.runs.reader import RunReader
+from auditor.model.placement import Level, Locations
+from auditor.runs.reader import RunReader
 
 _LEVELS = [str(level) for level in Level]
 
@@ -78,7 +74,6 @@ def simulate(
     """
     from auditor.reports import simulation as report
     from auditor.runs.damage import damage_named
-    from auditor.runs.reader import RunReader
     from auditor.simulate.simulation import simulate_all, simulate_any, simulate_failure
 
     if lose and together:
@@ -99,7 +94,6 @@ def simulate(
 
 def _locations(run: RunReader, mapping: str) -> Locations:
     """The mapping of a file, for the bookies of a run."""
-    from auditor.model.placement import Locations
     from auditor.sources.racks import locate_all, read_racks
 
     said = read_racks(mapping)

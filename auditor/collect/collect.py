@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import dataset, fs
@@ -56,10 +56,8 @@ from auditor.sources.bookies.places import DirectoryFound, PlaceFound, find_plac
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
 from auditor.spark.session import require_classic
+from auditor.spark.types import SparkSession
 from auditor.tables.registry import COOKIES, StoreCookie
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PARTS = 64
 """Parts that a collection without Spark is read in: the steps of its progress."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -31,9 +30,7 @@ from auditor.sources.bookies.part_rows import read_part
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable
 from auditor.spark.tasks import file_system_errors, report_tasks
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from auditor.spark.types import DataFrame, SparkSession
 
 
 def read_in_spark(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from auditor.audit.landing import Landing
 from auditor.errors import NoRootError
@@ -22,10 +21,8 @@ from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.spark_source import OWNER_VALUES, OwnerValueSource
 from auditor.sources.owners.uri import OwnersUri
 from auditor.spark.batches import source_rows
+from auditor.spark.types import DataFrame
 from auditor.tables.store_differences import digest_values
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _ONE_EACH = ("LAYOUT", "INSTANCEID")
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.audit.landing import Landing
 from auditor.compare.store_side import StoreSide, open_side
@@ -32,6 +32,7 @@ from auditor.spark.query_plans import query_plans
 from auditor.spark.scratch import scratch_directory
 from auditor.spark.session import build_session
 from auditor.spark.tasks import own_errors, run_errors
+from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.store_differences import (
     MOVED,
     STORE_DIFFERENCES,
@@ -40,9 +41,6 @@ from auditor.tables.store_differences import (
     owner_differences,
     settle_differences,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _GAPS_SHOWN = 20
 _ORDER = ("change", "item", "scope_id", "ledger_id", "path")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.decommission.trial import CAUSES
@@ -14,11 +15,6 @@ from auditor.model.decommission import Blocker, Cause, LedgerName, TopicCount
 from auditor.runs.owners import NAMES, has_owners, owned
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
 
 SAMPLES = 5
 """So many ledgers of each cause are named, those with the lowest ids."""
@@ -58,7 +54,6 @@ def blockers_of(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> tuple[Bl
 
 def _owned(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Iterator[pa.Table]:
     """Of the ledgers that have an owner: id, code, and the topic by its whole name."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if not len(ids) or not has_owners(run):
@@ -73,7 +68,6 @@ def _owned(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Iterator[pa.T
 
 
 def _names_of(table: pa.Table, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     some = table.filter(pc.is_in(table["ledger_id"], pa.array([ledger for _, ledger in wanted], pa.int64())))

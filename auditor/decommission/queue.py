@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from auditor.model.amounts import age, plural
 from auditor.model.decommission import Blocker, Cause, DoubtCount
 from auditor.model.states import MarkRow
 from auditor.runs.reader import RunReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 IDLE_MS = 24 * 60 * 60 * 1000
 """A mark that waits so long, while no worker holds any, waits for a worker (as `mark-stuck` has it)."""

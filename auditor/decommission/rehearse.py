@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,9 +31,6 @@ from auditor.simulate.copies import CopiesToday
 from auditor.simulate.isolation import IsolationNumbers
 from auditor.simulate.read import decided_ledgers
 from auditor.simulate.windows import BookieNumbers, Longs, windows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMMAND_S = 30
 """The command sleeps so long before it looks for the first time."""

@@ -11,9 +11,9 @@ members of its ensemble, and on segments that have no entries.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.simulate.windows import (
@@ -25,9 +25,6 @@ from auditor.simulate.windows import (
     column_of,
     segment_columns,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)

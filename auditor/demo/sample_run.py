@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from auditor.demo.sample import INSTANCE_ID, extract
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.runs.history import history
 from auditor.spark.scratch import scratch_directory
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 PULSAR_INSTANCE_ID = "04c28bca-3a65-4b38-9aea-f2c0cd6cdf47"
 """Of the cluster of Pulsar 4.2.4 that wrote ``sample/pulsar-zookeeper.tar.gz``; it was damaged on purpose."""

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from auditor.audit.audit import Audit
 from auditor.demo.sample import ROOT, SampleCluster, unpack
@@ -27,9 +26,7 @@ from auditor.notebook.run import open_run
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import Znode
 from auditor.spark.scratch import scratch_directory
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 _HEADER = b"BookieMetadataFormatVersion\t1\n"
 _SLOT = struct.Struct(">q")

@@ -27,18 +27,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.model.amounts import first_names, plural
 from auditor.model.finding import Confidence
 from auditor.model.start_refusal import Fault
 from auditor.model.states import BookieRead, GcCause
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from auditor.tables.roster import Roster
+from auditor.spark.types import Column
+from auditor.tables.roster import Roster
 
 MOST = 50
 """So many causes are claimed of one run: each is a question asked of every finding."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
@@ -18,9 +17,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Urgency
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from auditor.spark.types import Column, DataFrame
 
 _SUBJECT = (
     "fingerprint", "id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",

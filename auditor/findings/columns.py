@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.errors import RunError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
 """Record batches of a part of a run by its path there, always in the same order; the columns to read."""
@@ -29,8 +27,6 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
     Raises:
         RunError: something that is not a fingerprint.
     """
-    import pyarrow as pa
-
     try:
         fixed = column.cast(pa.binary()).cast(pa.binary(_DIGITS))
     except pa.ArrowException as error:
@@ -50,7 +46,6 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
 
 def among(column: pa.Array, wanted: Sequence[str]) -> NDArray[np.bool_]:
     """Which values are among a few texts; null is not."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     found: NDArray[np.bool_] = pc.is_in(column, pa.array(wanted, pa.string())).to_numpy(zero_copy_only=False)

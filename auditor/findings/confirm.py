@@ -25,16 +25,14 @@ scans of this run stays suspect. Of saved metadata nobody knows the moment: ther
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from auditor.checks.finding_rows import utc
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.moved import unsettled_ledgers
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 OF_DELETED = ("orphan-ledger-deleting",)
 """Checks that speak of ledgers which were deleted between the scans."""

@@ -7,13 +7,9 @@ sample names, and where these ledgers stand. What a shadow topic borrows is its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.model.columns import LEDGER
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path")
 """The keys of ``evidence.owner``; ``detail`` is the version of a schema, or the name of a bucket."""

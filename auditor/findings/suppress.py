@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.checks import BY_ID
 from auditor.errors import UsageError
@@ -35,10 +35,8 @@ from auditor.model.finding import glob_to_regex
 from auditor.model.states import FOUND
 from auditor.sources.regular_file import read_toml
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.changes import CHANGES
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 MOST = 1_000
 """Entries of one file: each is a question asked of every finding."""

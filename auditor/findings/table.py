@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from auditor.checks import ALL
+from auditor.checks import ALL, RosterCheck, TableCheck
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.findings.causes import Claim, cause_column
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.checks import RosterCheck, TableCheck
-    from auditor.tables import Roster, Tables
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Roster, Tables
 
 FINDINGS = schema_of(
     ("id", pa.string(), "the check that found it"),

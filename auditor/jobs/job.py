@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from auditor.cli import main
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 LOG_LEVEL = "spark.log.level"
 QUIET = "ERROR"

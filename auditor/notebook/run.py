@@ -24,10 +24,9 @@ from auditor.reports import ledger as ledger_text
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.reader import RunReader
 from auditor.runs.whole_file import write_whole
+from auditor.spark.types import DataFrame, SparkSession
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from auditor.model.figures import Figures
     from auditor.model.history import ChangesSince
     from auditor.model.owners import Level, OwnerTotal

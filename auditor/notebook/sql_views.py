@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.errors import UsageError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
-
-    from auditor.notebook.run import Run
+from auditor.runs.reader import RunReader
+from auditor.spark.types import SparkSession, StructType
 
 VIEWS = {
     "findings": "a finding",
@@ -137,7 +133,7 @@ _MADE: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, str]], str]] = {
 """Of each made view: the tables it needs, its columns (what, and what it means), and where they come from."""
 
 
-def register(run: Run, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
+def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
     """Make the run's tables temporary views of a session; returns the name of each with what a row of it is.
 
     ``prefix`` stands before every name: ``old_`` makes ``old_ledgers``. A view of the same name is replaced.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from auditor.model.plan import PlannedLedger
 from auditor.model.states import LISTED
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _COLUMNS = ("scope_id", "ledger_id", "status", "version", "state", "write_quorum", "length", "segments")
 
@@ -39,7 +38,6 @@ class LedgerRow:
 
 def ledgers_of(run: RunReader, ids: Collection[int]) -> dict[int, LedgerRow]:
     """Those of these ledgers of scope 0 that the run's first scan lists; one pass over the table."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if not ids:
@@ -64,7 +62,6 @@ def ledgers_naming(
     Only ``closed`` ones, unless that is False, and none of ``without``.
     """
     import numpy as np
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     wanted, left_out, left = pa.array(sorted(bookies), pa.string()), pa.array(without, pa.int64()), most

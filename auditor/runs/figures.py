@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.model.figures import Bar, BookieFigure, Figures, Histogram
 from auditor.model.ledger_metadata import LedgerState
-
-if TYPE_CHECKING:
-    from auditor.runs.reader import RunReader
+from auditor.runs.reader import RunReader
 
 BOOKIES_KEPT = 5_000
 LABELS_KEPT = 12

@@ -7,17 +7,15 @@ not healthy two numbers each are kept, of the others none.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from auditor.model.states import LISTED, LedgerClass
+from auditor.runs.reader import RunReader
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from auditor.runs.reader import RunReader
-
-    Numbers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64]
 
 CLASSES = tuple(LedgerClass)
 """In the order of columns and of what is drawn."""
@@ -59,8 +57,6 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
 
 def days_since_1970(column: Any) -> Numbers:
     """The UTC days of a column of milliseconds; `UNKNOWN` for null and for what no pandas time can name."""
-    import numpy as np
-
     days: Numbers = np.floor_divide(column.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), DAY_MS)
     return np.where((days < 0) | (days > LAST_DAY), UNKNOWN, days)
 
@@ -69,7 +65,6 @@ class _Classes:
     """The class of every ledger: of those that are not healthy by their number, of all others healthy."""
 
     def __init__(self, run: RunReader) -> None:
-        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.dataset as ds
@@ -88,8 +83,6 @@ class _Classes:
 
     def of(self, batch: Any) -> Numbers:
         """The number in `CLASSES` of each ledger of a batch."""
-        import numpy as np
-
         found = np.zeros(len(batch), np.int64)
         if not len(self._sorted):
             return found
@@ -102,8 +95,6 @@ class _Classes:
 
     def _keys(self, scopes: Numbers, ledgers: Numbers) -> Numbers:
         """One number for scope and ledger: their places among those that occur, so that it fits 64 bits."""
-        import numpy as np
-
         places: Numbers = np.searchsorted(self._scopes, scopes) * (len(self._ledgers) + 1)
         return places + np.searchsorted(self._ledgers, ledgers)
 

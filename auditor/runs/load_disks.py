@@ -11,15 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.model.space import DISK_BYTES, FULL, NO_BOOKIE, DiskTotal, FileSystem, FillForecast
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import sibling_runs
-
-if TYPE_CHECKING:
-    from auditor.model.space import DiskTotal
-    from auditor.runs.reader import RunReader
 
 _FILE_SYSTEM = ("device", "capacity_bytes", "free_bytes", "seen")
 

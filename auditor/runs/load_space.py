@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from auditor.errors import RunUsageError
 from auditor.model.ledger_id import LedgerId
@@ -30,13 +32,8 @@ from auditor.model.space import (
 from auditor.model.states import LISTED, GcAction, LogFileKind
 from auditor.runs.figures import AGE_LABELS, AGES, UNKNOWN_AGE, created_of
 from auditor.runs.load_disks import disk_totals, fill_forecasts
+from auditor.runs.reader import RunReader
 from auditor.runs.space_steps import GroupedBytes, space_steps
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from auditor.runs.reader import RunReader
-
 
 NAME_LENGTH = 120
 """Longer names of applications are cut: custom metadata may be anything."""
@@ -56,7 +53,6 @@ class LedgerLabel:
 
 def _applications(run: RunReader) -> Iterator[pa.RecordBatch]:
     """Custom metadata's ``application``, and its ``component`` if any: ``pulsar/managed-ledger``."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     for batch in _listed_ledgers(run, ["custom_metadata"]):
@@ -81,7 +77,6 @@ def _name(application: bytes | None, component: bytes | None) -> str:
 def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
     """How long before the scan it was made, as one of `auditor.runs.figures.AGE_LABELS`."""
     import numpy as np
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
@@ -104,8 +99,6 @@ def _listed_ledgers(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBat
 
 
 def _with_labels(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
-    import pyarrow as pa
-
     columns = [batch["scope_id"], batch["ledger_id"], labels]
     return pa.RecordBatch.from_arrays(columns, ["scope_id", "ledger_id", "label"])
 
@@ -219,8 +212,6 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
 
 def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
     """Bytes by what the metadata says of each ledger."""
-    import pyarrow as pa
-
     label = LABELS[by]
     found: _Sums = {}
     passes = _passes(run, "space", "ledgers")
@@ -256,7 +247,6 @@ def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
 
 def _residue(batches: Iterator[pa.RecordBatch], passes: int, residue: int) -> Iterator[pa.RecordBatch]:
     """The rows whose ledger id has it; bytes of no ledger are of residue 0."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     for batch in batches:
@@ -296,8 +286,6 @@ def _files(run: RunReader) -> tuple[int, int]:
 
 
 def _table(batch: pa.RecordBatch) -> pa.Table:
-    import pyarrow as pa
-
     return pa.Table.from_batches([batch])
 
 
@@ -340,8 +328,6 @@ def space_gauges(run: RunReader) -> SpaceGauges:
 
 def _reclaimable(run: RunReader) -> dict[str, dict[str, int]]:
     """By bookie and action, zeros too: a line that falls to 0 says more than one that ends."""
-    import pyarrow as pa
-
     if "log_foresight" not in run.table_names():
         return {}
     sums = GroupedBytes(["bookie_id", "action"])

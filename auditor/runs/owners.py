@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,9 +19,6 @@ from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity
 from auditor.model.owners import LEVELS, NOBODY, Leak, LeakTotals, Level, OwnerTotal
 from auditor.runs.reader import RunReader
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def names_of_claim(claim: str) -> Names | None:
@@ -121,7 +118,6 @@ def _groups(run: RunReader) -> Iterator[dict[str, Any]]:
 
 
 def _group(batch: pa.RecordBatch) -> pa.Table:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     # Other standings are of nobody, or of nothing there.

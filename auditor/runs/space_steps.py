@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
@@ -16,11 +18,7 @@ from auditor.model.finding import Confidence
 from auditor.model.space import NO_BOOKIE, SpaceStep
 from auditor.model.states import SpaceClass
 from auditor.runs.owners import UNOWNED
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from auditor.runs.reader import RunReader
+from auditor.runs.reader import RunReader
 
 MERGED_AT = 500_000
 """So many rows of partial sums are kept at least before they are merged."""
@@ -54,8 +52,6 @@ class GroupedBytes:
 
     def table(self) -> pa.Table:
         """One row a group, with ``bytes``; groups in the order in which they came."""
-        import pyarrow as pa
-
         if not self._parts:
             return pa.table({name: [] for name in (*self._keys, "bytes")})
         return self._sum(pa.concat_tables(self._parts))
@@ -82,7 +78,6 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
     Raises:
         RunError: a table of the run is broken.
     """
-    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -110,7 +105,6 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
 
 def _leaks(run: RunReader) -> pa.Table:
     """Ledgers that belong to nobody, once each."""
-    import pyarrow as pa
     import pyarrow.dataset as ds
 
     columns = [*LEDGER, "confidence"]

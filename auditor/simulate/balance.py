@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from auditor.model.placement import DEFAULT_RACK, Level, Locations
 from auditor.model.simulation import Balance, BookieLoad
+from auditor.runs.reader import RunReader
 from auditor.simulate.disks import disk_loads
 from auditor.simulate.domains import grown
 from auditor.simulate.windows import NO_BOOKIE, BookieNumbers, Windows, distinct_values
-
-if TYPE_CHECKING:
-    from auditor.runs.reader import RunReader
 
 _LEDGERS, _ENTRIES, _BYTES, _OPEN = range(4)
 _BY_CHANCE = 0.01

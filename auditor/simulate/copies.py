@@ -9,11 +9,12 @@ unknown. A copy that is missing with a doubt is unknown: it may be there.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.codecs.availability import coverage
@@ -21,6 +22,7 @@ from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GroupBatch
 from auditor.model.columns import LEDGER
 from auditor.model.states import BookieRead, UnknownCopy
+from auditor.runs.directory import RunDirectory
 from auditor.simulate.windows import (
     MISSING,
     UNKNOWN,
@@ -32,13 +34,6 @@ from auditor.simulate.windows import (
     Windows,
 )
 from auditor.tables.judge_replicas import Groups, groups_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
-
-    from auditor.runs.directory import RunDirectory
 
 
 class CopiesToday:
@@ -138,7 +133,6 @@ class CopiesToday:
         self, run: RunDirectory
     ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
         """Ids, bookies, states, counts (below 0: all of its copies) and groups, of batches of judged."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
@@ -184,8 +178,6 @@ def _seen(run: RunDirectory) -> frozenset[str]:
 
 
 def _joined(groups: Sequence[pa.Array]) -> pa.ChunkedArray:
-    import pyarrow as pa
-
     return pa.chunked_array(list(groups), pa.binary()).combine_chunks()
 
 

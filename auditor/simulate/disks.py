@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from auditor.model.simulation import DiskLoad
 from auditor.model.states import LogFileKind
+from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs, distinct_values
-
-if TYPE_CHECKING:
-    from auditor.runs.reader import RunReader
 
 _DISK = ("bookie_id", "directory")
 _PRIME = 1_000_003

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from auditor.codecs.pulsar import placement_config
 from auditor.errors import DecodeError
 from auditor.model.placement import CLASSES, ISOLATING, IsolationGroups, Locations, PlacementSettings, Policy
 from auditor.model.replacements import SYSTEM_GROUP, outside_groups
+from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from auditor.runs.reader import RunReader
 
 COLUMN = "custom_metadata"
 
@@ -77,7 +73,6 @@ class IsolationNumbers:
 
     def of(self, ledgers: pa.RecordBatch) -> Longs:
         """The number of each row of the table ledgers."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         if not self.columns:

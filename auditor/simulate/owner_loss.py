@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from auditor.model.owners import NOBODY
 from auditor.model.simulation import OwnerLoss
 from auditor.runs.owners import NAMES, has_owners, owned
+from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Bools, Longs
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from auditor.runs.reader import RunReader
 
 _COLUMNS = ("ledger_id", "standing", *NAMES, "borrowed", "offload")
 _SUMS = ("ledgers", "entries", "bytes", "unrecoverable", "offloaded")
@@ -68,7 +65,6 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
 
 def _by_topic(batch: pa.RecordBatch, rows: Longs, seen: Bools) -> list[dict[str, Any]]:
     """Sums of those of a batch's ledgers that are concerned, by topic; ``seen`` learns which they were."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     some = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED
+from auditor.runs.directory import RunDirectory
 from auditor.simulate.copies import CopiesToday
 from auditor.simulate.isolation import IsolationNumbers
 from auditor.simulate.windows import (
@@ -24,11 +25,6 @@ from auditor.simulate.windows import (
     windows_of,
     with_bytes,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from auditor.runs.directory import RunDirectory
 
 AT_ONCE = 1 << 18
 """So many windows are looked at together; more are given on as they are."""
@@ -113,8 +109,6 @@ class RunWindows:
         return merged(windows) if self._merge else windows
 
     def _each_batch(self) -> Iterator[Windows]:
-        import pyarrow as pa
-
         for batch, others in decided_ledgers(self.run, self._isolation.columns if self._isolation else ()):
             self._count(batch, others)
             if self._among is not None:
@@ -125,7 +119,6 @@ class RunWindows:
             yield with_bytes(windows, np.maximum(length, 0))
 
     def _count(self, decided: pa.RecordBatch, others: int) -> None:
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         self.read.ledgers += decided.num_rows + others

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations, PlacementSettings
 from auditor.model.simulation import Concerned, Doubts, Failure, Simulation, WriteAnswer
 from auditor.runs.placement import load_placement
+from auditor.runs.reader import RunReader
 from auditor.simulate.balance import LoadSums
 from auditor.simulate.copysets import MTTF_DAYS, MTTR_HOURS, CopysetSums
 from auditor.simulate.domains import Domains, members_of
@@ -26,9 +26,6 @@ from auditor.simulate.owner_loss import ConcernedLedgers, owner_losses
 from auditor.simulate.read import RunWindows
 from auditor.simulate.windows import Bools, Windows
 from auditor.simulate.writes import write_answers
-
-if TYPE_CHECKING:
-    from auditor.runs.reader import RunReader
 
 SHOWN = 20
 """So many ledgers, namespaces and topics of a failure are named."""

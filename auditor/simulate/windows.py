@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.model.columns import LEDGER
 from auditor.model.distinct_rows import distinct_rows
 from auditor.model.ledger_metadata import LedgerState
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
@@ -157,8 +155,6 @@ class BookieNumbers:
         >>> BookieNumbers(["b"]).of(pa.array(["a", "b", "a"])).tolist()
         [1, 0, 1]
         """
-        import pyarrow as pa
-
         chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
         found = [np.zeros(0, np.int32)]
         for chunk in chunks:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 
 def register(spark: SparkSession) -> None:

@@ -10,19 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import in_one_task
+from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSession, StructType
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import DataSource, InputPartition
-    from pyspark.sql.types import StructType
-
-    Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 HERE_BYTES = 16 << 20
 """Of rows in memory: some 30,000 ledgers, or their indexes."""

@@ -15,18 +15,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
 from auditor.model.columns import LEDGER
 from auditor.model.run_layout import WHOLE
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import DataSource, InputPartition
-    from pyspark.sql.types import StructType
+from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSession, StructType
 
 _TEMPORARY = "_temporary"
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"

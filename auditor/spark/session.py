@@ -13,15 +13,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from auditor.errors import SparkError, UsageError
 from auditor.spark.class_archive import archive_options
 from auditor.spark.java import ensure_java_home
 from auditor.spark.scratch import lasting_directory
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 SETTINGS = {
     "spark.app.name": "bookkeeper-auditor",

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import fs
 from pyarrow import parquet as pq
 
 from auditor.spark.part_tables import PartTable
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
+from auditor.spark.types import SparkSession, StructType
 
 _LOTS_PER_CORE = 4
 

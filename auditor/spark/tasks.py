@@ -9,7 +9,6 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from auditor.errors import (
     AuditorError,
@@ -22,9 +21,7 @@ from auditor.errors import (
     UsageError,
 )
 from auditor.model.progress import Progress, Silent
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 _PERIOD_S = 0.5
 """Between two looks at the tasks."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
 from auditor.tables.facts import ClusterFacts
 from auditor.tables.roster import Roster
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 __all__ = ["OF_ENTRY_LOGS", "OF_OFFLOADS", "OF_PLACEMENT", "ClusterFacts", "Roster", "Tables"]
 

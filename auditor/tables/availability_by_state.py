@@ -9,22 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
+from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.accounts import ends_inside_page
 from auditor.tables.replica_blocks import Coded
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from auditor.sources.bookies.index_files.page_size import IndexShapes
 
 
 def by_state(

@@ -24,16 +24,14 @@ counted. Only counts, one for each directory and id, are put in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import ON_DISK, IndexState
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from auditor.spark.types import Column, DataFrame
 
 CONTENTS = schema_of(
     ("directory", pa.string(), "a directory with an index, as the table directories names it"),

@@ -8,7 +8,6 @@ read, and logs that were read by their entries already are not read again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,9 +16,7 @@ from auditor.model.states import EntryLogState, GcAction
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 DELETION_CANDIDATES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),

@@ -12,7 +12,6 @@ password most of the ledger's bookies say which is right.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,9 +20,7 @@ from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DigestState, NotChecked
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from auditor.spark.types import Column, DataFrame
 
 DIGESTS = schema_of(
     ("bookie_id", pa.string(), "the bookie that holds the copy"),

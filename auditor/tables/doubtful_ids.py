@@ -10,7 +10,6 @@ its own place besides leaves nothing open, and a whole tree of the others leaves
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,9 +17,7 @@ from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from auditor.spark.types import Column, DataFrame
 
 DOUBTFUL_IDS = schema_of(
     ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the one after, of a live store"),

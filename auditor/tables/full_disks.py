@@ -8,14 +8,10 @@ collector for each ledger directory, others have one, which any of their directo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.states import FullDisk, GcAction
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from auditor.spark.types import Column, DataFrame
 
 
 def with_full_disks(

@@ -8,7 +8,7 @@ one where somebody is copying the ledger, which its metadata learns last.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,10 +19,8 @@ from auditor.model.finding import Confidence
 from auditor.model.states import GcReason, GcVerdict, LedgerClass
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame, map_batches
+from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.judge_replicas import groups_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 ALIASES = pa.schema([("bookie_id", pa.string()), ("other", pa.string())])
 

@@ -14,7 +14,7 @@ yet, have no rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -34,11 +34,9 @@ from auditor.model.states import (
     LedgerStatus,
 )
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.gc_copies import deletion_verdicts
 from auditor.tables.gc_listing import ServerListing
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 GC_FORESIGHT = schema_of(
     ("bookie_id", pa.string(), "the bookie whose collector it is"),

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,9 +39,7 @@ from auditor.model.layout import LayoutKind
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from auditor.spark.types import Column, DataFrame
 
 ALL_BEFORE = -1
 """The end that the collector starts from: the first range begins with id 0."""

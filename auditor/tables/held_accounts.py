@@ -7,7 +7,7 @@ the canonical form in which the comparison needs them. Only pairs that are repor
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -17,10 +17,8 @@ from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
+from auditor.spark.types import DataFrame
 from auditor.tables.judge_replicas import groups_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 # Which of several pieces speaks for a replica: the one that knows least.
 _LEAST_KNOWN = (

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -24,9 +24,7 @@ from auditor.model.layout import LayoutKind
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 GENERATORS = ("idgen", "idgen-long", "ms-idgen", "buckets")
 _HOB = re.compile(r"idgen-long/HOB-([0-9]{10})")

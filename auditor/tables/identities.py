@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,9 +22,7 @@ from auditor.model.columns import LEDGER, schema_of
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 EDGES = schema_of(
     ("one", pa.string(), "a bookie id"),

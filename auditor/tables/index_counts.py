@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,8 @@ from auditor.codecs.availability.groups import Longs
 from auditor.model.columns import LEDGER
 from auditor.sources.bookies.index_files import page_size
 from auditor.spark.table_files import TableFiles, counts_in_files
+from auditor.spark.types import SparkSession
 from auditor.tables.replica_blocks import Coded
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 COUNTS = pa.schema(
     [

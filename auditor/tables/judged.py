@@ -12,7 +12,7 @@ places in the ensembles alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from auditor.model.states import BookieRead, UnknownCopy
 from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
+from auditor.spark.types import DataFrame
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
 from auditor.tables.judge_replicas import (
@@ -45,9 +46,6 @@ from auditor.tables.judge_replicas import (
 )
 from auditor.tables.parts import only
 from auditor.tables.past_end import set_apart
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def is_whole(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:

@@ -14,18 +14,14 @@ begins a new one, and that log is like any other (``after_restart``), although i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import REPLICA, schema_of
 from auditor.model.states import EntryLogState, GcAction, GcPass, LogFileKind, SpaceClass
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.full_disks import suspended, with_full_disks
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 LOG_FORESIGHT = schema_of(
     ("bookie_id", pa.string(), "the bookie"),

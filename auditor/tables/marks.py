@@ -10,17 +10,13 @@ work side by side, leave directories without a mark.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import DECODED
 from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
 from auditor.tables.moved import new_ids
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 STALE_MARKS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; marks are of 0"),

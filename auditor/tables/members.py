@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.spark.table_files import TableFiles, counts_in_files
+from auditor.spark.types import SparkSession
 from auditor.tables.replica_blocks import Coded
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MEMBERS = pa.schema(
     [

@@ -6,16 +6,12 @@ dropped them, while its log may be deleted already.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.states import IndexState, NotChecked, Probe
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 MISPLACED = schema_of(
     ("bookie_id", pa.string(), "the bookie"),

@@ -6,17 +6,13 @@ asks what was deleted, made or changed in between asks these few rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import LISTED
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.doubtful_ids import with_doubts
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 MOVED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),

@@ -9,15 +9,11 @@ and are left out, as is whatever else lies in the bucket. Source: DataBlockUtils
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 OFFLOAD_OBJECTS = schema_of(
     ("uid", pa.string(), "the UUID in the names of the objects, and in the offload context"),

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from threading import RLock
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
 
-    from auditor.tables import Tables
-
-    Make = Callable[[Tables], DataFrame]
+Make = Callable[[Tables], DataFrame]
 
 _MAKING = RLock()
 """Two threads put questions together side by side; what both ask for is made by the first of them."""

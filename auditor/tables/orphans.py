@@ -6,7 +6,7 @@ All of it starts from the unequal pairs, so the work follows what is odd and not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -14,12 +14,10 @@ from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import ON_DISK
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted_ids, new_ids, scan_ids
 from auditor.tables.parts import only
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 # One leaf of the hierarchical layouts holds this many ids; a vanished inner znode takes a whole one along.
 _LEAF_IDS = 10_000

@@ -32,18 +32,15 @@ here as Java does (`auditor.keys.pulsar`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS
 from auditor.model.columns import schema_of
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted_ids, new_ids
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
 

@@ -7,12 +7,9 @@ columns; a query for each check that finds nothing would be as many scans.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from auditor.model.bookie_id import PORTABLE, RESERVED
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 BROKEN = ("ledgers", "ledger_id is not null and size(rules) > 0")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +34,7 @@ from auditor.model.ledger_metadata import LedgerState
 from auditor.model.placement import POLICY_LEVEL, Locations, PlacementSettings, Policy
 from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles, from_files
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 _NAMES = pa.list_(pa.string())
 _ROWS = 1 << 15

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass, UnknownCopy
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.doubts import unasked
 from auditor.tables.judge_replicas import BookieState, groups_of
 from auditor.tables.judged import (
@@ -31,9 +32,6 @@ from auditor.tables.judged import (
 )
 from auditor.tables.testimony import BOUND, judge_again, questions
 from auditor.tables.verdicts import class_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 ANSWERS_KEPT = 12
 """So many answers a ledger's judgement keeps; the table witness has all."""

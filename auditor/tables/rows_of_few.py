@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +16,8 @@ import pyarrow.compute as pc
 from auditor.model.columns import LEDGER
 from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles, from_files
+from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
 """The columns of ``ledgers`` that are asked of these ledgers."""

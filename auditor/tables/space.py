@@ -10,8 +10,6 @@ for a ledger from what the index has there (`auditor.sources.bookies.entry_logs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, REPLICA, schema_of
@@ -25,9 +23,7 @@ from auditor.model.states import (
     SpaceClass,
 )
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from auditor.spark.types import Column, DataFrame
 
 SPACE = schema_of(
     ("bookie_id", pa.string(), "the bookie whose disk it is; null: nobody's that the cluster knows"),

@@ -7,17 +7,15 @@ the bytes have passwords in them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from auditor.model.columns import schema_of
 from auditor.model.comparison import CopyState, StoreItem
 from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.doubtful_ids import doubtful_ids, with_doubts
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 STORE_DIFFERENCES = schema_of(
     ("item", pa.string(), "ledger, owner, cookie, layout or instance-id"),

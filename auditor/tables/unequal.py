@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +29,9 @@ from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
 from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles, lots_of
+from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.held_accounts import HeldAccount, unite_answer, unite_tail
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 UNEQUAL = pa.schema(
     [

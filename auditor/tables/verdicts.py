@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +17,7 @@ from auditor.model.states import LISTED, LedgerClass
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles, from_files, lots_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+from auditor.spark.types import Column, DataFrame, SparkSession
 
 _CODED = ("status", "state")
 _CLASSES = [LedgerClass.HEALTHY.value, LedgerClass.NOT_CLOSED.value, LedgerClass.UNDECIDED.value]

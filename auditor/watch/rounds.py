@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING
 
 from auditor.audit.audit import Audit
 from auditor.errors import AuditorError, JavaMissingError, LockedError, SparkError, UsageError
@@ -27,9 +26,7 @@ from auditor.model.report import Report
 from auditor.model.run_layout import REPORT
 from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import run_files
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 FIRST_RETRY_S = 30.0
 """After a round that failed; twice as long after each that fails again, never longer than the interval."""

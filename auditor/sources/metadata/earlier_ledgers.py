@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,9 +28,6 @@ from auditor.model.states import LISTED, UNLISTED
 from auditor.sources.earlier_files import extremes, open_earlier_file
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import History, Part
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PIECE_ROWS = 5_000
 """Rows of a piece: for each the server goes through all of its keys, as it does for a page of so many."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.model.options import AuditOptions
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.store import ClusterNodes, StoreOptions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from auditor.spark.types import SparkSession
 
 
 def store_options(options: AuditOptions) -> StoreOptions:

@@ -10,13 +10,10 @@ Other columns are ignored. Nobody asks the bucket: whoever may list it makes the
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from auditor.errors import UsageError
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from auditor.spark.types import DataFrame, SparkSession
 
 NAMES, SIZES = ("name", "key", "object"), ("size", "bytes")
 """What the two columns may be called, in any case."""

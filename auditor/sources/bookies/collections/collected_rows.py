@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -20,9 +20,7 @@ from auditor.sources.bookies.disks import SIZES
 from auditor.sources.bookies.entry_logs.rows import SCHEMA as ENTRY_LOGS
 from auditor.sources.bookies.journal.tails import SCHEMA
 from auditor.spark import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from auditor.spark.types import DataFrame, SparkSession
 
 ROOTS = "roots"
 """The column with the directories of a row's piece that belong to its bookie."""

@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -41,9 +41,7 @@ from auditor.sources.bookies.rpc.connection import (
 from auditor.sources.bookies.rpc.pairs import Address
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.rate_limit import RateLimit
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 Reply = TypeVar("Reply")
 

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,9 +46,7 @@ from auditor.sources.metadata.ledger_replicas import binary
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 CHUNK_BYTES = 64 << 20
 """Listings, unfolded, that are heard before they are handed on."""

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -39,9 +39,7 @@ from auditor.sources.bookies.rpc.connection import BookieConnection, Wire
 from auditor.sources.bookies.rpc.pairs import Endpoint
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import StoreOptions
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from auditor.spark.types import DataFrame
 
 _ANSWERS: dict[int, WitnessAnswer] = {
     Status.EOK: WitnessAnswer.SERVED,
