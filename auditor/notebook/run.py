@@ -162,7 +162,7 @@ class Run(RunReader):
     def html_page(self) -> Iterator[str]:
         """The run as one HTML page that needs no network, in parts."""
         from auditor.runs.gather_html import page_of
-        from auditor.simulate.failure_matrix import failure_matrix
+        from auditor.simulate.simulation import failure_matrix
 
         return page_of(self, failure_matrix(self))
 

@@ -13,22 +13,26 @@ import numpy as np
 
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations, PlacementSettings
-from auditor.model.simulation import Concerned, Doubts, Failure, Simulation, WriteAnswer
+from auditor.model.simulation import Concerned, Doubts, Failure, FailureMatrix, Simulation, WriteAnswer
 from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader
 from auditor.simulate.balance import LoadSums
 from auditor.simulate.copysets import MTTF_DAYS, MTTR_HOURS, CopysetSums
-from auditor.simulate.domains import Domains, members_of
+from auditor.simulate.domains import Domains, SetSums, members_of
 from auditor.simulate.isolation import IsolationNumbers
 from auditor.simulate.levels import LevelSums, bounds_of, levels_of
-from auditor.simulate.loss import VIEWS, Blow, Fate, SilentBookies, blow_of, fates, tally
+from auditor.simulate.loss import VIEWS, Blow, Fate, SilentBookies, blow_of, domain_sets, fates, tally
 from auditor.simulate.owner_loss import ConcernedLedgers, owner_losses
 from auditor.simulate.read import RunWindows
 from auditor.simulate.windows import Bools, Windows
+from auditor.simulate.worst_sets import matrix
 from auditor.simulate.writes import write_answers
 
 SHOWN = 20
 """So many ledgers, namespaces and topics of a failure are named."""
+
+MATRIX_SHOWN = 24
+"""Domains of a matrix at most: those that lose most."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,25 @@ def simulate_any(run: RunReader, number: int, level: Level, locations: Locations
         return simulation
     worst = simulate_failure(run, [(level, found.sets[0].names)], locations)
     return replace(worst, levels=simulation.levels)
+
+
+def failure_matrix(run: RunReader) -> FailureMatrix:
+    """What is lost if two racks go at once, or two bookies where no rack is known: one pass over the ledgers.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    _, locations = load_placement(run)
+    windows = RunWindows(run.directory, merge=False)
+    level = Level.RACK if locations.known else Level.BOOKIE
+    domains = Domains(level, locations, windows.numbers.names)
+    sums = SetSums(2, max(len(domains.names), 1))
+    for part in windows:
+        rows, sets = domain_sets(part, domains.of(windows.numbers), True, 2)
+        sums.add(sets, part.entries[rows], part.bytes[rows])
+    most, bytes = matrix(sums, MATRIX_SHOWN) if domains.names else ([], [])
+    names = tuple(domains.names[number] for number in most)
+    return FailureMatrix(str(level), names, tuple(map(tuple, bytes)), len(domains.names) - len(names))
 
 
 def simulate_failure(

@@ -19,8 +19,7 @@ from auditor.reports.first_screen import render
 from auditor.reports.schema import simulation_schema
 from auditor.reports.simulation import near_words, text
 from auditor.runs.reader import RunReader
-from auditor.simulate.failure_matrix import failure_matrix
-from auditor.simulate.simulation import simulate_all, simulate_any, simulate_failure
+from auditor.simulate.simulation import failure_matrix, simulate_all, simulate_any, simulate_failure
 from tests.cli.test_doors import bkaudit
 from tests.made_runs import made_run
 from tests.reports.samples import report

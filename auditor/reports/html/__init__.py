@@ -3,8 +3,8 @@
 The page needs no network and asks for none: its style and its one script are in it, named by their hashes in
 a Content-Security-Policy that allows nothing else. What is seen at first is HTML, of less than 2 MB whatever
 the size of the cluster, and whole without the script. All findings, and more drawings, are packed in blocks
-behind it (`auditor.reports.html.pack`), which the script unpacks. Everything that the cluster's metadata says
-passes through jinja2's autoescape, or becomes the text of an element, and stays text.
+behind it (`auditor.reports.html.findings`), which the script unpacks. Everything that the cluster's metadata
+says passes through jinja2's autoescape, or becomes the text of an element, and stays text.
 
 Pictures are SVG and tables written here, not by matplotlib: they take their colours from the page's style, so
 that they follow the reader's light or dark screen and the printer, they stretch with a narrow window, their
@@ -33,9 +33,17 @@ from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.model.views import LedgerView
 from auditor.reports.html.bookies import SPACE_WORDS, bookies_shown, disks_shown, space_shown
-from auditor.reports.html.findings import BETWEEN, ID, FindingShown, finding_shown, rows_that_fit
+from auditor.reports.html.findings import (
+    BETWEEN,
+    FINDINGS_PACKED,
+    ID,
+    FindingShown,
+    drawings_packed,
+    finding_shown,
+    findings_packed,
+    rows_that_fit,
+)
 from auditor.reports.html.overview import overview, trend
-from auditor.reports.html.pack import FINDINGS_PACKED, drawings_packed, findings_packed
 from auditor.reports.html.pictures import picture
 from auditor.reports.owners import LEAKS_SHOWN, OWNERS_SHOWN, owners_shown
 from auditor.reports.plain_text import shorten

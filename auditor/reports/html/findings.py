@@ -1,11 +1,17 @@
-"""Findings as the page has them: each short, as a row that is seen at first, or as a line of a block."""
+"""Findings as the page has them: each short, as a row that is seen at first, or as a line of a block.
+
+Blocks are text, deflated and in base64, that the script of the page unpacks: findings, one a line, or
+drawings, a JSON array of pairs of name and HTML. No letter of base64 means anything to HTML.
+"""
 
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -21,6 +27,13 @@ _MESSAGE, _ENTRIES, _EVIDENCE, _COMMAND = 300, 120, 400, 200
 
 BETWEEN = "\x1f"
 """Between the items of one field."""
+
+FINDINGS_PACKED = 1_000_000
+"""Findings on a page at most: a browser needs some 500 bytes for each."""
+
+_BLOCK = 4_000
+"""Findings of a block, which is whole by itself: who writes or reads a page has one of them at hand."""
+_DRAWINGS_BLOCK = 200
 
 
 class FindingShown(NamedTuple):
@@ -111,3 +124,35 @@ def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -
             break
         kept[number] = rendered
     return [Markup(kept[number]) for number in sorted(kept)]  # rendered with autoescape
+
+
+def findings_packed(findings: Iterable[tuple[Finding, Standing | None]]) -> Iterator[str]:
+    """Blocks of the first `FINDINGS_PACKED` findings, in their order."""
+    lines = ("\t".join(finding_shown(*each)) for each in islice(findings, FINDINGS_PACKED))
+    while block := "\n".join(islice(lines, _BLOCK)):
+        yield _pack(block)
+
+
+def drawings_packed(drawings: Iterable[tuple[str, str]], room: int) -> Iterator[str]:
+    """Blocks of drawings by name: as many, from the first on, as fit into ``room`` characters unpacked."""
+    fitting = _fitting(drawings, room)
+    while block := list(islice(fitting, _DRAWINGS_BLOCK)):
+        yield _pack(json.dumps(block))
+
+
+def _pack(text: str) -> str:
+    """A text as a block: zlib's form, in base64.
+
+    >>> from base64 import b64decode
+    >>> zlib.decompress(b64decode(_pack("ledger 42"))).decode()
+    'ledger 42'
+    """
+    return b64encode(zlib.compress(text.encode())).decode()
+
+
+def _fitting(drawings: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
+    for name, drawing in drawings:
+        room -= len(drawing)
+        if room < 0:
+            return
+        yield name, drawing

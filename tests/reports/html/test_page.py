@@ -18,7 +18,7 @@ from auditor.model.figures import BookieFigure, Figures
 from auditor.model.finding import Severity, no_standing
 from auditor.model.space import SpaceTotal
 from auditor.reports import html
-from auditor.reports.html import LIMIT, pack
+from auditor.reports.html import LIMIT, findings
 from auditor.reports.html.findings import FindingShown, rows_that_fit
 from tests.reports.html.pages import FIGURES, LOUD, MARKUP, giant, history, small
 from tests.reports.samples import coverage, report, tally
@@ -134,7 +134,7 @@ def test_what_to_do_now_comes_first_with_its_command() -> None:
 
 
 def test_more_findings_than_a_page_holds_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack, "FINDINGS_PACKED", 2)
+    monkeypatch.setattr(findings, "FINDINGS_PACKED", 2)
     monkeypatch.setattr(html, "FINDINGS_PACKED", 2)
     of = report()
     page = render(of, Figures(), (), (), no_standing, "RUN", (), [(each, None) for each in of.findings])
