@@ -201,6 +201,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
+def drawn_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of which each example of a property writes the tables that it is about.
+
+    To make and remove all forty tables took most of the time of such a property.
+    """
+    from tests.made_runs import made_run
+
+    made_run(place := tmp_path_factory.mktemp("drawn-run"))
+    return place
+
+
+@pytest.fixture(scope="session")
 def large_plans(spark: SparkSession) -> Callable[[], AbstractContextManager[None]]:
     """A context in which every audit is planned as one of large tables is."""
 

@@ -30,14 +30,20 @@ def made_run(
     write(path / "findings", [], FINDINGS)
     for number, finding in enumerate(findings, 1):
         write(path / "findings", [finding_row(finding)], FINDINGS, number)
-    for name, schema in TABLES.items():
-        if rows := tables.get(name):
-            write(path / "tables" / name, rows, schema)
-        else:
-            (empty := path / "tables" / name).mkdir(parents=True, exist_ok=True)
-            (empty / "part-00000.parquet").write_bytes(_empty(name))
+    write_tables(path, **{name: tables.get(name, []) for name in TABLES})
     (path / "report.json").write_text((report or sample_report()).to_json(), "utf-8")
     return open_run(path)
+
+
+def write_tables(path: Path, **tables: Rows) -> None:
+    """Give these tables of a run these rows, whatever they had: each example of a property has its own."""
+    for name, rows in tables.items():
+        directory = path / "tables" / name
+        if rows:
+            write(directory, rows, TABLES[name])
+        else:
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "part-00000.parquet").write_bytes(_empty(name))
 
 
 def write(directory: Path, rows: Rows, schema: pa.Schema, number: int = 0) -> None:

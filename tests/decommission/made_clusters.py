@@ -24,23 +24,28 @@ def run_of(
 ) -> RunReader:
     sample = report()
     run = replace(sample.run, **{"gaps": [], **CALM, **tables.pop("facts", {})})
-    cluster = [
-        {"fact": "auditor", "value": "elsewhere:3181"},
-        {"fact": "auditor-candidate", "value": "h:3181"},
-    ]
-    tables = {"cluster": cluster, **tables}
     made_run(
-        Path(directory),
-        report=replace(sample, run=run),
-        ledgers=[each.metadata() for each in found],
-        judged=[row for each in found for row in each.judged()],
-        bookies=[
+        Path(directory), report=replace(sample, run=run), **{**tables_of(found, modes, unread), **tables}
+    )
+    return RunReader(directory)
+
+
+def tables_of(
+    found: Sequence[Ledger], modes: Mapping[str, str | None], unread: set[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """What a run of these ledgers says of them and of their bookies."""
+    return {
+        "cluster": [
+            {"fact": "auditor", "value": "elsewhere:3181"},
+            {"fact": "auditor-candidate", "value": "h:3181"},
+        ],
+        "ledgers": [each.metadata() for each in found],
+        "judged": [row for each in found for row in each.judged()],
+        "bookies": [
             {
                 "bookie_id": name, "registered": modes[name], "named": True,
                 "read": "unread" if name in unread else "read",
             }
             for name in BOOKIES
         ],
-        **tables,
-    )  # fmt: skip
-    return RunReader(directory)
+    }  # fmt: skip

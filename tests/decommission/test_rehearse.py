@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from tempfile import TemporaryDirectory
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.decommission.rehearse import rehearse
 from auditor.model.decommission import Cause, Rehearsal
-from tests.decommission.made_clusters import run_of
+from auditor.runs.reader import RunReader
+from tests.decommission.made_clusters import run_of, tables_of
 from tests.decommission.plain_worker import Fate, fate_of
+from tests.made_runs import write_tables
 from tests.simulate.small_clusters import BOOKIES, Ledger, ledgers
 
 SEVERAL = st.lists(ledgers(), min_size=1, max_size=8)
@@ -22,22 +25,32 @@ def numbered(found: list[Ledger]) -> list[Ledger]:
     return [replace(each, id=number, scope=number % 2) for number, each in enumerate(found)]
 
 
+@pytest.fixture(scope="module")
+def drawn_run(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
+    """Each example writes the tables that it is about."""
+    return run_of(tmp_path_factory.mktemp("drawn-run"), [], dict.fromkeys(BOOKIES), set())
+
+
 @given(
-    SEVERAL,
-    st.sets(st.sampled_from(BOOKIES), min_size=1, max_size=3),
-    st.fixed_dictionaries(
+    several=SEVERAL,
+    asked=st.sets(st.sampled_from(BOOKIES), min_size=1, max_size=3),
+    modes=st.fixed_dictionaries(
         dict.fromkeys(BOOKIES, st.sampled_from(("writable", "writable", "readonly", None)))
     ),
-    st.sets(st.sampled_from(BOOKIES), max_size=2),
+    unread=st.sets(st.sampled_from(BOOKIES), max_size=2),
 )
 def test_a_rehearsal_says_what_a_worker_does_entry_by_entry(
-    several: list[Ledger], asked: set[str], modes: dict[str, str | None], unread: set[str]
+    drawn_run: RunReader,
+    several: list[Ledger],
+    asked: set[str],
+    modes: dict[str, str | None],
+    unread: set[str],
 ) -> None:
     found = numbered(several)
     absent = {name for name in BOOKIES if modes[name] is None} - asked
     spares = {name for name in BOOKIES if modes[name] == "writable"} - asked
-    with TemporaryDirectory() as directory:
-        said = rehearse(run_of(directory, found, modes, unread), sorted(asked))
+    write_tables(Path(drawn_run.path), **tables_of(found, modes, unread))
+    said = rehearse(RunReader(drawn_run.path), sorted(asked))
     fates = [fate_of(each, asked, absent, spares, unread) for each in found]
     _agree(said, found, fates)
 

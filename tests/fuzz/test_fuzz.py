@@ -18,7 +18,7 @@ from tests.fuzz.found import FOUND
 from tests.fuzz.target import Target, mutated, scratch
 from tests.fuzz.targets import BY_NAME, TARGETS
 
-SHARE_S = 0.4
+SHARE_S = 0.1
 LIMIT_S = 10
 """How long one execution may take."""
 

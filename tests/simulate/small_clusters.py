@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ from auditor.runs.directory import RunDirectory
 from auditor.simulate.loss import Fate
 from auditor.simulate.read import RunWindows
 from auditor.simulate.windows import Windows
-from tests.made_runs import made_run
+from tests.made_runs import write_tables
 
 BOOKIES = tuple("abcdefgh")
 LAST = 40
@@ -122,23 +120,22 @@ def numbered(found: list[Ledger]) -> list[Ledger]:
     ]
 
 
-@contextmanager
-def run_of(found: list[Ledger], unread: set[str]) -> Iterator[RunDirectory]:
-    """A run of these ledgers while it is asked."""
-    with TemporaryDirectory() as directory:
-        made_run(
-            Path(directory),
-            ledgers=[each.metadata() for each in found],
-            judged=[row for each in found for row in each.judged()],
-            bookies=[{"bookie_id": name, "read": "unread" if name in unread else "read"} for name in BOOKIES],
-        )
-        yield RunDirectory(directory)
+def run_of(drawn_run: Path, found: list[Ledger], unread: set[str]) -> RunDirectory:
+    """The run ``drawn_run``, which is of these ledgers until the next example."""
+    write_tables(
+        drawn_run,
+        ledgers=[each.metadata() for each in found],
+        judged=[row for each in found for row in each.judged()],
+        bookies=[{"bookie_id": name, "read": "unread" if name in unread else "read"} for name in BOOKIES],
+    )
+    return RunDirectory(str(drawn_run))
 
 
-def windows_of_run(found: list[Ledger], unread: set[str], merge: bool) -> tuple[RunWindows, list[Windows]]:
-    with run_of(found, unread) as directory:
-        run = RunWindows(directory, merge)
-        return run, list(run)
+def windows_of_run(
+    drawn_run: Path, found: list[Ledger], unread: set[str], merge: bool
+) -> tuple[RunWindows, list[Windows]]:
+    run = RunWindows(run_of(drawn_run, found, unread), merge)
+    return run, list(run)
 
 
 def plain_fates(

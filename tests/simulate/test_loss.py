@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings
@@ -58,12 +59,18 @@ def as_counter(sums: Longs) -> Counter[tuple[Fate, str]]:
     )
 
 
-@given(SEVERAL, SOME, SOME, SOME, SOME, st.booleans())
+@given(several=SEVERAL, lost=SOME, perhaps=SOME, unread=SOME, down=SOME, merge=st.booleans())
 def test_a_failure_loses_what_its_entries_say(
-    several: list[Ledger], lost: set[str], perhaps: set[str], unread: set[str], down: set[str], merge: bool
+    drawn_run: Path,
+    several: list[Ledger],
+    lost: set[str],
+    perhaps: set[str],
+    unread: set[str],
+    down: set[str],
+    merge: bool,
 ) -> None:
     found = numbered(several)
-    run, parts = windows_of_run(found, unread, merge)
+    run, parts = windows_of_run(drawn_run, found, unread, merge)
     cluster = SilentBookies(by_number(run, down), by_number(run, down))
     sums = np.zeros((len(VIEWS), len(Fate), 3), np.int64)
     for windows in parts:
@@ -74,12 +81,16 @@ def test_a_failure_loses_what_its_entries_say(
 
 
 @settings(max_examples=40, deadline=None)
-@given(SEVERAL, SOME, st.lists(st.sampled_from([-1, 0, 1, 2]), min_size=8, max_size=8))
+@given(
+    several=SEVERAL,
+    unread=SOME,
+    racks=st.lists(st.sampled_from([-1, 0, 1, 2]), min_size=8, max_size=8),
+)
 def test_every_single_domain_at_once_is_each_on_its_own(
-    several: list[Ledger], unread: set[str], racks: list[int]
+    drawn_run: Path, several: list[Ledger], unread: set[str], racks: list[int]
 ) -> None:
     found = numbered(several)
-    run, parts = windows_of_run(found, unread, merge=True)
+    run, parts = windows_of_run(drawn_run, found, unread, merge=True)
     none = by_number(run, set())
     of = dict(zip(BOOKIES, racks, strict=True))
     domain = np.array([*(of[name] for name in run.numbers.names), -2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 from hypothesis import example, given, settings
@@ -73,25 +74,25 @@ ONE_COPY = Ledger(0, "CLOSED", 2, 1, 1, 5, ((0, ("a", "b")),))
 
 
 @settings(max_examples=80, deadline=None)
-@given(SEVERAL, SOME, RACKS)
-@example([ONE_COPY], set(), ["/r0", "/r1", "/r2", "/r3"] * 2)
+@given(several=SEVERAL, unread=SOME, racks=RACKS)
+@example(several=[ONE_COPY], unread=set(), racks=["/r0", "/r1", "/r2", "/r3"] * 2)
 def test_what_is_near_loss_and_the_worst_sets_are_those_of_all_entries_and_subsets(
-    several: list[Ledger], unread: set[str], racks: list[Place]
+    drawn_run: Path, several: list[Ledger], unread: set[str], racks: list[Place]
 ) -> None:
     found = numbered(several)
     every = entries(found, unread)
     mapping = {name: Location(rack) for name, rack in zip(BOOKIES, racks, strict=True) if rack}
     locations = Locations(mapping, "made")
-    with run_of(found, unread) as directory:
-        near = near_loss(directory, locations)
-        levels = {}
-        for level, size in product((Level.BOOKIE, Level.RACK), (1, 2, 3)):
-            run = RunWindows(directory)
-            sums = LevelSums(level, locations, list(BOOKIES), size)
-            none = np.zeros(len(BOOKIES) + 1, bool)
-            for windows in run:
-                sums.add(windows, run.numbers, SilentBookies(none, none))
-            levels[level, size] = sums.result(list(BOOKIES))
+    directory = run_of(drawn_run, found, unread)
+    near = near_loss(directory, locations)
+    levels = {}
+    for level, size in product((Level.BOOKIE, Level.RACK), (1, 2, 3)):
+        run = RunWindows(directory)
+        sums = LevelSums(level, locations, list(BOOKIES), size)
+        none = np.zeros(len(BOOKIES) + 1, bool)
+        for windows in run:
+            sums.add(windows, run.numbers, SilentBookies(none, none))
+        levels[level, size] = sums.result(list(BOOKIES))
     for (level, size), result in levels.items():
         of = {name: locations.domain(name, level) for name in BOOKIES}
         best = [(entry, max(distances(entry, of))) for entry in every]
@@ -126,14 +127,13 @@ def _least(best: list[tuple[Entry, int]]) -> dict[int, int]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(SEVERAL)
-def test_copysets_and_scatter_width_are_those_of_all_entries(several: list[Ledger]) -> None:
+@given(several=SEVERAL)
+def test_copysets_and_scatter_width_are_those_of_all_entries(drawn_run: Path, several: list[Ledger]) -> None:
     found = numbered(several)
-    with run_of(found, set()) as directory:
-        run = RunWindows(directory)
-        sums = CopysetSums(len(BOOKIES))
-        for windows in run:
-            sums.add(windows, run.numbers)
+    run = RunWindows(run_of(drawn_run, found, set()))
+    sums = CopysetSums(len(BOOKIES))
+    for windows in run:
+        sums.add(windows, run.numbers)
     result = sums.result()
     copysets = {frozenset(names) for each in found for _, names in each.entries()}
     for each in found:
