@@ -74,7 +74,8 @@ def record(command: Sequence[str], place: Path, environment: Mapping[str, str]) 
 
 def _read(files: Sequence[Path]) -> Record:
     written: dict[str, set[str]] = {}
-    sent: dict[tuple[str, str, str], bytes] = {}
+    # Spark is told some hundred thousand things over one connection: its bytes are joined once.
+    sent: dict[tuple[str, str, str], list[bytes]] = {}
     ports: Counter[int] = Counter()
     for thread, call, arguments, result in _calls(files):
         if call == "connect":
@@ -83,13 +84,13 @@ def _read(files: Sequence[Path]) -> Record:
             if (peer := _PEER.search(arguments)) is not None and not result.startswith("-1"):
                 key = thread, peer[1], peer[2]
                 data = b"".join(_bytes(text) for _, text in _TEXT.findall(arguments))
-                sent[key] = sent.get(key, b"") + data[: int(result)]
+                sent.setdefault(key, []).append(data[: int(result)])
         elif call in CHANGES or re.search("O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND", arguments):
             named = _TEXT.findall(arguments) or [("", text) for text in _OPEN.findall(arguments)]
             for base, text in named[-1:] if call.startswith("symlink") else named:  # it may lead anywhere
                 path = os.path.normpath(Path(os.fsdecode(_bytes(base)), os.fsdecode(_bytes(text))))
                 written.setdefault(path, set()).add(call)
-    return Record(written, sent, ports)
+    return Record(written, {key: b"".join(parts) for key, parts in sent.items()}, ports)
 
 
 def _calls(files: Sequence[Path]) -> Iterator[tuple[str, str, str, str]]:
