@@ -71,15 +71,6 @@ def of_marks(id: str) -> bool:
     return id.startswith(("mark-", "lock-"))
 
 
-def stage_of(id: str) -> str:
-    """The id that all stages of one trouble are known by.
-
-    >>> stage_of("entry-lost"), stage_of("orphan-ledger")
-    ('below-write-quorum', 'orphan-ledger')
-    """
-    return STAGES[0] if id in STAGES else id
-
-
 Flags = NDArray[np.bool_]
 _BASES = tuple(Basis)
 OWNERS = "tables/owners"

@@ -116,14 +116,6 @@ def topic_hint(run: RunReader, unknown: str) -> str:
     return f"; did you mean {tenant}/{namespace}/{near[0]}?" if near else ""
 
 
-def _damage_by_path(run: RunReader, path: str) -> dict[str, str]:
-    """Why values at or below a topic's znode could not be read, by path."""
-    import pyarrow.dataset as ds
-
-    rows = run.table("owners", ["path", "damage"], ds.field("status") != "ok").to_pylist()
-    return {row["path"]: row["damage"] for row in rows if (row["path"] + "/").startswith(f"{path}/")}
-
-
 def _unread(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]:
     """The topic's values that could not be read, and listings: path, status, damage, kind and cursor."""
     import pyarrow.dataset as ds

@@ -17,7 +17,6 @@ DIGESTS = {
     LedgerMetadataFormat.CRC32C: "CRC32C",
     LedgerMetadataFormat.DUMMY: "DUMMY",
 }
-DIGESTS_BY_NAME = {LedgerMetadataFormat.DigestType.Name(number): name for number, name in DIGESTS.items()}
 
 
 def text(value: str | bytes) -> str:
