@@ -192,16 +192,21 @@ public class Harness {
         return ledger;
     }
 
-    /** Entries of a ledger to one bookie, as a recovering client sends them, whatever metadata says. */
+    /**
+     * Entries of a ledger to one bookie, as a recovering client sends them, whatever metadata says; of another
+     * client with a password and payloads of its own.
+     */
     private Object add(JsonNode command) throws Exception {
         long ledger = command.get("ledger").asLong();
-        DigestManager digests = DigestManager.instantiate(ledger, PASSWORD, LedgerMetadataFormat.DigestType.CRC32C,
+        byte[] password = command.path("password").asText("").getBytes(StandardCharsets.UTF_8);
+        String prefix = command.path("payload").asText("entry");
+        DigestManager digests = DigestManager.instantiate(ledger, password, LedgerMetadataFormat.DigestType.CRC32C,
                 UnpooledByteBufAllocator.DEFAULT, false);
-        byte[] key = DigestManager.generateMasterKey(PASSWORD);
+        byte[] key = DigestManager.generateMasterKey(password);
         List<CompletableFuture<Integer>> answers = new ArrayList<>();
         for (JsonNode each : command.get("entries")) {
             long entry = each.asLong();
-            ByteBuf payload = Unpooled.wrappedBuffer(data(entry));
+            ByteBuf payload = Unpooled.wrappedBuffer(data(prefix, entry));
             CompletableFuture<Integer> answer = new CompletableFuture<>();
             client.getClientCtx().getBookieClient().addEntry(BookieId.parse(command.get("bookie").asText()), ledger,
                     key, entry, digests.computeDigestAndPackageForSending(entry, entry - 1, length(entry), payload,
@@ -300,8 +305,12 @@ public class Harness {
         return members;
     }
 
+    private static byte[] data(String prefix, long entry) {
+        return String.format("%s-%06d", prefix, entry).getBytes(StandardCharsets.UTF_8);
+    }
+
     private static byte[] data(long entry) {
-        return String.format("entry-%06d", entry).getBytes(StandardCharsets.UTF_8);
+        return data("entry", entry);
     }
 
     private static long length(long last) {

@@ -165,9 +165,9 @@ class Bookies:
             last=last,
         )
 
-    def add(self, ledger: int, bookie: str, entries: Iterable[int]) -> None:
-        """Send entries to one bookie, whatever metadata says."""
-        self._do("add", ledger=ledger, bookie=bookie, entries=sorted(entries))
+    def add(self, ledger: int, bookie: str, entries: Iterable[int], **other: str) -> None:
+        """Send entries to one bookie, whatever metadata says; with another ``password`` or ``payload``."""
+        self._do("add", ledger=ledger, bookie=bookie, entries=sorted(entries), **other)
 
     def delete(self, ledger: int) -> None:
         """Delete a ledger's metadata; bookies keep what they hold of it."""
