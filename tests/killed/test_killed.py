@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from auditor.cli.progress import STAGES
+from tests.killed.cells import NOT_AT_WORK
 from tests.killed.ground import IN_A_NAMESPACE
 from tests.killed.victims import VICTIMS
 
@@ -31,3 +32,4 @@ def test_a_broken_audit_given_again_finds_the_same_at_every_stage(tmp_path: Path
     rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
     assert {row[0].removeprefix("| ").partition(" (")[0] for row in rows} == {*STAGES}
     assert {row[1] for row in rows} == {victim.name for victim in VICTIMS}
+    assert NOT_AT_WORK not in {row[2] for row in rows}

@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.killed.ground import At, Ended, Ground
+from tests.servers.shared_spark import SETTINGS
 
+DAEMON = SETTINGS["spark.python.daemon.module"]
+"""What forks the Python workers of audits in this process."""
 APART = ("--master", "local-cluster[1,2,1024]")
 """Executors in processes of their own."""
 
@@ -121,7 +124,7 @@ def large_plans() -> Iterator[None]:
 
 def workers(of: int) -> list[int]:
     """The Python workers below a process: what its daemon of workers has forked."""
-    daemons = [pid for pid in below(of) if "pyspark.daemon" in command(pid)]
+    daemons = [pid for pid in below(of) if f"-m {DAEMON}" in command(pid)]
     return [pid for pid in daemons if parent(pid) in daemons]
 
 
