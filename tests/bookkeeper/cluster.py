@@ -29,8 +29,7 @@ from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.java import find_java
 from tests.servers.bookies.driver import free_ports
-from tests.servers.bookies.jars import HERE as BOOKIES
-from tests.servers.bookies.jars import compiled_classpath
+from tests.servers.bookies.jars import compiled_classpath, pom_of
 from tests.servers.java import SHORT_LIVED
 
 HERE = Path(__file__).parent
@@ -109,9 +108,8 @@ class Version:
 
     def __init__(self, version: str, scratch: Path) -> None:
         self.version = version
-        pom = scratch / "pom.xml"
-        pom.write_text((BOOKIES / "pom.xml").read_text("utf-8").replace("4.17.2", version), "utf-8")
-        self._class_path = compiled_classpath("bookkeeper", pom, sorted((HERE / "java").glob("*.java")))
+        sources = sorted((HERE / "java").glob("*.java"))
+        self._class_path = compiled_classpath("bookkeeper", pom_of(version, scratch), sources)
         self._scratch = scratch
 
     def command(self, main: str, *arguments: str) -> list[str]:

@@ -31,7 +31,7 @@ from auditor.spark.java import find_java
 from tests.living.store import EtcdStore, Store
 from tests.servers import etcd
 from tests.servers.bookies.driver import ETCD_DRIVERS, Bookies, yield_spinning_threads
-from tests.servers.bookies.jars import classpath
+from tests.servers.bookies.jars import RELEASE, classpath
 from tests.servers.java import SHORT_LIVED, KeptClasses
 
 HERE = Path(__file__).parent
@@ -81,7 +81,7 @@ class LivingBookies(Bookies):
         self.storage = storage
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._shim = slow_sync(root)
-        self._jars = classpath(self.on_etcd, self.JAVA)
+        self._jars = classpath(self.on_etcd, self.JAVA, self.release)
         self._kept = KeptClasses("LivingBookie", self._jars)
 
     def __enter__(self) -> Self:
@@ -231,17 +231,24 @@ def living_cluster(
     settings: Mapping[str, str | int] = BUSY,
     flush_interval_s: float = 2,
     on_etcd: bool = False,
+    release: str = RELEASE,
+    jars: Sequence[Path] = (),
 ) -> Iterator[LivingBookies]:
-    """A new cluster on a ZooKeeper or an etcd of its own, all bookies started."""
+    """A new cluster on a ZooKeeper or an etcd of its own, all bookies started.
+
+    ``jars`` are those of another ZooKeeper than pyspark's.
+    """
     given = {"flush_interval_s": flush_interval_s, "settings": {**settings, **(ON_ETCD if on_etcd else {})}}
     with ExitStack() as stack:
         store: Store | EtcdStore
         if on_etcd:
             store = EtcdStore(stack.enter_context(etcd.running(root / "etcd")))
         else:
-            server = stack.enter_context(EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=TICK_MS))
+            server = stack.enter_context(
+                EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=TICK_MS, jars=jars)
+            )
             store = stack.enter_context(Store(server.hosts))
-        yield stack.enter_context(LivingBookies(store, root, storage, bookies, **given))
+        yield stack.enter_context(LivingBookies(store, root, storage, bookies, release=release, **given))
 
 
 def slow_sync(root: Path) -> Path:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 WARM_UP_S = 10.0
 AUDITS_FOR_A_FAULT = 2
+KEPT_LEDGERS = 1_000
+"""A hundred ledgers that wait for garbage collection make the metadata suspect, by definition."""
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""The loop in its short form: two kinds of clusters, a minute of load each, audits in the midst of it."""
+"""The loop in its short form: three kinds of clusters, a minute of load each, audits in the midst of it.
+
+The bookies are of the oldest and of the newest release; all between are `python -m tests.versions`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.living.scenario import play
+from tests.living.scenario import KEPT_LEDGERS, play
 from tests.living.ways import BOTH, DISK, RPC, Way
+from tests.servers.bookies.jars import RELEASE, RELEASES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,16 +19,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# A hundred ledgers that wait for garbage collection make the metadata suspect, by definition.
-FEW_DELETED = 1_000
-
-
 @pytest.mark.parametrize(
-    ("storage", "on_etcd", "ways"),
-    [("SortedLedgerStorage", False, (RPC, BOTH)), ("DbLedgerStorage", True, (DISK,))],
+    ("storage", "on_etcd", "ways", "release"),
+    [
+        ("SortedLedgerStorage", False, (RPC, BOTH), RELEASES[0]),
+        ("DbLedgerStorage", False, (DISK,), RELEASES[-1]),
+        ("DbLedgerStorage", True, (DISK,), RELEASE),
+    ],
 )
 def test_a_living_cluster_gets_no_false_alarm_and_every_fault_is_confirmed(
-    storage: str, on_etcd: bool, ways: tuple[Way, ...], spark: SparkSession, tmp_path: Path
+    storage: str, on_etcd: bool, ways: tuple[Way, ...], release: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     outcome = play(
         spark,
@@ -33,8 +37,9 @@ def test_a_living_cluster_gets_no_false_alarm_and_every_fault_is_confirmed(
         seed=7,
         ways=ways,
         audits=len(ways),
-        ledgers=FEW_DELETED,
+        ledgers=KEPT_LEDGERS,
         on_etcd=on_etcd,
+        release=release,
     )
     print(outcome.text())
     assert outcome.load["created"] > 0

@@ -66,14 +66,19 @@ def run(jars: str, *arguments: str) -> None:
     subprocess.run(command, check=True, timeout=120)
 
 
-def make(version: str, target: Path) -> None:
-    """Write the files of one version."""
+def jars_of(version: str) -> str:
+    """A class path of one version, with what its server needs besides, and ZooKeeperTruth."""
     artifacts = [
         f"org.apache.zookeeper:zookeeper:{version}",
         "org.xerial.snappy:snappy-java:1.1.10.5",
         "io.dropwizard.metrics:metrics-core:4.1.12.1",
     ]
-    jars = classpath("truth-zookeeper", artifacts, "ZooKeeperTruth.java")
+    return classpath("truth-zookeeper", artifacts, "ZooKeeperTruth.java")
+
+
+def make(version: str, target: Path) -> None:
+    """Write the files of one version."""
+    jars = jars_of(version)
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch, "plain")
         for part in ("first", "second"):

@@ -8,6 +8,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import org.apache.bookkeeper.client.BKException;
 import org.apache.bookkeeper.client.BookKeeper;
+import org.apache.bookkeeper.client.Clients;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 import org.apache.bookkeeper.net.BookieId;
 import org.apache.bookkeeper.proto.BookieClient;
@@ -73,7 +74,7 @@ public final class LivingHarness extends Harness {
      * <p>1: the bookie gave it. 0: it has no such entry. -: it has no such ledger. ?: it did not say.
      */
     private Object read(JsonNode command) throws Exception {
-        BookieClient bookies = own.getClientCtx().getBookieClient();
+        BookieClient bookies = Clients.bookieClient(own);
         Semaphore free = new Semaphore(IN_FLIGHT);
         Map<String, Map<String, AtomicReferenceArray<String>>> letters = new TreeMap<>();
         List<CountDownLatch> waiting = new ArrayList<>();

@@ -14,7 +14,7 @@ import org.apache.bookkeeper.client.LedgerHandle;
 /** One writer: what it does next follows from its seed, and from what the cluster lets it do. */
 final class Load extends Thread {
     private static final byte[] PASSWORD = new byte[0];
-    private static final BookKeeper.DigestType DIGEST = BookKeeper.DigestType.CRC32C;
+    private static final BookKeeper.DigestType[] DIGESTS = BookKeeper.DigestType.values();
     /** Ensemble, write quorum, ack quorum. */
     private static final int[][] QUORUMS = {{2, 2, 2}, {2, 2, 1}, {3, 2, 2}, {3, 3, 2}, {3, 3, 3}, {4, 2, 2}};
     /** Entries of a new ledger: the ends of index pages among them. */
@@ -83,7 +83,8 @@ final class Load extends Thread {
         int[] quorum = QUORUMS[random.nextInt(QUORUMS.length)];
         int size = random.nextInt(60) == 0 ? PAGE_AND_ONE : SIZES[random.nextInt(SIZES.length)];
         int fate = random.nextInt(100);
-        LedgerHandle handle = client.createLedger(quorum[0], quorum[1], quorum[2], DIGEST, PASSWORD);
+        BookKeeper.DigestType digest = DIGESTS[counts.getOrDefault("created", 0) % DIGESTS.length];
+        LedgerHandle handle = client.createLedger(quorum[0], quorum[1], quorum[2], digest, PASSWORD);
         count("created");
         write(handle, size);
         if (fate < 70) {
@@ -120,7 +121,8 @@ final class Load extends Thread {
     private void recover() throws BKException, InterruptedException {
         long id = abandoned.remove(random.nextInt(abandoned.size()));
         try {
-            client.openLedger(id, DIGEST, PASSWORD).close();
+            // A client finds out by itself which digest a ledger has.
+            client.openLedger(id, DIGESTS[0], PASSWORD).close();
         } catch (BKException refused) {
             abandoned.add(id);
             throw refused;

@@ -1,15 +1,16 @@
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.netty.buffer.ByteBuf;
 import io.netty.buffer.Unpooled;
 import io.netty.buffer.UnpooledByteBufAllocator;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -21,6 +22,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.client.BKException;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeperAdmin;
+import org.apache.bookkeeper.client.Clients;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.client.LedgerMetadataBuilder;
 import org.apache.bookkeeper.client.RackawareEnsemblePlacementPolicy;
@@ -28,8 +30,9 @@ import org.apache.bookkeeper.client.api.DigestType;
 import org.apache.bookkeeper.client.api.WriteFlag;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 import org.apache.bookkeeper.net.BookieId;
+import org.apache.bookkeeper.proto.BookieClient;
 import org.apache.bookkeeper.proto.BookieProtocol;
-import org.apache.bookkeeper.proto.DataFormats.LedgerMetadataFormat;
+import org.apache.bookkeeper.proto.BookkeeperInternalCallbacks.WriteCallback;
 import org.apache.bookkeeper.proto.checksum.DigestManager;
 import org.apache.bookkeeper.versioning.Version;
 
@@ -200,19 +203,24 @@ public class Harness {
         long ledger = command.get("ledger").asLong();
         byte[] password = command.path("password").asText("").getBytes(StandardCharsets.UTF_8);
         String prefix = command.path("payload").asText("entry");
-        DigestManager digests = DigestManager.instantiate(ledger, password, LedgerMetadataFormat.DigestType.CRC32C,
+        DigestManager digests = DigestManager.instantiate(ledger, password,
+                BookKeeper.DigestType.toProtoDigestType(BookKeeper.DigestType.CRC32C),
                 UnpooledByteBufAllocator.DEFAULT, false);
         byte[] key = DigestManager.generateMasterKey(password);
+        // The types of both changed with 4.16.
+        Method pack = named(DigestManager.class, "computeDigestAndPackageForSending");
+        Method send = named(BookieClient.class, "addEntry");
         List<CompletableFuture<Integer>> answers = new ArrayList<>();
         for (JsonNode each : command.get("entries")) {
             long entry = each.asLong();
-            ByteBuf payload = Unpooled.wrappedBuffer(data(prefix, entry));
+            Object[] parts = {entry, entry - 1, length(entry), Unpooled.wrappedBuffer(data(prefix, entry)), key,
+                BookieProtocol.FLAG_RECOVERY_ADD};
+            Object packet = pack.invoke(digests, Arrays.copyOf(parts, pack.getParameterCount()));
             CompletableFuture<Integer> answer = new CompletableFuture<>();
-            client.getClientCtx().getBookieClient().addEntry(BookieId.parse(command.get("bookie").asText()), ledger,
-                    key, entry, digests.computeDigestAndPackageForSending(entry, entry - 1, length(entry), payload,
-                            key, BookieProtocol.FLAG_RECOVERY_ADD),
-                    (rc, ledgerId, entryId, bookie, context) -> answer.complete(rc), null,
-                    BookieProtocol.FLAG_RECOVERY_ADD, false, EnumSet.noneOf(WriteFlag.class));
+            WriteCallback written = (rc, ledgerId, entryId, bookie, context) -> answer.complete(rc);
+            send.invoke(Clients.bookieClient(client), BookieId.parse(command.get("bookie").asText()), ledger, key,
+                    entry, packet, written, null, BookieProtocol.FLAG_RECOVERY_ADD, false,
+                    EnumSet.noneOf(WriteFlag.class));
             answers.add(answer);
         }
         for (CompletableFuture<Integer> answer : answers) {
@@ -303,6 +311,11 @@ public class Harness {
         List<BookieId> members = new ArrayList<>();
         ids.forEach(id -> members.add(BookieId.parse(id.asText())));
         return members;
+    }
+
+    private static Method named(Class<?> type, String name) {
+        return Arrays.stream(type.getMethods()).filter(method -> method.getName().equals(name)).findAny()
+                .orElseThrow();
     }
 
     private static byte[] data(String prefix, long entry) {

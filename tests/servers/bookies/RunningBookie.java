@@ -1,5 +1,6 @@
 import java.io.File;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
@@ -7,26 +8,32 @@ import java.util.Map;
 import java.util.PrimitiveIterator;
 import java.util.TreeMap;
 import org.apache.bookkeeper.bookie.Bookie;
-import org.apache.bookkeeper.bookie.BookieImpl;
 import org.apache.bookkeeper.bookie.CheckpointSource;
 import org.apache.bookkeeper.bookie.CompactableLedgerStorage;
 import org.apache.bookkeeper.bookie.Journal;
 import org.apache.bookkeeper.bookie.LedgerStorage;
 import org.apache.bookkeeper.bookie.StateManager;
 import org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage;
+import org.apache.bookkeeper.common.component.LifecycleComponentStack;
 import org.apache.bookkeeper.conf.ServerConfiguration;
 import org.apache.bookkeeper.proto.BookieProtocol;
-import org.apache.bookkeeper.server.EmbeddedServer;
+import org.apache.bookkeeper.proto.BookieServer;
+import org.apache.bookkeeper.server.Main;
 import org.apache.bookkeeper.server.conf.BookieConfiguration;
+import org.apache.bookkeeper.server.service.BookieService;
 import org.rocksdb.RocksDB;
 
-/** One bookie on its own directories: started, stopped, and asked what it holds. */
+/**
+ * One bookie on its own directories: started, stopped, and asked what it holds.
+ *
+ * <p>It compiles against every release from 4.14 on; what some of them lack is called by its name.
+ */
 final class RunningBookie {
     private static final long NEVER_MS = 86_400_000;
 
     final String id;
     private final ServerConfiguration conf;
-    private EmbeddedServer server;
+    private LifecycleComponentStack server;
 
     /**
      * A bookie that is not started yet; an id that is not its address and port is one of the operator's own.
@@ -98,10 +105,10 @@ final class RunningBookie {
 
     void start() throws Exception {
         if (server == null) {
-            EmbeddedServer started = EmbeddedServer.builder(new BookieConfiguration(conf)).build();
-            started.getLifecycleComponentStack().start();
+            LifecycleComponentStack started = Main.buildBookieServer(new BookieConfiguration(conf));
+            started.start();
             server = started;
-            if (!server.getBookieService().getServer().isBookieRunning()) {
+            if (!service().isBookieRunning()) {
                 throw new IOException(id + " ended as soon as it was started");
             }
         }
@@ -109,15 +116,16 @@ final class RunningBookie {
 
     void stop() {
         if (server != null) {
-            server.getLifecycleComponentStack().stop();
-            server.getLifecycleComponentStack().close();
+            server.stop();
+            server.close();
             server = null;
         }
     }
 
     /** From now on the bookie does not know what it should have of a ledger, and serves nothing of it. */
-    void setLimbo(long ledger) throws IOException {
-        bookie().getLedgerStorage().setLimboState(ledger);
+    void setLimbo(long ledger) throws Exception {
+        // Since 4.15.
+        LedgerStorage.class.getMethod("setLimboState", long.class).invoke(bookie().getLedgerStorage(), ledger);
         bookie().getLedgerStorage().flush();
     }
 
@@ -131,14 +139,20 @@ final class RunningBookie {
     }
 
     /** Write all that is only in memory to entry logs and index, and then the marks, as a checkpoint does. */
-    void flush() throws IOException {
+    void flush() throws Exception {
+        Field field = bookie().getClass().getDeclaredField("journals");  // its getter came with 4.16
+        field.setAccessible(true);
+        List<Journal> journals = new ArrayList<>();
+        for (Object journal : (List<?>) field.get(bookie())) {
+            journals.add((Journal) journal);
+        }
         List<CheckpointSource.Checkpoint> points = new ArrayList<>();
-        for (Journal journal : bookie().getJournals()) {
+        for (Journal journal : journals) {
             points.add(journal.newCheckpoint());
         }
         bookie().getLedgerStorage().flush();
         for (int n = 0; n < points.size(); n++) {
-            bookie().getJournals().get(n).checkpointComplete(points.get(n), false);
+            journals.get(n).checkpointComplete(points.get(n), false);
         }
     }
 
@@ -215,17 +229,29 @@ final class RunningBookie {
             return entries;
         }
         for (long entry = 0; entry <= last; entry++) {
-            if (storage.entryExists(ledger, entry)) {
+            try {
+                storage.getEntry(ledger, entry).release();
                 entries.add(entry);
+            } catch (Bookie.NoEntryException none) {
+                continue;
             }
         }
         return entries;
     }
 
-    private BookieImpl bookie() {
+    private Bookie bookie() {
         if (server == null) {
             throw new IllegalStateException(id + " is not running");
         }
-        return (BookieImpl) server.getBookieService().getServer().getBookie();
+        return service().getBookie();
+    }
+
+    private BookieServer service() {
+        for (int n = 0; n < server.getNumComponents(); n++) {
+            if (server.getComponent(n) instanceof BookieService) {
+                return ((BookieService) server.getComponent(n)).getServer();
+            }
+        }
+        throw new IllegalStateException(id + " has no service");
     }
 }

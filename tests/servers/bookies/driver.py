@@ -1,4 +1,4 @@
-"""Real bookies of Apache BookKeeper 4.17.2 for the length of a ``with`` block, and a real client of theirs.
+"""Real bookies of Apache BookKeeper for the length of a ``with`` block, and a real client of theirs.
 
     with EmbeddedZooKeeper(root / "zookeeper") as server:
         with Bookies(f"zk+hierarchical://{server.hosts}/ledgers", root, "SortedLedgerStorage") as cluster:
@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from auditor.spark.java import find_java
-from tests.servers.bookies.jars import classpath
+from tests.servers.bookies.jars import RELEASE, classpath
 from tests.servers.java import SHORT_LIVED, KeptClasses
 
 ANSWER_LIMIT_S = 300.0
@@ -52,6 +52,7 @@ class Bookies:
     all must be: the driver takes an id for an address.
     ``hosts`` are their addresses, each of 127/8. Each has ``ledger_dirs`` ledger directories, and with
     ``index_apart`` as many for the index alone.
+    ``release`` is BookKeeper's, of `jars.RELEASES`; on etcd there is one.
     ``settings`` of the server's configuration go over those of the harness. A subclass with more commands
     names its Java class, ``MAIN``, that class's files, ``JAVA``, and the JVM's ``MEMORY``.
     """
@@ -72,9 +73,11 @@ class Bookies:
         flush_interval_s: float = 3600,
         settings: Mapping[str, str | int] | None = None,
         hosts: Sequence[str] | None = None,
+        release: str = RELEASE,
     ) -> None:
         self.root = root
         self.directory = root / "bookies"
+        self.release = release
         self.ports = ports = free_ports(len(names))
         self.ids = [
             name or f"{host}:{port}"
@@ -95,7 +98,7 @@ class Bookies:
     def __enter__(self) -> Self:
         scratch = self.root / "tmp"
         scratch.mkdir(parents=True)
-        where = classpath(self.on_etcd, self.JAVA)
+        where = classpath(self.on_etcd, self.JAVA, self.release)
         self._classes = KeptClasses(self.MAIN, where)
         command = [
             str(find_java().executable),

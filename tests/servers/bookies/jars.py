@@ -19,18 +19,35 @@ from auditor.spark.java import user_cache
 
 JAR = "compiled.jar"
 HERE = Path(__file__).parent
+RELEASE = "4.17.2"
+"""The release of BookKeeper that tests start where they name no other."""
+
+RELEASES = ("4.14.7", "4.15.4", "4.16.6", "4.17.3", "4.18.0")
+"""The newest of each line that Maven Central has whole."""
+
 MAVEN_LIMIT_S = 900.0
 JAVAC_LIMIT_S = 120.0
 
 
-def classpath(etcd: bool = False, more: Iterable[Path] = ()) -> str:
+def classpath(etcd: bool = False, more: Iterable[Path] = (), release: str = RELEASE) -> str:
     """Everything that ``java -cp`` needs to run the harness, with BookKeeper's etcd driver or without.
 
     ``more`` are Java files that are compiled with it. Skips where it cannot be had.
     """
     needs_java()
-    pom = HERE / "etcd" / "pom.xml" if etcd else HERE / "pom.xml"
-    return compiled_classpath("bookies", pom, sorted([*HERE.glob("*.java"), *more]))
+    sources = sorted([*HERE.glob("*.java"), *more])
+    if etcd:
+        # Of the driver there is one release.
+        return compiled_classpath("bookies", HERE / "etcd" / "pom.xml", sources)
+    with tempfile.TemporaryDirectory() as scratch:
+        return compiled_classpath("bookies", pom_of(release, Path(scratch)), sources)
+
+
+def pom_of(release: str, scratch: Path) -> Path:
+    """The pom of a release of BookKeeper's server, in a directory where it may be made."""
+    pom = scratch / "pom.xml"
+    pom.write_text((HERE / "pom.xml").read_text("utf-8").replace(RELEASE, release), "utf-8")
+    return pom
 
 
 def needs_java() -> None:

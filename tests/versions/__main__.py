@@ -1,0 +1,98 @@
+"""Every release of BookKeeper that is audited, with each storage: ``python -m tests.versions``.
+
+Each pair is a cluster of its own (`tests.living`): real bookies of that release write ledgers of every digest
+under load, are killed, stopped and slowed, and are audited meanwhile, by disk, by what they say themselves,
+and by both, with witness reads. Each finding is held to what the bookies serve. Then 19 faults are made, each
+of which must be confirmed. Prints a row a pair; ends with 1 where anything is false, overlooked or missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from auditor.spark.session import build_session
+from tests.living.__main__ import STORAGES
+from tests.living.scenario import KEPT_LEDGERS, Outcome, play
+from tests.living.ways import BOTH, DISK, RPC
+from tests.servers.bookies.jars import RELEASES
+from tests.truth.zookeeper import VERSIONS as ZOOKEEPERS
+from tests.truth.zookeeper import jars_of
+
+WAYS = (DISK, RPC, BOTH)
+HEAD = ("BookKeeper", "storage", "ZooKeeper", "day", "ledgers written", "faults confirmed", "wrong")
+
+
+class Pair(NamedTuple):
+    """A release of BookKeeper, how its bookies store, and the ZooKeeper that they are on."""
+
+    release: str
+    storage: str
+    zookeeper: str
+
+    @property
+    def name(self) -> str:
+        return " ".join(self)
+
+
+# Each storage of each release, and each ZooKeeper with each storage.
+PAIRS = [
+    Pair(release, storage, ZOOKEEPERS[(number + shift) % len(ZOOKEEPERS)])
+    for number, release in enumerate(RELEASES)
+    for shift, storage in enumerate(STORAGES)
+]
+
+
+def main() -> int:
+    """Try the pairs that are asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.versions", description=__doc__)
+    parser.add_argument("--only", action="append", help="pairs in whose names this is: 4.14.7, Sorted")
+    parser.add_argument("--seed", type=int, default=7)
+    given = parser.parse_args()
+    spark = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
+    failed = False
+    print(" | ".join(HEAD), flush=True)
+    for pair in PAIRS:
+        if given.only and not any(each in pair.name for each in given.only):
+            continue
+        with tempfile.TemporaryDirectory(prefix="versions-") as scratch:
+            outcome = play(
+                spark,
+                Path(scratch, "cluster"),
+                pair.storage,
+                seed=given.seed,
+                ways=WAYS,
+                audits=len(WAYS),
+                ledgers=KEPT_LEDGERS,
+                say=_say,
+                release=pair.release,
+                jars=[Path(jars_of(pair.zookeeper))],
+            )
+        print(" | ".join(row(pair, outcome)), flush=True)
+        failed |= bool(outcome.wrong())
+    spark.stop()
+    return int(failed)
+
+
+def row(pair: Pair, outcome: Outcome) -> tuple[str, ...]:
+    """What came of a pair, in the columns of HEAD."""
+    faults = len(outcome.faults)
+    return (
+        *pair,
+        time.strftime("%Y-%m-%d"),
+        f"{outcome.load['created']}",
+        f"{faults - len(outcome.missed)} of {faults}",
+        "; ".join(outcome.wrong()) or "nothing",
+    )
+
+
+def _say(line: str) -> None:
+    print(time.strftime("%H:%M:%S", time.gmtime()), line[:2000], file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
