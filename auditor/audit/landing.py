@@ -26,7 +26,7 @@ from auditor.spark.batches import arrow_frame, in_one_part, read_few
 from auditor.spark.part_tables import PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task, is_large
 from auditor.spark.table_files import TableFiles
-from auditor.spark.tasks import own_errors, report_tasks
+from auditor.spark.tasks import own_errors, report_tasks, require_shared
 from auditor.spark.types import DataFrame, SparkSession, StructType
 
 IN_MEMORY_BYTES = 256 << 10
@@ -57,6 +57,7 @@ class Landing:
         self._plans = plans
         self._second = second
         self.progress = progress
+        self._shared = False
         self._landed: dict[str, DataFrame] = {}
         self.resumed = resumed
         """When the oldest table was written that an interrupted run had left, ms; None: there is none."""
@@ -84,10 +85,12 @@ class Landing:
                     else:
                         schema = made.schema  # else Spark runs a job to look what it has written
                         if isinstance(made, PartTable):
+                            self._require_shared()
                             made.write(*self.run.place(where))
                         elif in_one_task(self.spark):
                             held = made.toArrow()
                         else:
+                            self._require_shared()
                             made.write.mode("overwrite").parquet(self.where(where))
                 if held is not None:
                     self.run.write_table(where, held)
@@ -134,6 +137,12 @@ class Landing:
         """The files of a table that has landed."""
         return TableFiles.of(*self.run.place(f"tables/{name}"))
 
+    def _require_shared(self) -> None:
+        """Once, before the first table that tasks write or read."""
+        if not self._shared:
+            require_shared(self.spark, *self.run.place(""))
+            self._shared = True
+
     @property
     def _small(self) -> bool:
         return self._plans is not None and self._plans.small
@@ -170,6 +179,7 @@ class Landing:
 
         where = _place(below, name)
         if self.size(where) > IN_MEMORY_BYTES:  # which no table without rows is
+            self._require_shared()
             if schema is None and held is not None:
                 schema = from_arrow_schema(held.schema)
             read = self.spark.read.schema(schema) if schema else self.spark.read

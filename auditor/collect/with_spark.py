@@ -27,9 +27,10 @@ from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, read_logs_of, slice_parts
 from auditor.sources.bookies.journal import tails as journal_tails
 from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.file_systems import run_files
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable
-from auditor.spark.tasks import file_system_errors, report_tasks
+from auditor.spark.tasks import file_system_errors, report_tasks, require_shared
 from auditor.spark.types import DataFrame, SparkSession
 
 
@@ -39,7 +40,11 @@ def read_in_spark(
     """Write ``availability``, ``journal_tails`` and ``entry_logs``, in about ``wanted`` tasks each.
 
     Where whole logs are wanted, ``locations`` are read before them, and ``disks`` last.
+
+    Raises:
+        UsageError: ``target`` is a directory that Spark's executors do not see.
     """
+    require_shared(spark, *run_files(target.path))
     tables = {
         "availability": _availability(spark, to_read),
         "journal_tails": _journal_tails(spark, to_read.pieces),

@@ -9,6 +9,10 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow.fs import FileSystem
 
 from auditor.errors import (
     AuditorError,
@@ -168,6 +172,41 @@ def _somewhere(run: str) -> str:
 
 def _full(what: str) -> str:
     return f"{what}; make room, and give the same command again: it goes on from the tables that are whole"
+
+
+def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
+    """Refuse a local directory that Spark's executors do not see.
+
+    Each would write its part of a table to a disk of its own, and the driver would find a table without rows.
+    Nothing is asked where tasks run in the driver's process, nor of other file systems.
+
+    Raises:
+        UsageError: one of the tasks that look does not see it.
+    """
+    master = str(spark.sparkContext.master)
+    if files.type_name != "local" or master.startswith("local"):
+        return
+    Path(path).mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path) as there:
+        seen = _look_for(spark, there.name)
+    if not seen:
+        raise UsageError(
+            f"{path}: executors of {master} do not see this directory; name one that all of them share, or "
+            "a URI, s3a:// or hdfs:// (docs/operate.md, Under spark-submit)"
+        )
+
+
+def _look_for(spark: SparkSession, path: str) -> bool:
+    """Whether every task sees a file; there are enough for each core to have one."""
+
+    def look(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            yield pa.record_batch({"seen": [Path(path).exists()] * batch.num_rows})
+
+    tasks = 2 * spark.sparkContext.defaultParallelism
+    return all(
+        row["seen"] for row in spark.range(0, tasks, 1, tasks).mapInArrow(look, "seen boolean").collect()
+    )
 
 
 @contextmanager

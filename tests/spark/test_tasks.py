@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import auditor
 from auditor.errors import StoreError, UsageError
+from auditor.spark import tasks
 from auditor.spark.tasks import own_errors
 from tests.servers.zookeeper import ZooKeeperProcess, write, writer
 
@@ -76,3 +81,16 @@ def test_other_errors_pass_as_they_are(spark: SparkSession) -> None:
     assert not isinstance(other.value, (StoreError, UsageError))
     with pytest.raises(UsageError, match=r"^mine$"), own_errors():
         raise UsageError("mine")
+
+
+@pytest.mark.parametrize(
+    ("master", "seen", "refused"),
+    [("spark://h:1", False, True), ("spark://h:1", True, False), ("local[2]", False, False)],
+)
+def test_a_directory_that_executors_do_not_see_is_refused(
+    master: str, seen: bool, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_look_for", lambda *_: seen)
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
+    with pytest.raises(UsageError, match="do not see this directory") if refused else nullcontext():
+        tasks.require_shared(session, LocalFileSystem(), str(tmp_path / "run"))
