@@ -81,7 +81,11 @@ _KILLED_TEXT = re.compile(
 HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
 """Hadoop's classes for S3, of the version of Hadoop's client that is part of PySpark 4.3."""
 _NO_SCHEME = re.compile(r'No FileSystem for scheme "?(\w+)')
-_NO_CLASS = re.compile(r"Class (org\.apache\.hadoop\.fs\.[\w.$]+) not found")
+# Of Hadoop's file systems, or of Amazon's classes that the one of S3 stands on.
+_NO_CLASS = re.compile(
+    r"Class (org\.apache\.hadoop\.fs\.[\w.$]+) not found"
+    r"|(?:ClassNotFoundException|NoClassDefFoundError): (software[./]amazon[\w./$]+)"
+)
 _DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException: (.*)")
 
 
@@ -100,9 +104,10 @@ def file_system_errors(path: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error)
-        if (lacking := _NO_CLASS.search(text) or _NO_SCHEME.search(text)) is not None:
+        if (found := _NO_CLASS.search(text) or _NO_SCHEME.search(text)) is not None:
+            lacking = next(filter(None, found.groups()))
             raise UsageError(
-                f"{path}: Spark has no file system for it: {_way_to_classes(lacking[1])}"
+                f"{path}: Spark has no file system for it: {_way_to_classes(lacking)}"
             ) from error
         if (denied := _DENIED.search(text)) is not None:
             raise UsageError(
@@ -115,10 +120,10 @@ def file_system_errors(path: str) -> Iterator[None]:
 def _way_to_classes(lacking: str) -> str:
     if lacking == "s3":
         return "Spark calls it s3a://; name it so"
-    if ".s3a." in lacking:
+    if ".s3a." in lacking or lacking.startswith("software"):
         return (
-            f"it needs the package {HADOOP_AWS} (spark.jars.packages; docs/operate.md, Object stores); give "
-            "the same command again with it"
+            f"it needs the package {HADOOP_AWS} with all that it brings (spark.jars.packages; "
+            "docs/operate.md, Object stores); give the same command again with it"
         )
     return f"{lacking} is not among its classes; spark.jars.packages names packages that have it"
 

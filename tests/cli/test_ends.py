@@ -132,6 +132,14 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
             f"^/r: Spark has no file system for it: it needs the package {HADOOP_AWS} ",
         ),
         (
+            # As Spark said it of a hadoop-aws without what it stands on.
+            RuntimeError(
+                "NoClassDefFoundError: software/amazon/s3/analyticsaccelerator/request/ObjectClient\n\tat x"
+            ),
+            UsageError,
+            f"^/r: Spark has no file system for it: it needs the package {HADOOP_AWS} with all that it ",
+        ),
+        (
             RuntimeError('UnsupportedFileSystemException: No FileSystem for scheme "s3"'),
             UsageError,
             "Spark calls it s3a://; name it so$",
