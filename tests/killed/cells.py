@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auditor.cli.progress import STAGES, stage_shown
-from tests.killed.ground import At, Ended, Ground
+from tests.killed.ground import At, Ended, Ground, findings_of
 from tests.killed.victims import VICTIMS, Victim
 
 UNDISTURBED, RESUMED, NOT_AT_WORK = "went on", "again", "not at work"
@@ -54,7 +54,7 @@ def unbroken(ground: Ground) -> Whole:
     out, at = ground.new_run(), At()
     ended = ground.here(out, at)
     assert (out / "report.json").exists(), ended.stderr
-    whole = Whole(tuple(dict.fromkeys(at.begun)), ended.exit_code, ground.findings(out))
+    whole = Whole(tuple(dict.fromkeys(at.begun)), ended.exit_code, findings_of(out))
     ground.clear(out)
     return whole
 
@@ -105,8 +105,8 @@ def _came_of(
         ended, outcome = victim.again(ground, out), RESUMED
     if ended.exit_code != whole.exit_code:
         faults.append(f"exit code {ended.exit_code}, not {whole.exit_code}: {ended.stderr[-1500:]}")
-    elif ground.findings(out) != whole.findings:
-        faults.append(f"other findings: {_differ(ground.findings(out), whole.findings)}")
+    elif findings_of(out) != whole.findings:
+        faults.append(f"other findings: {_differ(findings_of(out), whole.findings)}")
     return outcome, said
 
 

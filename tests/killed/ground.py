@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from pyarrow.fs import FileSelector
 
 from auditor.cli import main
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.progress import Progress, Silent
+from auditor.sources.file_systems import run_files
 from auditor.spark.session import build_session
 from tests.corpora.corpora import unpack
 from tests.servers.shared_spark import SETTINGS
@@ -135,14 +137,17 @@ class Ground:
                     deed(process.pid)
         return Ended(process.returncode, said), began
 
-    def findings(self, out: Path) -> list[str]:
-        """The findings of a finished run, all columns, and the names of its tables."""
-        findings = sorted(map(repr, pq.read_table(out / "findings").to_pylist()))
-        return [*findings, *sorted(path.name for path in (out / "tables").iterdir())]
-
     def clear(self, out: Path) -> None:
         """Take a run away: the disk is small."""
         shutil.rmtree(out.parent, ignore_errors=True)
+
+
+def findings_of(run: Path | str) -> list[str]:
+    """The findings of a finished run, all columns, and the names of its tables."""
+    files, base = run_files(str(run))
+    findings = pq.read_table(f"{base}/findings", filesystem=files).to_pylist()
+    tables = files.get_file_info(FileSelector(f"{base}/tables"))
+    return [*sorted(map(repr, findings)), *sorted(table.base_name for table in tables)]
 
 
 @contextmanager

@@ -39,15 +39,16 @@ def standalone(folder: Path) -> Iterator[str]:
     host = ("--host", LOOPBACK)
     with ExitStack() as running:
         master = ("Master", *host, "--port", str(port), "--webui-port", str(master_ui))
-        running.enter_context(_daemon(folder, *master))
-        _wait(port, folder)
+        running.enter_context(daemon(folder, *master))
+        wait_for(port, folder / "Master.log")
         limits = ("--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"))
-        running.enter_context(_daemon(folder, "Worker", *host, "--webui-port", str(worker_ui), *limits, url))
+        running.enter_context(daemon(folder, "Worker", *host, "--webui-port", str(worker_ui), *limits, url))
         yield url  # a job waits for the worker by itself
 
 
 @contextmanager
-def _daemon(folder: Path, kind: str, *arguments: str) -> Iterator[None]:
+def daemon(folder: Path, kind: str, *arguments: str) -> Iterator[None]:
+    """A master or a worker; its log lies in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
     with (folder / f"{kind}.log").open("ab") as log:
@@ -69,12 +70,13 @@ def _daemon(folder: Path, kind: str, *arguments: str) -> Iterator[None]:
             process.wait()
 
 
-def _wait(port: int, folder: Path) -> None:
+def wait_for(port: int, log: Path) -> None:
+    """Wait until a server listens on a port of the loopback interface; else its log says why it does not."""
     deadline = time.monotonic() + START_LIMIT_S
     while True:
         try:
             socket.create_connection((LOOPBACK, port), timeout=1).close()
             return
         except OSError:
-            assert time.monotonic() < deadline, (folder / "Master.log").read_text()[-2000:]
+            assert time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.1)

@@ -60,9 +60,14 @@ def needs_java() -> None:
 
 def compiled_classpath(name: str, pom: Path, sources: Sequence[Path]) -> str:
     """The jars that a pom names, and Java files compiled against them; ``name`` begins their directories."""
-    jars = _once(f"{name}-jars", [pom], lambda target: _copied(pom, target))
-    classes = _once(f"{name}-jar", [pom, *sources], lambda target: _compiled(sources, jars, target))
+    jars = jars_of(name, pom)
+    classes = kept_directory(f"{name}-jar", [pom, *sources], lambda target: _compiled(sources, jars, target))
     return os.pathsep.join([str(classes / JAR), f"{jars}/*"])
+
+
+def jars_of(name: str, pom: Path) -> Path:
+    """The directory of the jars that a pom names."""
+    return kept_directory(f"{name}-jars", [pom], lambda target: _copied(pom, target))
 
 
 def _copied(pom: Path, target: Path) -> None:
@@ -92,7 +97,7 @@ def _run(command: list[str], limit_s: float) -> None:
         raise RuntimeError(f"{command[0]} failed:\n{outcome.stdout}\n{outcome.stderr}")
 
 
-def _once(name: str, inputs: Iterable[Path], make: Callable[[Path], None]) -> Path:
+def kept_directory(name: str, inputs: Iterable[Path], make: Callable[[Path], None]) -> Path:
     """The directory that ``make`` filled, now or in an earlier run; whole or not at all."""
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()[:16]
     cache = user_cache()
