@@ -3,9 +3,10 @@
 Audits by executors that see nothing of the driver's files: a standalone master, two workers of one core each
 in namespaces of their own, `spark-submit`, the package as a zip, what it imports as an archive, collections
 and run on an S3 server, metadata in a running ZooKeeper. Each is held to the audit of one process of two
-cores: findings and tables must be the same. In a third a worker is killed while replicas are compared.
-First the corpus, then N made-up ledgers (a million; 0: none). Prints a table, and ends with 1 where they are
-not the same. It needs root, `mvn`, and a Java that is not in the environment of the tests.
+cores, on S3 too, as findings name collections: findings and tables must be the same. In a third a worker is
+killed while replicas are compared. First the corpus, then N made-up ledgers (a million; 0: none). Prints a
+table, and ends with 1 where they are not the same. It needs root, `mvn`, a Java that is not in the
+environment of the tests, and what only this command wants: moto[s3], flask, flask-cors and venv-pack.
 """
 
 from __future__ import annotations
@@ -62,17 +63,16 @@ def audits(bookies: Bookies, executors: Cluster, folder: Path) -> Iterator[list[
         return [bookies.name, by, f"{ended.seconds:.0f}", str(ended.exit_code), compared]
 
     name = bookies.name.replace(" ", "-").replace(",", "")
-    alone, on_s3 = str(folder / f"run-{name}"), f"s3a://{s3.BUCKET}/run-{name}"
-    ended = executors.submit(bookies.arguments(str(bookies.collection), alone), local=True)
-    yield row("one process, at paths", ended, alone)
-    ended = executors.submit(bookies.arguments(bookies.uploaded, f"{on_s3}-alone"), local=True)
-    yield row("one process, on S3", ended, f"{on_s3}-alone")
-    ended = executors.submit(bookies.arguments(bookies.uploaded, on_s3))
-    yield row("two executors, on S3", ended, on_s3)
-    arguments = bookies.arguments(bookies.uploaded, f"{on_s3}-killed")
+    # Each run by itself: one that finds another beside it says what is new.
+    alone, run, killed = (f"s3a://{s3.BUCKET}/{name}-{each}/run" for each in ("alone", "executors", "killed"))
+    ended = executors.submit(bookies.arguments(bookies.uploaded, alone), local=True)
+    yield row("one process", ended, alone)
+    ended = executors.submit(bookies.arguments(bookies.uploaded, run))
+    yield row("two executors", ended, run)
+    arguments = bookies.arguments(bookies.uploaded, killed)
     ended = executors.submit(arguments, at=COMPARISON, deed=lambda: executors.kill_workers(1))
     lost = lost_executors(ended.said)
-    yield row(f"a worker killed in the comparison, {lost} executor lost", ended, f"{on_s3}-killed")
+    yield row(f"a worker killed in the comparison, {lost} executor lost", ended, killed)
     executors.start_workers()
 
 
