@@ -27,9 +27,8 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind, to_path
 from auditor.model.ledger_id import LedgerId
 from auditor.model.options import AuditOptions
-from auditor.sources.metadata.options import store_options
 from auditor.sources.metadata.store import StoreOptions, Tree, Znode
-from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.stores import open_store, store_options
 from benchmarks import ledger_records as made
 from benchmarks.live_stores import SCOPE, etcd_ids
 from benchmarks.load import DEFAULT, PHASE_S, ROUNDS, UNLIMITED, Work, at_work, in_turn, steady

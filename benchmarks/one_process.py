@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, plan_parts
-from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import StoreOptions, Tree
-from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.stores import choose_layout, open_store
 
 _KEYS = ["ledger_id", "bookie_id"]
 

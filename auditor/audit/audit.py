@@ -48,7 +48,7 @@ from auditor.audit.metadata import (
     watch_ledgers,
 )
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
-from auditor.audit.offload_scan import check_offloads, with_offloads
+from auditor.audit.offload_scan import check_listing, with_offloads
 from auditor.audit.owner_scan import check_owners, land_ownership, read_owners, resolve_cursors
 from auditor.audit.placement_scan import read_placement, with_placement
 from auditor.audit.placement_settings import check_placement
@@ -66,9 +66,14 @@ from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import absolute
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
-from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.options import store_options
-from auditor.sources.metadata.stores import check_reachable, count_ledgers, open_store, recognise
+from auditor.sources.metadata.stores import (
+    check_reachable,
+    choose_layout,
+    count_ledgers,
+    open_store,
+    recognise,
+    store_options,
+)
 from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
@@ -229,7 +234,7 @@ class Audit:
         check_since(self.options.since)
         check_owners(self.options)
         collector_settings(self.options.bookie_conf)
-        check_offloads(self.options)
+        check_listing(self.options.offload_listing)
         check_placement(self.options)
         recognise(uri)
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.

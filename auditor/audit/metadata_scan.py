@@ -17,11 +17,9 @@ from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import Cluster
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
-from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.options import source_options, store_options
 from auditor.sources.metadata.spark_source import LedgerSource, StorePartition, StoreSource
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore, WatchableStore
-from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.stores import choose_layout, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark.batches import as_frame, read_source
 from auditor.spark.part_tables import PartTable

@@ -31,12 +31,10 @@ from auditor.model.remark import Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.run_layout import WHOLE
 from auditor.model.states import IndexState, TailRead
 from auditor.sources.bookies.entry_logs.one_entry import find_location, read_body
-from auditor.sources.metadata.options import source_options
 from auditor.sources.metadata.store import NeighbourStore
-from auditor.sources.metadata.stores import is_live
-from auditor.sources.owners.applications import APPLICATIONS
+from auditor.sources.metadata.stores import is_live, source_options
+from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, beside, parse_owners_uri
 from auditor.sources.owners.spark_source import OwnerSource
-from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
 from auditor.spark import functions as F
 from auditor.spark.batches import read_source
 from auditor.spark.part_tables import PartTable

@@ -52,7 +52,7 @@ def dump(
     uri, file = names if len(names) == 2 else (None, names[0])
     of = sources(uri, (), cluster, conf)
     from auditor.sources.metadata.dump.save import SaveRequest, new_file, save
-    from auditor.sources.metadata.options import store_options
+    from auditor.sources.metadata.stores import store_options
     from auditor.sources.metadata.uri import parse_metadata_uri
     from auditor.sources.owners.applications import APPLICATIONS
     from auditor.sources.racks import PULSAR_MAPPING

@@ -92,7 +92,7 @@ def list_(
 
 
 def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:
-    from auditor.sources.metadata.options import store_options
+    from auditor.sources.metadata.stores import store_options
 
     return store_options(options_from_flags(conf, {"credentials": credentials}))
 

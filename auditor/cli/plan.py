@@ -118,7 +118,7 @@ def check(
     from auditor.plan.plan_file import read_plan
     from auditor.reports import plan as report
     from auditor.runs.damage import damage_named
-    from auditor.sources.metadata.options import store_options
+    from auditor.sources.metadata.stores import store_options
 
     made = read_plan(file)
     if run is not None and metadata is not None:

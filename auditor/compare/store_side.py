@@ -11,15 +11,12 @@ from auditor.errors import NoRootError
 from auditor.model.comparison import StoreSummary
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions
-from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.options import source_options, store_options
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerValueSource, StoreSource
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, NeighbourStore
-from auditor.sources.metadata.stores import is_live, open_store
+from auditor.sources.metadata.stores import choose_layout, is_live, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
-from auditor.sources.owners.applications import APPLICATIONS
+from auditor.sources.owners.applications import APPLICATIONS, OwnersUri
 from auditor.sources.owners.spark_source import OWNER_VALUES, OwnerValueSource
-from auditor.sources.owners.uri import OwnersUri
 from auditor.spark.batches import source_rows
 from auditor.spark.types import DataFrame
 from auditor.tables.store_differences import digest_values

@@ -25,8 +25,7 @@ from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import absolute
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.stores import check_reachable, recognise
-from auditor.sources.owners.applications import APPLICATIONS
-from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
+from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, beside, parse_owners_uri
 from auditor.spark import functions as F
 from auditor.spark.query_plans import query_plans
 from auditor.spark.scratch import scratch_directory

@@ -15,10 +15,15 @@ from auditor.model.exit_code import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import Credentials, read_credentials
-from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.options import store_options
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, Server, StoreOptions
-from auditor.sources.metadata.stores import check_reachable, count_ledgers, open_store, probe_servers
+from auditor.sources.metadata.stores import (
+    check_reachable,
+    choose_layout,
+    count_ledgers,
+    open_store,
+    probe_servers,
+    store_options,
+)
 from auditor.sources.metadata.uri import PATHS_ETCD, parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing, store_cookies
 

@@ -17,10 +17,9 @@ from auditor.plan.ledgers import LedgerRow, ledgers_of
 from auditor.plan.situation import MarkTimes, cookie_digest
 from auditor.runs.owners import has_owners
 from auditor.runs.reader import RunReader
-from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.ledgers import path_of, read_paths
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, StoreOptions, Tree
-from auditor.sources.metadata.stores import check_reachable, open_store
+from auditor.sources.metadata.stores import check_reachable, choose_layout, open_store
 from auditor.tables.cluster_state import cluster_state
 from auditor.tables.registry import instance_id, registered_modes, registrations, store_cookies
 

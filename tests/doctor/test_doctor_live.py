@@ -21,7 +21,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.options import AuditOptions
 from auditor.sources.metadata.store import LedgerCount, StoreOptions
 from auditor.sources.metadata.stores import count_ledgers
-from auditor.sources.metadata.zookeeper.facts import SAMPLED
+from auditor.sources.metadata.zookeeper.live import SAMPLED
 from tests.servers.etcd import Etcd, running
 from tests.servers.zookeeper import free_ports, write, writer
 

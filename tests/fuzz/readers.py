@@ -37,11 +37,10 @@ from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 from auditor.sources.bookies.places import find_places
 from auditor.sources.earlier_files import open_earlier_file
 from auditor.sources.metadata.credentials import read_credentials
-from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.ledger_rows import LEDGERS, ledger_rows
 from auditor.sources.metadata.mark_rows import mark_rows
 from auditor.sources.metadata.store import Tree
-from auditor.sources.metadata.stores import open_store, recognise
+from auditor.sources.metadata.stores import choose_layout, open_store, recognise
 from auditor.sources.racks import read_racks
 from auditor.sources.regular_file import read_toml
 from tests.fuzz.golden import golden, octets_of
@@ -117,7 +116,7 @@ def _packed_dumps() -> Iterator[bytes]:
     for data in _dumps():
         yield gzip.compress(data[:4000], 1)
         yield bytes(cramjam.zstd.compress(data[:4000]))
-    yield from golden("sources/metadata/packed_file.py")
+    yield from golden("sources/metadata/saved_files.py")
 
 
 VERSION = octets_of("tests/data/flat-v1/bookies.tar.gz!*/ledgers0/current/VERSION")[0]

@@ -13,7 +13,7 @@ from auditor.keys import etcd, index_path, ledger_tree, marks, plain_paths, puls
 from auditor.model import bookie_id
 from auditor.model.layout import LayoutKind
 from auditor.sources.metadata.uri import parse_metadata_uri, redact
-from auditor.sources.owners.uri import parse_owners_uri
+from auditor.sources.owners.applications import parse_owners_uri
 from tests.command_lines import whole_context
 from tests.fuzz.target import Target
 

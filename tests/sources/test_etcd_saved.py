@@ -13,10 +13,9 @@ from auditor.errors import StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind, Place, classify
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import Tree
-from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.stores import choose_layout, open_store
 from tests.sources.etcd_saved import (
     SCOPE,
     corpus_keys,

@@ -12,9 +12,8 @@ from kazoo.security import make_acl, make_digest_acl
 
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.store import StoreOptions, Tree
-from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.stores import choose_layout, open_store
 from tests.servers.certificates import Certificates, certificates
 from tests.servers.zookeeper import ZooKeeperProcess, free_ports, write, writer
 from tests.servers.zookeeper_debian import debian_jars

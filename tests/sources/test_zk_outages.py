@@ -14,9 +14,9 @@ from auditor.keys.layouts import FLAT, HIERARCHICAL
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
-from auditor.sources.metadata.zookeeper import walk
+from auditor.sources.metadata.zookeeper import tree
 from auditor.sources.metadata.zookeeper.live import SubtreesPart, ZooKeeperStore
-from auditor.sources.metadata.zookeeper.walk import Top
+from auditor.sources.metadata.zookeeper.tree import Top
 from tests.servers.zookeeper import Ensemble, ZooKeeperProcess, write, writer
 from tests.servers.zookeeper_debian import debian_jars
 
@@ -45,7 +45,7 @@ def server(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "BATCH_ZNODES", 100)
+    monkeypatch.setattr(tree, "BATCH_ZNODES", 100)
 
 
 def scan(

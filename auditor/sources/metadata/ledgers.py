@@ -12,7 +12,6 @@ from auditor.keys import etcd, scoped_path
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, to_path, unread_place
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
-from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.store import (
     ClusterNodes,
     MetadataStore,
@@ -23,7 +22,7 @@ from auditor.sources.metadata.store import (
     WatchableStore,
     ZnodeBatch,
 )
-from auditor.sources.metadata.stores import check_reachable, open_store
+from auditor.sources.metadata.stores import check_reachable, choose_layout, open_store
 
 _PARTS = 1  # read one after the other, in this process
 # Those of ZooKeeper; that of the legacy layout is the short one of hierarchical.

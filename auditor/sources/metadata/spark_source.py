@@ -15,11 +15,10 @@ from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.earlier_ledgers import ComparableStore, EarlierLedgers
-from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.ledger_rows import LEDGER_VALUES, LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.metadata.mark_rows import MARKS, mark_rows
 from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tree
-from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.stores import choose_layout, open_store
 from auditor.spark.part_tables import spark_schema
 
 _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {

@@ -1,8 +1,10 @@
-"""All metadata stores, one row each: how one is opened, and what a running one tells about itself.
+"""All metadata stores, one row each: how one is opened and asked, and what a running one tells about itself.
 
 A new store needs a scheme in `auditor.sources.metadata.uri`, a module with a class that keeps to
 `auditor.sources.metadata.store.MetadataStore`, and a row here. Modules are named and not imported, so that
 reading a dump needs neither kazoo nor grpc.
+
+Which layout the ledgers have, the store decides, and a URI may only agree (`choose_layout`).
 """
 
 from __future__ import annotations
@@ -10,15 +12,20 @@ from __future__ import annotations
 import importlib
 import os
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from auditor.errors import StoreError, UsageError
+from auditor.codecs.store import layout as layout_codec
+from auditor.errors import DecodeError, RuleError, StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.credentials import read_credentials
-from auditor.sources.metadata.store import LedgerCount, MetadataStore, Server, StoreOptions
+from auditor.sources.metadata.credentials import credentials_file, read_credentials
+from auditor.sources.metadata.store import ClusterNodes, LedgerCount, MetadataStore, Server, StoreOptions
 from auditor.sources.metadata.uri import PATHS_ETCD, PATHS_SNAPSHOT, MetadataUri, parse_metadata_uri
+from auditor.spark.types import SparkSession
+
+if TYPE_CHECKING:
+    from auditor.model.options import AuditOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +49,8 @@ STORES = {
     "zk": StoreKind(
         "auditor.sources.metadata.zookeeper.live:ZooKeeperStore",
         live=True,
-        counter="auditor.sources.metadata.zookeeper.facts:count_ledgers",
-        prober="auditor.sources.metadata.zookeeper.facts:probe",
+        counter="auditor.sources.metadata.zookeeper.live:count_ledgers",
+        prober="auditor.sources.metadata.zookeeper.live:probe",
     ),
     "zk-snapshot": StoreKind(
         "auditor.sources.metadata.zookeeper.snapshot:ZooKeeperSnapshotStore",
@@ -52,8 +59,8 @@ STORES = {
     "etcd": StoreKind(
         "auditor.sources.metadata.etcd.live:EtcdStore",
         live=True,
-        counter="auditor.sources.metadata.etcd.facts:count_ledgers",
-        prober="auditor.sources.metadata.etcd.facts:probe",
+        counter="auditor.sources.metadata.etcd.live:count_ledgers",
+        prober="auditor.sources.metadata.etcd.live:probe",
     ),
     "etcd-snapshot": StoreKind(
         "auditor.sources.metadata.etcd.snapshot:EtcdSnapshotStore",
@@ -63,14 +70,14 @@ STORES = {
         "auditor.sources.metadata.etcd.live:PathEtcdStore",
         live=True,
         counter="auditor.sources.metadata.etcd.live:count_path_ledgers",
-        prober="auditor.sources.metadata.etcd.facts:probe",
+        prober="auditor.sources.metadata.etcd.live:probe",
     ),
     PATHS_SNAPSHOT: StoreKind(
         "auditor.sources.metadata.etcd.snapshot:PathEtcdSnapshotStore",
         recogniser="auditor.sources.metadata.etcd.snapshot:recognise",
     ),
     "dump": StoreKind(
-        "auditor.sources.metadata.dump.zookeeper:open_dump",
+        "auditor.sources.metadata.dump.store:open_dump",
         recogniser="auditor.sources.metadata.dump.records:recognise",
     ),
 }
@@ -189,3 +196,100 @@ def _load(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
+
+
+def store_options(options: AuditOptions) -> StoreOptions:
+    """The limits and credentials with which an audit, and whatever looks before it, reads the metadata.
+
+    >>> from auditor.model.options import AuditOptions
+    >>> store_options(AuditOptions(rate_limit=50)).rate_limit
+    50.0
+
+    Raises:
+        UsageError: the credentials file is invalid.
+    """
+    return StoreOptions(
+        rate_limit=options.rate_limit,
+        in_flight=options.in_flight,
+        timeout_s=options.timeout,
+        batch=options.batch,
+        credentials=credentials_file(options.credentials),
+    )
+
+
+def source_options(
+    spark: SparkSession, options: AuditOptions, named: Mapping[str, Any], at: ClusterNodes | None = None
+) -> dict[str, str]:
+    """The options of a Spark source that reads a store: what is ``named``, as politely as the audit says.
+
+    All tasks share the limits. ``at`` is the moment to read at, where the store can do that; what is None is
+    left out.
+    """
+    at_once = spark.sparkContext.defaultParallelism
+    settings = {
+        **asdict(store_options(options)),
+        "parts": at_once * options.parts_per_core,
+        "at_once": at_once,
+        **named,
+    }
+    if at is not None and at.revision is not None:
+        settings |= {"revision": at.revision, "revision_time": at.scan_time}
+    return {key: str(value) for key, value in settings.items() if value is not None}
+
+
+def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+    """The layout, and a sentence for the report that says where it comes from.
+
+    At ZooKeeper's paths LAYOUT decides. BookKeeper's etcd driver has one layout, and LAYOUT may only agree.
+
+    Raises:
+        UsageError: the URI says another layout than the LAYOUT znode; the message names both.
+        StoreError: the LAYOUT znode cannot be read or understood, so that no path means anything; or LAYOUT
+            names the ledger manager of another kind of store.
+    """
+    if store.keeps_marks:  # at ZooKeeper's paths, in whatever store
+        return _by_paths(store.uri, cluster)
+    return _in_etcd(store.uri, cluster)
+
+
+def _by_paths(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+    asked = uri.layout
+    znode = cluster.nodes.get("LAYOUT")
+    for path, reason in cluster.gaps:
+        # What may not be read is not absent: nothing can be assumed of it.
+        if path.rpartition("/")[2] == "LAYOUT":
+            raise StoreError(f"--metadata {uri}: its layout at {path} cannot be read: {reason}")
+    if znode is None:
+        where = "taken from the URI" if asked else "hierarchical is assumed"
+        return asked or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {where}"
+    try:
+        kind = layout_codec.decode(znode.data).kind
+    except (DecodeError, RuleError) as error:
+        raise StoreError(f"--metadata {uri}: its LAYOUT znode cannot be understood: {error}") from error
+    if kind is LayoutKind.ETCD:
+        raise StoreError(
+            f"--metadata {uri}: its paths are ZooKeeper's, and its LAYOUT znode names etcd's ledger manager, "
+            "whose ledgers lie in etcd"
+        )
+    if asked is not None and asked is not kind:
+        raise UsageError(f"--metadata {uri}: the URI says {asked.value}, the LAYOUT znode says {kind.value}")
+    return kind, f"LAYOUT says {kind.value}"
+
+
+def _in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+    key = cluster.nodes.get("LAYOUT")
+    if key is None:
+        return LayoutKind.ETCD, "no layout key: etcd has one layout"
+    try:
+        said = layout_codec.decode(key.data)
+        kind = said.kind
+    except DecodeError as damage:
+        return LayoutKind.ETCD, f"the layout key cannot be understood ({damage}): etcd has one layout"
+    except RuleError as error:
+        raise StoreError(f"--metadata {uri}: {key.path} cannot be understood: {error}") from error
+    if kind is not LayoutKind.ETCD:
+        raise StoreError(
+            f"--metadata {uri}: this is etcd, and {key.path} names {said.manager}, which keeps its "
+            "ledgers in ZooKeeper, or at its paths: metadata-store:etcd://host:2379/ledgers"
+        )
+    return kind, "the layout key says etcd"

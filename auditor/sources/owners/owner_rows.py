@@ -10,8 +10,7 @@ import pyarrow as pa
 from auditor.errors import DecodeError
 from auditor.model.columns import schema_of
 from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
-from auditor.sources.owners.applications import Reader
-from auditor.sources.owners.owner import Owner, OwnerNames, Reference
+from auditor.sources.owners.applications import Owner, OwnerNames, Reader, Reference
 
 OWNERS = schema_of(
     ("application", pa.string(), "who keeps the reference: pulsar"),

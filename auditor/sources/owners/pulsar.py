@@ -14,7 +14,7 @@ from __future__ import annotations
 from auditor.codecs.pulsar import log_segment, managed_cursor, managed_ledger, schema_locator
 from auditor.codecs.pulsar.managed_ledger import ListedLedger, Offload
 from auditor.keys.pulsar import Names, NodeKind, names_of
-from auditor.sources.owners.owner import OffloadState, Owner, OwnerKind, OwnerNames, Reference
+from auditor.sources.owners.applications import OffloadState, Owner, OwnerKind, OwnerNames, Reference
 
 COMPACTION = "__compaction"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.file_kind import HEAD, kind_of_bytes
+from auditor.sources.metadata.saved_files import HEAD, kind_of_bytes
 from auditor.sources.metadata.stores import open_store, recognise
 
 DATA = Path(__file__).parents[2] / "data"

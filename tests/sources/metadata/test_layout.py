@@ -10,8 +10,7 @@ import pytest
 
 from auditor.errors import StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.stores import choose_layout, open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
 
 FLAT = b"2\norg.apache.bookkeeper.meta.FlatLedgerManagerFactory:1"

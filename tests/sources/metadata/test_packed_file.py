@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auditor.sources.metadata.packed_file import GZIP, PIECE, ZSTD, held_bytes, open_packed, packing
+from auditor.sources.metadata.saved_files import GZIP, PIECE, ZSTD, held_bytes, open_packed, packing
 
 TEXT = b"".join(b"line %d of some\n" % number for number in range(3_000))
 ZSTD_WITH_CHECKSUM = Path(__file__).parents[2] / "data" / "packed" / "lines.zst"
@@ -113,7 +113,7 @@ def test_a_large_file_is_unpacked_in_little_memory(tmp_path: Path) -> None:
             zeros.write(bytes(1 << 20))
     code = (
         "import resource, sys; from pathlib import Path;"
-        "from auditor.sources.metadata.packed_file import held_bytes; import pyarrow;"
+        "from auditor.sources.metadata.saved_files import held_bytes; import pyarrow;"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; print(held_bytes(Path(sys.argv[1])));"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )

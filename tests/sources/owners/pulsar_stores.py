@@ -11,8 +11,8 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.spark_source import ReadingOptions
 from auditor.sources.metadata.store import StoreOptions, Tree, Znode
 from auditor.sources.metadata.stores import open_store
+from auditor.sources.owners.applications import parse_owners_uri
 from auditor.sources.owners.spark_source import OwnerReader
-from auditor.sources.owners.uri import parse_owners_uri
 
 FILES = Path(__file__).parents[2] / "data" / "pulsar-a" / "zookeeper" / "version-2"
 TREES = ("managed-ledgers", "schemas", "pulsar", "ledgers")

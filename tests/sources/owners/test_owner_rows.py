@@ -14,8 +14,8 @@ from auditor.errors import NoRootError, StoreError, UsageError
 from auditor.sources.metadata.store import NeighbourStore, StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.sources.owners.applications import OwnersUri, beside, parse_owners_uri
 from auditor.sources.owners.spark_source import OwnerSource
-from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
 from tests.codecs.pulsar.pulsar_values import oracle
 from tests.servers.etcd import running
 from tests.sources.owners.pulsar_stores import FILES, etcd_dump, owners, znodes, zookeeper_dump

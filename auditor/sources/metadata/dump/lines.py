@@ -26,7 +26,7 @@ from auditor.sources.metadata.dump.records import (
     no_dump,
     recognise,
 )
-from auditor.sources.metadata.packed_file import held_bytes, open_packed, packing_of
+from auditor.sources.metadata.saved_files import held_bytes, open_packed, packing_of
 from auditor.sources.metadata.store import BATCH_ZNODES, Part, Tree, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
 

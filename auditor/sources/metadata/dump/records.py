@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.file_kind import HEAD, is_binary, kind_of_bytes, not_a
-from auditor.sources.metadata.packed_file import open_packed
+from auditor.sources.metadata.saved_files import HEAD, is_binary, kind_of_bytes, not_a, open_packed
 from auditor.sources.metadata.uri import MetadataUri
 
 BEGIN, END = "begin", "end"

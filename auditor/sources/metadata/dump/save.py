@@ -2,14 +2,17 @@
 
 The file is made beside its place under another name, for its owner's eyes alone, and has its own name when it
 is whole: a dump that was broken off is not there. A name that ends with .gz or .zst is packed.
+
+All keys of an etcd are of one revision. ZooKeeper has no moment to read all at: what is made or deleted
+meanwhile is in the dump or is not, and a znode below which something vanished and came again is said not to
+be read. Both clients are imported when they are needed.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +20,14 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import pyarrow as pa
 
+from auditor.codecs.ledger_metadata.password import without_password
 from auditor.errors import UsageError
-from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line, line_of
-from auditor.sources.metadata.packed_file import GZIP, ZSTD
-from auditor.sources.metadata.store import StoreOptions
+from auditor.keys import etcd
+from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line, line_of, unread_record
+from auditor.sources.metadata.dump.store import key_record, znode_record
+from auditor.sources.metadata.etcd.nodes import is_ledger
+from auditor.sources.metadata.saved_files import GZIP, ZSTD
+from auditor.sources.metadata.store import StoreOptions, Tree, Znode, tree_of
 from auditor.sources.metadata.stores import check_reachable
 from auditor.sources.metadata.uri import PATHS_ETCD, MetadataUri
 
@@ -68,13 +75,6 @@ class Reader(Protocol):
         """
 
 
-READERS = {
-    "zk": "auditor.sources.metadata.dump.save_zookeeper:read_zookeeper",
-    "etcd": "auditor.sources.metadata.dump.save_etcd:read_etcd",
-    PATHS_ETCD: "auditor.sources.metadata.dump.save_etcd:read_etcd",
-}
-"""By the scheme of the store, as ``module:function``; what is not here is saved already."""
-
 PACKINGS = {".gz": GZIP, ".zst": ZSTD}
 
 SHOWN_GAPS = 10
@@ -103,9 +103,7 @@ def save(
     if wanted.uri.scheme not in READERS:
         raise UsageError(f"{wanted.uri}: it is saved already; a dump is made of zk:// and etcd://")
     check_reachable(wanted.uri, wanted.options)
-    module, _, name = READERS[wanted.uri.scheme].partition(":")
-    reader: Reader = getattr(importlib.import_module(module), name)
-    saving = reader(wanted)
+    saving = READERS[wanted.uri.scheme](wanted)
     out.write(first_line(saving.time))
     records = unread = 0
     gaps: list[tuple[str, str]] = []
@@ -147,3 +145,95 @@ def _open_packing(plain: BinaryIO, packing: str | None) -> Iterator[BinaryIO]:
         return
     with pa.CompressedOutputStream(plain, packing) as file:
         yield cast(BinaryIO, file)
+
+
+def read_zookeeper(wanted: SaveRequest) -> StoreRecords:
+    """See `Reader`."""
+    from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
+
+    store = ZooKeeperStore(wanted.uri, wanted.options)
+    try:
+        # It says in its own words what is wrong with hosts, rights or the root.
+        began = store.cluster().scan_time
+    finally:
+        store.close()
+    return StoreRecords(began, _znode_batches(wanted))
+
+
+def _znode_batches(wanted: SaveRequest) -> Iterator[list[Record]]:
+    from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
+    from auditor.sources.metadata.zookeeper.tree import Top, walk
+
+    root = wanted.uri.root
+    reader = ZooKeeperReader(wanted.uri.hosts, wanted.options, probe=root)
+    try:
+        there = [
+            tree
+            for tree, answer in zip(wanted.trees, reader.data(wanted.trees), strict=True)
+            if not (isinstance(answer, FailedRead) and answer.code == NO_NODE)
+        ]
+        # A walk takes the last top first.
+        for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *there])]):
+            records = [znode_record(_znode_to_save(znode, root, wanted.passwords)) for znode in znodes]
+            yield records + [unread_record(*gap) for gap in gaps]
+    finally:
+        reader.close()
+
+
+def _znode_to_save(znode: Znode, root: str, passwords: bool) -> Znode:
+    below = znode.path.removeprefix(f"{root}/")
+    if passwords or not znode.data or below == znode.path or tree_of(below) is not Tree.LEDGERS:
+        return znode
+    return znode._replace(data=without_password(znode.data))
+
+
+def read_etcd(wanted: SaveRequest) -> StoreRecords:
+    """See `Reader`."""
+    from auditor.sources.metadata.etcd.live import EtcdStore, PathEtcdStore
+
+    kind = PathEtcdStore if wanted.uri.scheme == PATHS_ETCD else EtcdStore
+    store = kind(wanted.uri, wanted.options)
+    try:
+        cluster = store.cluster()
+    finally:
+        store.close()
+    assert cluster.revision is not None
+    return StoreRecords(cluster.scan_time, _key_batches(wanted, cluster.revision))
+
+
+def _key_batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
+    from auditor.sources.metadata.etcd.client import EtcdClient
+    from auditor.sources.metadata.etcd.pages import EtcdPages
+
+    root = wanted.uri.root
+    client = EtcdClient(wanted.uri.hosts, wanted.options)
+    pages = EtcdPages(client, wanted.options)
+    try:
+        for tree in (root, *wanted.trees):
+            above, _, name = tree.rpartition("/")
+            key = etcd.key_bytes(tree)
+            for start, end in ((key, key + b"\0"), etcd.children(above, name)):
+                for page in pages.read(start, end, revision):
+                    records = [
+                        key_record(key, _data_to_save(key, data, wanted), *numbers)
+                        for key, data, *numbers in zip(*page.keys, strict=True)
+                    ]
+                    yield records + [unread_record(*gap) for gap in page.gaps]
+    finally:
+        client.close()
+
+
+def _data_to_save(key: bytes, data: bytes, wanted: SaveRequest) -> bytes:
+    if wanted.passwords or not data or not _is_ledger(etcd.key_text(key), wanted.uri):
+        return data
+    return without_password(data)
+
+
+def _is_ledger(path: str, parsed: MetadataUri) -> bool:
+    if parsed.scheme != PATHS_ETCD:
+        return is_ledger(parsed.root, path)
+    return path.startswith(f"{parsed.root}/") and tree_of(path[len(parsed.root) + 1 :]) is Tree.LEDGERS
+
+
+READERS: Mapping[str, Reader] = {"zk": read_zookeeper, "etcd": read_etcd, PATHS_ETCD: read_etcd}
+"""By the scheme of the store; what is not here is saved already."""

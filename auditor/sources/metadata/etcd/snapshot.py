@@ -25,8 +25,7 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.nodes import NOTE, PATHS_NOTE, by_node_name, key_znode, own_nodes
 from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, KeyKind, build_index
-from auditor.sources.metadata.file_kind import BBOLT, file_kind, not_a
-from auditor.sources.metadata.saved_store import SavedStore
+from auditor.sources.metadata.saved_files import BBOLT, SavedStore, file_kind, not_a
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file

@@ -19,8 +19,7 @@ from typing import IO, NamedTuple
 
 from auditor.codecs.zookeeper import snappy_java
 from auditor.errors import DecodeError, StoreError
-from auditor.sources.metadata.file_kind import not_a
-from auditor.sources.metadata.packed_file import most_unpacked
+from auditor.sources.metadata.saved_files import most_unpacked, not_a
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.regular_file import NotRegularError, open_regular
 

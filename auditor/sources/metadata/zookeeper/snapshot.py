@@ -22,7 +22,7 @@ from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.codecs.zookeeper.snapshot import owners, tails
 from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.saved_store import SavedStore
+from auditor.sources.metadata.saved_files import SavedStore
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file, snapshots_and_logs

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.dump.etcd import parse_line as parse_etcd_line
 from auditor.sources.metadata.dump.records import LINE_LIMIT
-from auditor.sources.metadata.dump.zookeeper import parse_line
+from auditor.sources.metadata.dump.store import key_of_line as parse_etcd_line
+from auditor.sources.metadata.dump.store import znode_of_line
 from auditor.sources.metadata.store import OWNER_UNKNOWN, MetadataStore, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 
@@ -160,9 +160,9 @@ def test_hostile_bytes_never_crash_and_never_shorten_silently(tmp_path: Path, da
 
 def test_a_dump_need_not_say_whose_a_znode_is() -> None:
     record = json.loads(line("/ledgers/available/bk1:3181", ephemeralOwner=7))
-    assert parse_line(json.dumps(record).encode()).ephemeral_owner == 7
+    assert znode_of_line(json.dumps(record).encode()).ephemeral_owner == 7
     del record["ephemeralOwner"]
-    assert parse_line(json.dumps(record).encode()).ephemeral_owner == OWNER_UNKNOWN
+    assert znode_of_line(json.dumps(record).encode()).ephemeral_owner == OWNER_UNKNOWN
     key = {"path": "/a", "key": "L2E=", "data": "", "createRevision": 1, "modRevision": 2, "version": 2}
     assert parse_etcd_line(json.dumps(key).encode()).ephemeral_owner == OWNER_UNKNOWN
     assert parse_etcd_line(json.dumps(key | {"lease": 0}).encode()).ephemeral_owner == 0

@@ -16,9 +16,8 @@ from auditor.errors import NoRootError, StoreError
 from auditor.keys.etcd import key_text
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.live import PathEtcdStore
-from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.store import MetadataStore, NeighbourStore, StoreOptions, Tree, tree_of
-from auditor.sources.metadata.stores import count_ledgers, open_store
+from auditor.sources.metadata.stores import choose_layout, count_ledgers, open_store
 from tests.codecs.bbolt_writer import History
 from tests.servers.etcd import running
 from tests.sources.owners.pulsar_stores import owners, znodes

@@ -71,7 +71,7 @@ def test_no_other_module_touches_the_client_library() -> None:
     assert {module: names for module, names in found.items() if names} == {
         "sources/metadata/zookeeper/session.py": found["sources/metadata/zookeeper/session.py"],
         "sources/metadata/zookeeper/client.py": {"kazoo.exceptions"},
-        "sources/metadata/zookeeper/tree_watch.py": {"kazoo.exceptions"},
+        "sources/metadata/zookeeper/tree.py": {"kazoo.exceptions"},
         # The server that comes with the program: it is filled before anything is audited.
         "embedded/zookeeper.py": {"kazoo.client"},
     }

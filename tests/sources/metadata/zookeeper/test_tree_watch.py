@@ -24,7 +24,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN, ledger_rows
 from auditor.sources.metadata.store import LedgerMoves, Part, StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
-from auditor.sources.metadata.zookeeper import tree_watch
+from auditor.sources.metadata.zookeeper import tree as tree_watch
 from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 from tests.servers.zookeeper import writer
 from tests.servers.zookeeper_debian import debian_zookeeper

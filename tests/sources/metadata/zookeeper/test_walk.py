@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.requests import NodeData, Stat
-from auditor.sources.metadata.zookeeper.walk import DEPTH_LIMIT, Top, walk
+from auditor.sources.metadata.zookeeper.tree import DEPTH_LIMIT, Top, walk
 
 GONE = FailedRead(NO_NODE, "no such znode")
 BROKEN = FailedRead(None, "ConnectionLoss")

@@ -1,8 +1,16 @@
-"""Files that may be packed with gzip or zstd, read as what they hold, a piece at a time.
+"""Files of saved metadata: unpacked while they are read, recognised by their first bytes, read once.
 
-    offset  bytes          packed with
-    0       1f 8b          gzip
-    0       28 b5 2f fd    zstd
+    offset  bytes                       kind
+    0       1f 8b                       gzip, which is unpacked
+    0       28 b5 2f fd                 zstd, which is unpacked
+    0       "ZKSN", "ZKLG"              ZooKeeper's snapshot, transaction log
+    16      ed da 0c ed                 bbolt, which etcd keeps its keys in (little endian)
+    0       "PAR1"                      Parquet
+    0       "SQLite format 3" 00        SQLite
+    0       89 "PNG"                    PNG
+    0       "PK" 03 04                  zip
+    0       fd "7zXZ" 00, "BZh"         xz, bzip2
+    257     "ustar"                     tar
 
 The bytes decide, never the name. Offsets are those of what a file holds. A packed file is unpacked from its
 beginning to be read anywhere. Where it is cut or damaged, what comes before is read, and
@@ -12,12 +20,14 @@ beginning to be read anywhere. Where it is cut or damaged, what comes before is 
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from auditor.sources.regular_file import open_regular
+from auditor.sources.metadata.uri import MetadataUri
+from auditor.sources.regular_file import NotRegularError, open_regular
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -171,3 +181,127 @@ def held_bytes(path: Path) -> int:
         while passed := len(file.read(PIECE)):
             size += passed
     return size + (unpacked is not None and unpacked.damage is not None)
+
+
+HEAD = 4096
+"""Bytes that are looked at."""
+
+
+class FileKind(NamedTuple):
+    """What something seems to be, and what to do with it; None where nothing better is known."""
+
+    words: str
+    way_out: str | None = None
+
+
+_DIRECTORY = "zk-snapshot:///DIRECTORY?root=/ledgers reads the directory that it lies in"
+_UNPACK = "unpack it first"
+BBOLT = FileKind(
+    "a bbolt database, as etcd keeps its keys in", "etcd-snapshot:///FILE?scope=/ledgers reads it"
+)
+_KINDS_BY_MAGIC: tuple[tuple[int, bytes, FileKind], ...] = (
+    (0, b"ZKSN", FileKind("a ZooKeeper snapshot", _DIRECTORY)),
+    (0, b"ZKLG", FileKind("a ZooKeeper transaction log", _DIRECTORY)),
+    (16, b"\xed\xda\x0c\xed", BBOLT),
+    (0, b"PAR1", FileKind("a Parquet file")),
+    (0, b"SQLite format 3\0", FileKind("an SQLite database")),
+    (0, b"\x89PNG", FileKind("a PNG picture")),
+    (0, b"PK\x03\x04", FileKind("a zip archive", _UNPACK)),
+    (0, b"\xfd7zXZ\0", FileKind("an xz archive", _UNPACK)),
+    (0, b"BZh", FileKind("a bzip2 archive", _UNPACK)),
+    (257, b"ustar", FileKind("a tar archive", _UNPACK)),
+)
+_KNOWN_BINARY = frozenset(kind for _, _, kind in _KINDS_BY_MAGIC)
+_DUMP = FileKind("a dump", "dump:///FILE?root=/ledgers reads it")
+
+
+def kind_of_bytes(head: bytes) -> FileKind:
+    r"""What something that begins with ``head`` seems to be.
+
+    >>> kind_of_bytes(b"PAR1...").words, kind_of_bytes(b"").words, kind_of_bytes(b"\x80\xff\x00").words
+    ('a Parquet file', 'empty', 'binary data of a kind that this program does not know')
+    """
+    if not head:
+        return FileKind("empty")
+    for at, magic, kind in _KINDS_BY_MAGIC:
+        if head[at : at + len(magic)] == magic:
+            return kind
+    if head.startswith(b'{"path"'):
+        return _DUMP
+    text = head.decode("utf-8", "ignore")
+    # A character may be cut in two at the end of the head.
+    if len(text.encode()) < len(head) - 3 or any(ord(each) < 32 and each not in "\t\n\r\f" for each in text):
+        return FileKind("binary data of a kind that this program does not know")
+    return FileKind("text, and no dump")
+
+
+def is_binary(kind: FileKind) -> bool:
+    """Whether a magic says that it is a file of some other format."""
+    return kind in _KNOWN_BINARY
+
+
+def file_kind(path: Path) -> FileKind:
+    """What the file at ``path`` seems to be; what a packed one holds. Raises OSError."""
+    if path.is_dir():
+        inner = path / "version-2"
+        if any((inner if inner.is_dir() else path).glob("snapshot.*")):
+            return FileKind(
+                "a directory of ZooKeeper snapshots", "zk-snapshot:///DIRECTORY?root=/ledgers reads it"
+            )
+        return FileKind("a directory")
+    try:
+        with open_packed(path) as (file, unpacked):
+            kind = kind_of_bytes(file.read(HEAD))
+    except NotRegularError as error:
+        return FileKind(error.strerror)
+    if unpacked is None:
+        return kind
+    if unpacked.damage and kind.words == "empty":
+        return FileKind(f"packed with {unpacked.kind}, and cut or damaged before its first byte")
+    return kind._replace(words=f"{kind.words}, packed with {unpacked.kind}")
+
+
+def not_a(what: str, path: Path, instead: str) -> str:
+    """To tell who named a file that is not ``what``; ``instead`` is the way out if its kind has none."""
+    try:
+        kind = file_kind(path)
+    except OSError as error:
+        return f"cannot read {path}: {error.strerror or error}"
+    return f"{path} is not {what}: it seems to be {kind.words}; {kind.way_out or instead}"
+
+
+Content = TypeVar("Content")
+"""What a store keeps of its files on the driver."""
+
+
+class SavedStore(ABC, Generic[Content]):
+    """Metadata in files: the part of `auditor.sources.metadata.store.MetadataStore` that follows from it.
+
+    ``_path`` is the file or directory. What `_read_files` makes of it is read when it is asked for first, and
+    kept until `close`.
+    """
+
+    live = False
+
+    def __init__(self, uri: MetadataUri) -> None:
+        self.uri = uri
+        self.root = uri.root
+        self._path = Path(uri.path)
+        self._content: Content | None = None
+
+    @abstractmethod
+    def _read_files(self) -> Content:
+        """Read the files, on the driver."""
+
+    def moment_lost(self) -> bool:
+        """Never: what is saved stays."""
+        return False
+
+    def close(self) -> None:
+        """Forget what was read; the store may be used again."""
+        self._content = None
+
+    def _load(self) -> Content:
+        if self._content is None:
+            self._content = self._read_files()
+        return self._content

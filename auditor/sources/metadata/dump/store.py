@@ -1,0 +1,276 @@
+"""Metadata saved as JSON lines: of ZooKeeper one znode per line, parents first, of etcd one key per line.
+
+    {"path": "/ledgers/LAYOUT", "data": "<base64>", "czxid": 5, "mzxid": 5, "ctime": 1795237656507,
+     "mtime": 1795237656507, "version": 0, "ephemeralOwner": 0}
+    {"path": "/bk/layout", "key": "<base64>", "data": "<base64>", "createRevision": 2, "modRevision": 2,
+     "version": 1, "lease": 0}
+
+`open_dump` tells the two apart. Other keys (``pzxid``) are ignored.
+
+Of ZooKeeper times are in ms. ``cversion`` may be there, as a client sees it: how many children were made and
+deleted. ``ephemeralOwner`` may be left out.
+
+Of etcd ``key`` is the key's bytes, ``path`` the same as text. The version of a ledger is its ``modRevision``,
+as for BookKeeper; ``version`` is not used. etcd keeps no times: that of the first line is the scan's, or else
+the file's own. ``lease`` may be left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from auditor.errors import StoreError
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.dump.lines import LineStore
+from auditor.sources.metadata.dump.records import (
+    DamagedLineError,
+    base64_of,
+    base64_text,
+    first_record,
+    int64s_of,
+    json_record,
+    records_of,
+)
+from auditor.sources.metadata.etcd.nodes import (
+    NOTE,
+    PATHS_NOTE,
+    by_node_name,
+    is_ledger,
+    key_znode,
+    own_nodes,
+)
+from auditor.sources.metadata.store import (
+    OWNER_UNKNOWN,
+    UNCOUNTED,
+    ClusterNodes,
+    MetadataStore,
+    Part,
+    Tree,
+    Znode,
+    tree_of,
+)
+from auditor.sources.metadata.uri import MetadataUri
+
+_PATHS_ONLY = ("LAYOUT", "INSTANCEID", "available", "idgen", "idgen-long")
+_OWN_ONLY = ("layout", "instanceid", "ledgers", "bookies", "buckets")
+_KEY_NUMBERS = ("createRevision", "modRevision", "lease", "version")
+_USUAL_KEY = {"lease": OWNER_UNKNOWN}
+
+
+def key_of_line(line: bytes) -> Znode:
+    """Read one line of a dump of etcd.
+
+    >>> key_of_line(b'{"path": "/a", "key": "L2E=", "data": "YQ==", "createRevision": 1, "modRevision": 2,'
+    ...            b' "version": 2, "lease": 0}').version
+    2
+    """
+    record = json_record(line)
+    if "czxid" in record:
+        raise StoreError(
+            f"this dump mixes two stores: it begins with etcd's modRevision, and {record['path']} has "
+            "ZooKeeper's czxid; save each by itself"
+        )
+    path = etcd.key_text(base64_of(record, "key"))
+    if path != record["path"]:
+        # Either could be the right one.
+        raise DamagedLineError(None, "path and key disagree")
+    return key_znode(path, base64_of(record, "data"), *int64s_of(_USUAL_KEY | record, _KEY_NUMBERS))
+
+
+def key_record(key: bytes, data: bytes, *numbers: int) -> dict[str, Any]:
+    """The record of a key, with createRevision, modRevision, lease and version; `key_of_line` reads it.
+
+    >>> from auditor.sources.metadata.dump.records import line_of
+    >>> key_of_line(line_of(key_record(b"/a", b"a", 1, 2, 0, 2))).data
+    b'a'
+    """
+    record = {"path": etcd.key_text(key), "key": base64_text(key), "data": base64_text(data)}
+    return record | dict(zip(_KEY_NUMBERS, numbers, strict=True))
+
+
+class EtcdDumpStore(LineStore):
+    """etcd's metadata in a file of JSON lines; see the module for the format."""
+
+    keeps_marks = False
+    keeps_times = False
+    note = NOTE
+    always_there: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
+    bookies_below: tuple[str, ...] = ("bookies", "cookies")
+
+    def parse(self, line: bytes) -> Znode:
+        """Read one line; see `parse_line`."""
+        return key_of_line(line)
+
+    def tree_of(self, path: str) -> Tree | None:
+        """Ledgers, or the cluster's own."""
+        return Tree.LEDGERS if is_ledger(self.root, path) else None
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Equal byte ranges; there are no marks."""
+        return [] if tree is Tree.MARKS else super().parts(tree, layout, wanted)
+
+    def cluster(self) -> ClusterNodes:
+        """One pass over the whole file; see `MetadataStore.cluster`."""
+        whole = self._whole()
+        newest, gaps = whole.newest, tuple(whole.gaps)
+        if newest is None:
+            raise self._nothing_read(
+                f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
+                "?root=/path, taken as it is written",
+                gaps,
+            )
+        revision = f"revision {max(newest.czxid, newest.mzxid)}"
+        nodes, complete, cut = self.names(whole.nodes), whole.frame.complete, self._cut(whole)
+        modified = self._modified() if whole.frame.time is None else whole.frame.time
+        return ClusterNodes(nodes, modified, revision, gaps, (self.note,), proves_absence=complete, cut=cut)
+
+    def names(self, keys: list[Znode]) -> dict[str, Znode]:
+        """The cluster's own keys under ZooKeeper's names."""
+        return by_node_name(self.root, keys)
+
+
+class PathEtcdDumpStore(EtcdDumpStore):
+    """Keys that are ZooKeeper's paths, as Pulsar's own driver keeps them in etcd; lines as of any etcd."""
+
+    keeps_marks = True
+    note = PATHS_NOTE
+    always_there = ("LAYOUT", "cookies")  # no key stands for available itself
+    bookies_below = ("available", "cookies")
+
+    def tree_of(self, path: str) -> Tree | None:
+        """See `auditor.sources.metadata.store.tree_of`."""
+        return tree_of(path[len(self.root) + 1 :])
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Equal byte ranges; see `MetadataStore.parts`."""
+        return LineStore.parts(self, tree, layout, wanted)
+
+    def names(self, keys: list[Znode]) -> dict[str, Znode]:
+        """The cluster's own keys, whose names are ZooKeeper's."""
+        return own_nodes(self.root, keys)
+
+
+def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
+    """Whether keys of a dump are ZooKeeper's paths, by the first that only one of the two layouts has.
+
+    >>> has_paths([{"path": "/ledgers/cookies/b:3181"}, {"path": "/ledgers/LAYOUT"}], "/ledgers")
+    True
+    """
+    for record in records:
+        path = record["path"]
+        if path.startswith(f"{root}/"):
+            top = path[len(root) + 1 :].partition("/")[0]
+            if top in _PATHS_ONLY or top.isdigit():
+                return True
+            if top in _OWN_ONLY:
+                return False
+    return False
+
+
+RECORDS_LOOKED_AT = 10_000
+"""So many records of a dump of etcd are looked at for which layout it has."""
+
+_ZNODE_NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
+_USUAL_ZNODE = {"ephemeralOwner": OWNER_UNKNOWN}
+
+
+def open_dump(uri: MetadataUri) -> MetadataStore:
+    """The store for a dump, by the first record that can be read: ZooKeeper's has czxid, etcd's modRevision.
+
+    Of etcd the first `RECORDS_LOOKED_AT` records say whether keys are ZooKeeper's paths: those sort first. A
+    file that is none is taken for ZooKeeper's: whoever reads it says what it seems to be.
+    """
+    try:
+        record = first_record(Path(uri.path))
+        if not record or "modRevision" not in record:
+            return ZooKeeperDumpStore(uri)
+        first = islice(records_of(Path(uri.path)), RECORDS_LOOKED_AT)
+        return (PathEtcdDumpStore if has_paths(first, uri.root) else EtcdDumpStore)(uri)
+    except OSError:
+        return ZooKeeperDumpStore(uri)
+
+
+def znode_of_line(line: bytes) -> Znode:
+    """Read one line of a dump of ZooKeeper.
+
+    >>> znode_of_line(b'{"path": "/a", "data": "YQ==", "czxid": 1, "mzxid": 2, "ctime": 3, "mtime": 4,'
+    ...            b' "version": 5, "ephemeralOwner": 0}').data
+    b'a'
+    """
+    record = json_record(line)
+    if "modRevision" in record:
+        raise StoreError(
+            f"this dump mixes two stores: it begins with ZooKeeper's czxid, and {record['path']} has etcd's "
+            "modRevision; save each by itself"
+        )
+    changed = record.get("cversion")
+    made = changed if type(changed) is int and changed >= 0 else UNCOUNTED
+    return Znode(
+        record["path"], base64_of(record, "data"), *int64s_of(_USUAL_ZNODE | record, _ZNODE_NUMBERS)
+    )._replace(made=made)
+
+
+def znode_record(znode: Znode) -> dict[str, Any]:
+    """The record of a znode whose children are counted; `znode_of_line` reads it.
+
+    >>> from auditor.sources.metadata.dump.records import line_of
+    >>> znode = Znode("/a", b"a", 1, 2, 3, 4, 5, 0, made=7, children=3)
+    >>> znode_record(znode)["cversion"], znode_of_line(line_of(znode_record(znode))).data
+    (11, b'a')
+    """
+    numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version, znode.ephemeral_owner)
+    # Every child that was made counts one, and every one that was deleted another.
+    changed = 2 * znode.made - znode.children
+    data = {"path": znode.path, "data": base64_text(znode.data)}
+    return data | dict(zip(_ZNODE_NUMBERS, numbers, strict=True)) | {"cversion": changed}
+
+
+class ZooKeeperDumpStore(LineStore):
+    """ZooKeeper's metadata in a file of JSON lines; see the module for the format."""
+
+    keeps_marks = True
+    keeps_times = True
+    always_there = ("LAYOUT", "available", "cookies")
+    bookies_below = ("available", "cookies")
+
+    def parse(self, line: bytes) -> Znode:
+        """Read one line; see `parse_line`."""
+        return znode_of_line(line)
+
+    def tree_of(self, path: str) -> Tree | None:
+        """See `auditor.sources.metadata.store.tree_of`."""
+        return tree_of(path[len(self.root) + 1 :])
+
+    def cluster(self) -> ClusterNodes:
+        """One pass over the whole file; see `MetadataStore.cluster`."""
+        whole = self._whole()
+        newest, gaps = whole.newest, tuple(whole.gaps)
+        if newest is None:
+            raise self._nothing_read(
+                f"{self._file} has no znode {self.root}; name the right root with ?root=/path", gaps
+            )
+        nodes = _with_generator_counts({znode.path[len(self.root) + 1 :]: znode for znode in whole.nodes})
+        scan_time = max(newest.ctime, newest.mtime, whole.frame.time or 0)
+        zxid = max(newest.czxid, newest.mzxid)
+        complete, cut = whole.frame.complete, self._cut(whole)
+        return ClusterNodes(nodes, scan_time, hex(zxid), gaps, proves_absence=complete, cut=cut)
+
+
+def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
+    """The cluster's own znodes, with what was made below each id generator: from cversion, and what is there.
+
+    Of what has ledgers or marks below it, which are not among these, it could not be told.
+    """
+    there = Counter(path.rpartition("/")[0] for path in nodes)
+    counted = {}
+    for path, znode in nodes.items():
+        made = UNCOUNTED
+        if znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
+            made = (znode.made + there[path] + 1) // 2
+        counted[path] = znode._replace(made=made)
+    return counted
