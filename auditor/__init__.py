@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from auditor.model.options import AuditOptions
     from auditor.model.report import Report
     from auditor.notebook.run import Run, open_run
-    from auditor.sources.by_name import register
+    from auditor.sources import register
 
 __all__ = [
     "Audit",
@@ -46,7 +46,7 @@ _HOME = {
     "Run": "auditor.notebook.run",
     "Severity": "auditor.model.finding",
     "open_run": "auditor.notebook.run",
-    "register": "auditor.sources.by_name",
+    "register": "auditor.sources",
 }
 
 

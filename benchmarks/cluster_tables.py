@@ -16,9 +16,9 @@ from pyarrow import parquet as pq
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.wire import expand
 from auditor.collect.collect import collect
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
-from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION, TAILS
+from auditor.sources.bookies.collections.tables import AVAILABILITY, COMPRESSION, TAILS
 from auditor.tables.judge_replicas import groups_of
 from benchmarks.cluster import INDEX_MS, Cluster, Longs, groups
 from benchmarks.cluster_disks import Holding, holdings, write_bookies

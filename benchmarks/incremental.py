@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from rocksdict import Options, Rdict, WriteBatch
 
 from auditor.keys import index_path
-from auditor.sources.bookies.file_stamp import RACY_NS
+from auditor.sources.bookies.availability import RACY_NS
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.parts import ROCKSDB, Earlier, IndexDirectory, IndexPart, plan_parts
 from benchmarks.measure import Line, alternate, drop_pages

@@ -40,8 +40,8 @@ from auditor.keys import index_path
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.model.run_layout import MANIFEST
+from auditor.sources.bookies.availability import RACY_NS
 from auditor.sources.bookies.earlier_rows import QUIET_MS
-from auditor.sources.bookies.file_stamp import RACY_NS
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri

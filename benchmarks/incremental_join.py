@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.metadata.spark_source import LedgerSource
 from auditor.spark.batches import source_rows
 from auditor.spark.query_plans import QueryPlans

@@ -26,7 +26,7 @@ import numpy as np
 from auditor.codecs.availability.fold import fold_slots
 from auditor.keys import index_path
 from auditor.keys.index_path import ledger_ids
-from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.index_files.listing import PIECE_FILES
 from auditor.sources.bookies.part_rows import RowBuilder, read_files, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts

@@ -24,7 +24,7 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from auditor.model.layout import LayoutKind
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
 from auditor.sources.bookies.collections.places import PieceOwner

@@ -22,7 +22,7 @@ from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.keys.ledger_tree import LayoutKind, to_path
-from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.index_files.reader import IndexReader
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import ZnodeBatch

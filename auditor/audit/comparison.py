@@ -28,8 +28,8 @@ from auditor.audit.witness import Witness, judge_with_witness, politeness
 from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
 from auditor.model.states import BookieRead
+from auditor.sources.bookies.rpc.connection import endpoints, every_replica
 from auditor.sources.bookies.rpc.listings import rpc_availability
-from auditor.sources.bookies.rpc.pairs import endpoints, every_replica
 from auditor.spark import functions as F
 from auditor.spark.batches import as_frame
 from auditor.spark.query_plans import partitions_of

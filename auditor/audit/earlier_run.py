@@ -39,12 +39,11 @@ from auditor.model.version import program_version
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import Earlier, IndexPart
 from auditor.sources.clock import now_ms
-from auditor.sources.earlier_files import extremes, open_earlier_file
-from auditor.sources.file_systems import absolute, run_files
+from auditor.sources.file_systems import absolute, extremes, open_earlier_file, run_files
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.metadata.store import History
 from auditor.tables.published_schemas import to_json

@@ -21,22 +21,21 @@ from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.states import DigestState, NotChecked
 from auditor.reports.blind_spots import ENTRIES_WHOLE
 from auditor.sources.bookies import parts as index_parts
-from auditor.sources.bookies.collections.collected_rows import (
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
+from auditor.sources.bookies.collections.tables import (
     DISKS,
+    LOCATIONS,
     LOGS,
     SPACE_TABLES,
     DirectoryOwner,
     collected_rows,
     rows_of_directories,
 )
-from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
-from auditor.sources.bookies.collections.writer import LOCATIONS
-from auditor.sources.bookies.disks import DISKS as DISK_ROWS
-from auditor.sources.bookies.disks import SIZES, read_sizes
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_ROWS
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, LogPart, read_logs_of, slice_parts
-from auditor.sources.bookies.entry_logs.rows import unlisted_row
+from auditor.sources.bookies.entry_logs.rows import DISKS as DISK_ROWS
+from auditor.sources.bookies.entry_logs.rows import SIZES, read_sizes, unlisted_row
 from auditor.sources.bookies.entry_logs.whole_entries import WHOLE_ENTRIES, EntrySample, WholeEntryReader
 from auditor.sources.bookies.owners import AttributedDirectory
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart

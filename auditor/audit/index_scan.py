@@ -22,7 +22,7 @@ from auditor.model.run_facts import ReuseCount
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import OF_REPLICAS, BookieRead, IndexState, TailRead
 from auditor.sources.bookies import parts as index_parts
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.bytes_on_disk import COPIED_BYTES, indexes_fit
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, shares
 from auditor.sources.bookies.index_files import page_size

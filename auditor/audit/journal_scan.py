@@ -22,8 +22,8 @@ from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, TailRead, TailState
 from auditor.sources.bookies.bytes_on_disk import journals_fit
-from auditor.sources.bookies.collections.collected_rows import collected_tails
 from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
+from auditor.sources.bookies.collections.tables import collected_tails
 from auditor.sources.bookies.journal.tails import SCHEMA, TailPart, from_json, read_tail, to_json
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.spark import functions as F

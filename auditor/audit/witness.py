@@ -20,7 +20,7 @@ from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.run_layout import WHOLE
 from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc import reads
-from auditor.sources.bookies.rpc.pairs import endpoints
+from auditor.sources.bookies.rpc.connection import endpoints
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame

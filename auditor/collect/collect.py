@@ -34,12 +34,20 @@ from auditor.model.progress import Progress, Silent
 from auditor.model.states import ELSEWHERE, BookieRead, EntryLogState, IndexState, LogFileKind, TailState
 from auditor.model.version import program_version
 from auditor.sources.bookies import parts as index_parts
-from auditor.sources.bookies.collections import place_rows
-from auditor.sources.bookies.collections.collected_rows import DISKS, LOGS
-from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
-from auditor.sources.bookies.collections.writer import (
+from auditor.sources.bookies.collections.collection import (
+    DIRECTORIES,
+    PLACES,
+    CollectedFile,
+    Collection,
+    CollectionManifest,
+    directory_rows,
+    place_rows,
+)
+from auditor.sources.bookies.collections.tables import (
     AVAILABILITY,
+    DISKS,
     LOCATIONS,
+    LOGS,
     TAILS,
     Piece,
     batches_of,
@@ -168,14 +176,12 @@ def _place_tables(
     """Where data lies: bounded by the number of directories, and written first."""
     of_directory = {(piece.place, each.path): piece.id for piece in pieces for each in piece.directories}
     directories = [
-        row
-        for number, place in enumerate(places)
-        for row in place_rows.directory_rows(number, place, of_directory)
+        row for number, place in enumerate(places) for row in directory_rows(number, place, of_directory)
     ]
     versions = [_version_row(found) for place in places for found in place.directories if found.has_current]
     for name, schema, rows in (
-        ("places", place_rows.PLACES, place_rows.place_rows(places)),
-        ("directories", place_rows.DIRECTORIES, directories),
+        ("places", PLACES, place_rows(places)),
+        ("directories", DIRECTORIES, directories),
         ("cookies", VERSIONS, versions),
     ):
         yield name, write_table(target, name, schema, batches_of(rows, schema))

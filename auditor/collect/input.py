@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from auditor.sources.bookies.collections.writer import Piece
+from auditor.sources.bookies.collections.tables import Piece
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
 from auditor.sources.bookies.places import PlaceFound
 

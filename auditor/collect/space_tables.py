@@ -14,11 +14,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from auditor.collect.input import CollectionInput
-from auditor.sources.bookies.collections.collected_rows import DISKS, LOGS
-from auditor.sources.bookies.collections.writer import LOCATIONS, Piece, batches_of, with_piece
-from auditor.sources.bookies.disks import sizes_of
+from auditor.sources.bookies.collections.tables import DISKS, LOCATIONS, LOGS, Piece, batches_of, with_piece
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
+from auditor.sources.bookies.entry_logs.rows import sizes_of
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 
 

@@ -10,21 +10,22 @@ import pyarrow as pa
 from auditor.collect.input import CollectionInput
 from auditor.collect.space_tables import log_parts
 from auditor.model.progress import Progress
-from auditor.sources.bookies.availability_schema import SCHEMA
-from auditor.sources.bookies.collections.collected_rows import DISKS, LOGS
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
-from auditor.sources.bookies.collections.writer import (
+from auditor.sources.bookies.collections.tables import (
     AVAILABILITY,
     COMPRESSION,
+    DISKS,
     LOCATIONS,
+    LOGS,
     TAILS,
     Piece,
     batches_of,
 )
-from auditor.sources.bookies.disks import SIZES, read_sizes
 from auditor.sources.bookies.entry_logs import locations as located
 from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, read_logs_of, slice_parts
+from auditor.sources.bookies.entry_logs.rows import SIZES, read_sizes
 from auditor.sources.bookies.journal import tails as journal_tails
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.file_systems import run_files

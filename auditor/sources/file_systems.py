@@ -1,12 +1,18 @@
-"""The file system of a run directory or collection: for the one that writes it and the one that reads it."""
+"""The file system of a run directory or collection, and files of a table there that an earlier run wrote."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from auditor.errors import RunUsageError
+from auditor.errors import RunError, RunUsageError
 from auditor.sources.regular_file import require_regular
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import parquet as pq
 
 
 def run_files(path: str) -> tuple[Any, str]:
@@ -88,3 +94,47 @@ def _has_password(uri: str) -> bool:
     tail = before.partition("/")[0].partition(":")
     port = tail[2].isdecimal() and "/" in before
     return bool(at and tail[1]) and not port
+
+
+@contextmanager
+def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
+    """A file of ``table``, which must have the columns of ``schema``; pages are checked as they are read.
+
+    Raises:
+        RunError: it is missing, cut, damaged, or of another schema, also where that shows only while it is
+            used; the message names the file.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    files, base = run_files(table)
+    try:
+        require_file(files, f"{base}/{name}")
+        with (
+            files.open_input_file(f"{base}/{name}") as stream,
+            pq.ParquetFile(stream, page_checksum_verification=True) as file,
+        ):
+            check_columns(file.schema_arrow, schema)
+            yield file
+    except (OSError, pa.ArrowException, UnicodeDecodeError, RunError) as error:
+        raise RunError(f"{table}/{name}: {error}") from error
+
+
+def extremes(file: pq.ParquetFile, column: str) -> list[tuple[str, str] | None]:
+    """The least and the greatest value of a column in each row group; None of those where they are not known.
+
+    ``column`` is one of texts, before any that is a struct: those are several columns in Parquet.
+    """
+    at = file.schema_arrow.get_field_index(column)
+    known = [file.metadata.row_group(number).column(at).statistics for number in range(file.num_row_groups)]
+    return [(each.min, each.max) if each is not None and each.has_min_max else None for each in known]
+
+
+def check_columns(found: pa.Schema, schema: pa.Schema) -> None:
+    """Refuse a table that is not as this program writes it.
+
+    Raises:
+        RunError: columns that are missing, more, or of another type.
+    """
+    if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
+        raise RunError("its columns are not those of this version's table")

@@ -108,8 +108,8 @@ class Tables:
     """The entry logs, one row a file and one a ledger in it; None likewise."""
 
     disks: DataFrame | None = None
-    """What lies beside them, and how full the file systems are (`auditor.sources.bookies.disks`); None
-    likewise."""
+    """What lies beside them, and how full the file systems are (`auditor.sources.bookies.entry_logs.rows`);
+    None likewise."""
 
     misplaced: DataFrame | None = None
     """What the index points at and is not there (`auditor.tables.misplaced`); None likewise."""

@@ -10,9 +10,9 @@ import json
 import pyarrow as pa
 
 from auditor.model.columns import schema_of
-from auditor.sources.bookies.disks import DISKS
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS
+from auditor.sources.bookies.entry_logs.rows import DISKS
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.bookies.part_rows import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.rpc.reads import WITNESS

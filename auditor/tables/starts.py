@@ -17,8 +17,7 @@ from auditor.model.columns import schema_of
 from auditor.model.cookie import Cookie
 from auditor.model.start_refusal import BookieDirectory, NoVersion, Refusal, Unreadable, configured_paths
 from auditor.model.start_validation import differences, legacy_refusal
-from auditor.sources.bookies.cookie_paths import match
-from auditor.sources.bookies.paths import OwnedDirectory
+from auditor.sources.bookies.paths import OwnedDirectory, match
 from auditor.tables.registry import StoreCookie
 
 STARTS = schema_of(

@@ -25,7 +25,7 @@ from auditor.errors import RunError, UsageError
 from auditor.model.progress import Silent
 from auditor.model.report import Cluster, Report
 from auditor.runs.directory import RunDirectory
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from auditor.sources.metadata.ledger_rows import LEDGERS

@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.collect.collect import VERSIONS, collect
 from auditor.errors import UsageError
-from auditor.sources.bookies.collections import place_rows
-from auditor.sources.bookies.collections.collection import Collection
-from auditor.sources.bookies.collections.writer import AVAILABILITY
+from auditor.sources.bookies.collections.collection import DIRECTORIES, PLACES, Collection, places_of
+from auditor.sources.bookies.collections.tables import AVAILABILITY
 from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import read_part
@@ -28,8 +27,8 @@ from tests.codecs.bookie.test_entry_log import HEADER, MAP, MAP_AT, filled
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
 
 SCHEMAS = {
-    "places": place_rows.PLACES,
-    "directories": place_rows.DIRECTORIES,
+    "places": PLACES,
+    "directories": DIRECTORIES,
     "cookies": VERSIONS,
     "availability": AVAILABILITY,
     "entry_logs": entry_logs.SCHEMA,
@@ -105,7 +104,7 @@ def test_places_directories_and_cookies_are_kept_as_they_were_found(tmp_path: Pa
     collect([str(root)], str(tmp_path / "out"))
     places = find_places([str(root)])
     rows = rows_of(tmp_path / "out", "directories")
-    assert place_rows.places_of(rows_of(tmp_path / "out", "places"), rows) == places
+    assert places_of(rows_of(tmp_path / "out", "places"), rows) == places
     [marked] = {
         LastMark(row["mark_file_id"], row["mark_offset"])
         for row in rows
@@ -156,7 +155,7 @@ def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None
     collected = collect([str(inventory)], str(tmp_path / "out"))
     assert collected.unread == 0
     rows = rows_of(tmp_path / "out", "directories")
-    assert place_rows.places_of(rows_of(tmp_path / "out", "places"), rows) == find_places([str(inventory)])
+    assert places_of(rows_of(tmp_path / "out", "places"), rows) == find_places([str(inventory)])
     assert len({row["piece"] for row in rows}) == 1
 
 

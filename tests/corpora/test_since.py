@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from auditor.sources.bookies.file_stamp import RACY_NS
+from auditor.sources.bookies.availability import RACY_NS
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.cluster import Cluster, index_bytes, index_path, ledger_path
 

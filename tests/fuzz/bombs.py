@@ -28,7 +28,7 @@ from auditor.runs.load_overview import run_view
 from auditor.runs.reader import RunReader
 from auditor.sources.bookies.collections.collection import MANIFEST, Collection
 from auditor.sources.bookies.entry_logs.reader import contents_of
-from auditor.sources.bookies.inventory import read_inventory
+from auditor.sources.bookies.places import read_inventory
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.zookeeper.files import map_file
 from auditor.sources.regular_file import read_toml

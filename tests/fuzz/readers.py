@@ -23,19 +23,18 @@ from auditor.model.options import AuditOptions
 from auditor.plan.plan_file import plan_toml, read_plan
 from auditor.reports.forms import FORMS
 from auditor.runs.damage import damage_named, require_whole_findings
-from auditor.sources.bookies.availability_schema import SCHEMA as AVAILABILITY
+from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
 from auditor.sources.bookies.collections.places import PieceOwner, collected_places
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
-from auditor.sources.bookies.inventory import read_inventory
 from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
-from auditor.sources.bookies.places import find_places
-from auditor.sources.earlier_files import open_earlier_file
+from auditor.sources.bookies.places import find_places, read_inventory
+from auditor.sources.file_systems import open_earlier_file
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.ledger_rows import LEDGERS, ledger_rows
 from auditor.sources.metadata.mark_rows import mark_rows

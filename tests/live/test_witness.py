@@ -22,9 +22,8 @@ from auditor.model.options import AuditOptions, YesNo
 from auditor.model.remark import sentence_of
 from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc import reads as bookie_reads
-from auditor.sources.bookies.rpc.connection import Wire
+from auditor.sources.bookies.rpc.connection import Wire, endpoints
 from auditor.sources.bookies.rpc.listings import DB_LEDGER_STORAGE, rpc_rows
-from auditor.sources.bookies.rpc.pairs import endpoints
 from auditor.sources.bookies.rpc.reads import Entry, Reading
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store

@@ -22,7 +22,7 @@ TICK = 0.012
 
 def quick_clocks(patch: pytest.MonkeyPatch) -> None:
     """Let what was changed a tick ago be taken for settled, instead of seconds or an hour."""
-    patch.setattr("auditor.sources.bookies.file_stamp.RACY_NS", 0)
+    patch.setattr("auditor.sources.bookies.availability.RACY_NS", 0)
     patch.setattr("auditor.sources.bookies.earlier_rows.QUIET_MS", 0)
 
 

@@ -34,10 +34,9 @@ from auditor.sources.bookies.entry_logs.reader import read_contents
 from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
 from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
-from auditor.sources.bookies.last_marks import read_marks
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart, plan_parts
-from auditor.sources.bookies.places import find_places
+from auditor.sources.bookies.places import find_places, read_marks
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
 from tests.sources.rocksdb_databases import entries
 

@@ -21,8 +21,8 @@ from auditor.model.states import IndexState
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
 from auditor.sources.bookies.collections.places import PieceOwner, collected_places
-from auditor.sources.bookies.disks import sizes_of
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
+from auditor.sources.bookies.entry_logs.rows import sizes_of
 from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part

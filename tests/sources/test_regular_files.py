@@ -26,13 +26,11 @@ from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.rows import read_logs
 from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
-from auditor.sources.bookies.inventory import read_inventory
 from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
-from auditor.sources.bookies.last_marks import read_marks
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
-from auditor.sources.bookies.places import find_places
+from auditor.sources.bookies.places import find_places, read_inventory, read_marks
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb
 from auditor.sources.metadata.credentials import SecretFile
 from auditor.sources.metadata.store import Tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from auditor.sources.bookies.collections.place_rows import directory_rows, place_rows, places_of
+from auditor.sources.bookies.collections.collection import directory_rows, place_rows, places_of
 from auditor.sources.bookies.places import DirectoryFound, find_places
 
 

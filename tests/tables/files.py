@@ -13,7 +13,7 @@ from pyarrow import parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from auditor.sources.bookies.availability_schema import SCHEMA as AVAILABILITY
+from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas

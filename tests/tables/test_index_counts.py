@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.availability_schema import SCHEMA as AVAILABILITY
+from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.tables.index_counts import IndexCount, index_counts
 from tests.tables.files import written
 

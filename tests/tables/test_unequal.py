@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.model.states import OF_REPLICAS
-from auditor.sources.bookies.availability_schema import SCHEMA as AVAILABILITY
+from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.journal.tails import SCHEMA as TAILS
 from auditor.sources.metadata.ledger_rows import LEDGERS

@@ -4,7 +4,7 @@ The rows lie in some Parquet files of that run's table ``availability``; their n
 files is what rows are known by here. They are gone through twice, batch by batch: once for paths and stamps,
 which decide, and once for those that may stay. In between one bit a row is kept, no row.
 
-A file is unchanged if its stamp is (`auditor.sources.bookies.file_stamp`). A directory of them need not be
+A file is unchanged if its stamp is (`auditor.sources.bookies.availability`). A directory of them need not be
 listed again either: making, removing or renaming a file in a directory dates the directory. So one that was
 last dated well before the earlier run listed it, and whose files are all unchanged, has the same files; that
 they are unchanged also proves that it is the same disk. Whatever else is found is listed, and looked at,
@@ -29,12 +29,10 @@ from numpy.typing import NDArray
 
 from auditor.errors import RunError
 from auditor.model.states import IndexState
-from auditor.sources.bookies.availability_schema import SCHEMA
-from auditor.sources.bookies.file_stamp import stamps
-from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.availability import SCHEMA, IndexFiles, stamps
 from auditor.sources.bookies.index_files.listing import SkippedPath, list_part
 from auditor.sources.bookies.parts import Earlier, IndexPart
-from auditor.sources.earlier_files import open_earlier_file
+from auditor.sources.file_systems import open_earlier_file
 
 BATCH_ROWS = 4096
 """Rows in memory at once: those of ledgers full of holes are large."""

@@ -18,10 +18,16 @@ from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.cookie_paths import NOT_FOUND, path_parts, shared_parts
 from auditor.sources.bookies.journal.files import NONE, Journals, journals_of
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
-from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory, paths_of
+from auditor.sources.bookies.paths import (
+    NOT_FOUND,
+    BookiePaths,
+    OwnedDirectory,
+    path_parts,
+    paths_of,
+    shared_parts,
+)
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound
 
 

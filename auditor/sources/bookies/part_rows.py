@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from auditor.codecs.availability.groups import GROUP, Longs, offsets_of
 from auditor.model.states import IndexState
-from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS, SCHEMA
+from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, IndexBatch, IndexFiles
 from auditor.sources.bookies.earlier_rows import EarlierRows, list_changed
-from auditor.sources.bookies.index_files.batch import IndexBatch, IndexFiles
 from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions, list_part
 from auditor.sources.bookies.index_files.reader import BATCH_UNITS, IndexReader
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart

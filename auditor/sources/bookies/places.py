@@ -8,6 +8,18 @@ directory holds: its VERSION decides that (`auditor.sources.bookies.owners`).
         bk-a_3181/               a place
             journal/current/     a directory of the bookie, found by its ``current``
             ledgers0/current/
+
+    [bookies."bk-a:3181"]                                # of an inventory file
+    journal = ["/mnt/a/journal"]
+    ledgers = ["/mnt/a/ledgers0", "/mnt/a/ledgers1"]     # in configured order
+    index = ["/mnt/a/index0", "/mnt/a/index1"]           # only where indexDirectories is configured
+
+    current/lastMark      the mark of the only journal directory
+    current/lastMark.0    of the first of several, and so on; a ledger's journal is its id modulo their number
+
+A bookie replays each of its journals from the greatest mark that any of its ledger directories has of it, or
+from the beginning where none has one. What a directory's index shows is at least as new as the moment that
+the directory's own mark points at: a journal file's id is the millisecond at which it was made.
 """
 
 from __future__ import annotations
@@ -15,15 +27,126 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from auditor.codecs.bookie.last_mark import LastMark
-from auditor.errors import UsageError
-from auditor.sources.bookies.inventory import DeclaredRole, read_inventory
-from auditor.sources.bookies.last_marks import read_marks
-from auditor.sources.regular_file import is_directory, open_regular, visible_path
+from auditor.codecs.bookie import last_mark
+from auditor.codecs.bookie.last_mark import START, LastMark
+from auditor.errors import DecodeError, UsageError
+from auditor.model.bookie_id import is_accepted
+from auditor.sources.regular_file import is_directory, open_regular, read_toml, visible_path
+
+ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
+"""The lists of an inventory entry, and the role of the directories in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredRole:
+    """What an inventory says of a directory: its role, and its position among the ``of`` of that role."""
+
+    path: str
+    role: str
+    position: int
+    of: int
+
+
+def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
+    """Read which directories each bookie has; relative paths count from the file's own directory.
+
+    Raises `UsageError` for a file that is not an inventory, naming the entry at fault.
+    """
+    try:
+        content = read_toml(file)
+    except UsageError as error:
+        reason = str(error).removeprefix(f"{file}: ")
+        raise UsageError(f"--bookies {file}: not a readable inventory: {reason}") from error
+    bookies = content.get("bookies")
+    if not isinstance(bookies, dict) or not bookies:
+        raise UsageError(f'--bookies {file}: no [bookies."ID"] table in this inventory')
+    return {bookie_id: _declared(file, bookie_id, lists) for bookie_id, lists in bookies.items()}
+
+
+def _declared(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
+    where = f'--bookies {file}: [bookies."{bookie_id}"]'
+    if not is_accepted(bookie_id):
+        raise UsageError(
+            f"{where}: BookKeeper takes no such bookie id: it has letters, digits and : - . only, "
+            "and is not the word readonly"
+        )
+    if not isinstance(lists, dict):
+        raise UsageError(f"{where} is not a table")
+    unknown = sorted(set(lists) - set(ROLES))
+    if unknown:
+        raise UsageError(f"{where} has {', '.join(unknown)}; known are {', '.join(ROLES)}")
+    declared = []
+    for key, role in ROLES.items():
+        paths = lists.get(key, [])
+        if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
+            raise UsageError(f"{where} {key} must be a list of paths")
+        whole = [str(file.parent.absolute() / path) for path in paths]
+        declared += [DeclaredRole(path, role, position, len(paths)) for position, path in enumerate(whole)]
+    return declared
+
+
+Marks = Mapping[str, LastMark]
+"""The marks of one directory, by the name of the file."""
+
+LAST_MARK = "lastMark"
+_MARK_BYTES = 16
+
+
+def read_marks(directory: str) -> dict[str, LastMark]:
+    """The lastMark files of a directory; what cannot be read, or is not a mark, the server ignores too.
+
+    >>> read_marks("/no/such/directory")
+    {}
+    """
+    marks = {}
+    for file in sorted(Path(directory, "current").glob(f"{LAST_MARK}*")):
+        try:
+            with open_regular(file) as stream:
+                marks[file.name] = last_mark.decode(stream.read(_MARK_BYTES + 1))
+        except (OSError, DecodeError):
+            continue
+    return marks
+
+
+def mark_name(journal: int, journals: int) -> str:
+    """The file that keeps the mark of one of a bookie's journals.
+
+    >>> mark_name(0, 1), mark_name(0, 2)
+    ('lastMark', 'lastMark.0')
+    """
+    return LAST_MARK if journals == 1 else f"{LAST_MARK}.{journal}"
+
+
+def replay_marks(directories: Iterable[Marks], journals: int) -> tuple[LastMark, ...]:
+    """From where a bookie would replay each of its ``journals``.
+
+    >>> replay_marks([{"lastMark": LastMark(5, 9)}, {"lastMark": LastMark(5, 12)}, {}], 1)
+    (LastMark(file_id=5, offset=12),)
+    """
+    found = list(directories)
+    return tuple(
+        max((marks[name] for marks in found if name in marks), default=START)
+        for name in (mark_name(journal, journals) for journal in range(journals))
+    )
+
+
+def oldest_mark_time(directories: Iterable[Marks], journals: int) -> int | None:
+    """The moment, ms, from which on entries may be in the journals only; None where a mark does not say it.
+
+    >>> oldest_mark_time([{"lastMark": LastMark(5, 9)}, {"lastMark": LastMark(3, 12)}], 1)
+    3
+    >>> oldest_mark_time([{"lastMark": LastMark(5, 9)}, {}], 1) is None
+    True
+    """
+    names = [mark_name(journal, journals) for journal in range(journals)]
+    marks = [found.get(name, START) for found in directories for name in names]
+    return min((mark.file_id for mark in marks), default=0) or None
+
 
 MAX_DEPTH = 6
 """How far below a place a directory is looked for: a copy of a whole file tree has four levels or so."""

@@ -21,7 +21,7 @@ from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError, UsageError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead, IndexState
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.owners import Attribution, attribute
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexPart, plan_parts

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from auditor.errors import RunError
 from auditor.keys.etcd import key_bytes
 from auditor.model.states import LISTED, UNLISTED
-from auditor.sources.earlier_files import extremes, open_earlier_file
+from auditor.sources.file_systems import extremes, open_earlier_file
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import History, Part
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.cookie_paths import match, path_parts, shared_parts
+from auditor.sources.bookies.paths import match, path_parts, shared_parts
 
 names = st.sampled_from(["data", "disk1", "disk2", "ledgers", "ledgers0"])
 paths = st.lists(names, min_size=1, max_size=3).map(lambda each: "/" + "/".join(each))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.sources.bookies.disks import SIZES, sizes_of
+from auditor.sources.bookies.entry_logs.rows import SIZES, sizes_of
 
 FILES = {
     "1a1fc86e72f.txn": ("journal", 100),

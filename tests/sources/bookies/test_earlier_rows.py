@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from auditor.errors import RunError
 from auditor.keys import index_path
 from auditor.sources.bookies import earlier_rows
-from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart
 from tests.corpora.cluster import index_bytes

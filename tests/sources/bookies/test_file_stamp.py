@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auditor.sources.bookies.file_stamp import RACY_NS, files_stamp, stamps
+from auditor.sources.bookies.availability import RACY_NS, files_stamp, stamps
 
 LATER = 60 * 10**9
 

@@ -14,7 +14,7 @@ import pytest
 
 from auditor.keys import index_path
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.index_files.page_size import page_sizes
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts

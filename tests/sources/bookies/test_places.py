@@ -7,8 +7,7 @@ import pytest
 
 from auditor.errors import UsageError
 from auditor.sources.bookies import places as bookie_places
-from auditor.sources.bookies.inventory import DeclaredRole
-from auditor.sources.bookies.places import find_places
+from auditor.sources.bookies.places import DeclaredRole, find_places
 from tests.sources.bookie_corpora import make_directory, unpack_bookies
 
 VERSION = b"5\n..."

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pyarrow import fs
 from pyarrow import parquet as pq
 
-from auditor.sources.bookies.availability_schema import ROWS, SCHEMA
+from auditor.sources.bookies.availability import ROWS, SCHEMA
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.file_systems import require_file

@@ -18,8 +18,7 @@ from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
-from auditor.sources.bookies.collections.place_rows import places_of
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest, places_of
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.paths import OwnedDirectory, paths_of
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound

@@ -25,12 +25,12 @@ from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
 from auditor.errors import UnreadError
 from auditor.model.columns import schema_of
 from auditor.model.states import LogFileKind, Probe
+from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.entry_logs.rows import list_logs
-from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.listing import list_part
 from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT, next_data
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
-from auditor.sources.bookies.rocksdb.locations import KEY_BYTES, VALUE_BYTES
+from auditor.sources.bookies.rocksdb.ledgers import KEY_BYTES, VALUE_BYTES
 from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
 from auditor.sources.regular_file import open_regular
 

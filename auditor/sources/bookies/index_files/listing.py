@@ -26,7 +26,7 @@ import numpy as np
 from auditor.keys import index_path
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import IndexState
-from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, list_current
 from auditor.sources.regular_file import open_regular
 

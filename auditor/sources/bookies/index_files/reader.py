@@ -26,11 +26,11 @@ from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
 from auditor.model.states import VANISHED, IndexState
-from auditor.sources.bookies.file_stamp import modification_times
-from auditor.sources.bookies.index_files.batch import (
+from auditor.sources.bookies.availability import (
     FileFault,
     IndexBatch,
     IndexFiles,
+    modification_times,
 )
 from auditor.sources.regular_file import open_descriptor
 

@@ -17,8 +17,8 @@ from auditor.codecs.availability.fold import distinct
 from auditor.codecs.bookie.journal import MASTER_KEY, Journal
 from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError
-from auditor.sources.bookies.last_marks import oldest_mark_time, replay_marks
 from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory
+from auditor.sources.bookies.places import oldest_mark_time, replay_marks
 from auditor.sources.regular_file import open_regular
 
 SUFFIX = ".txn"

@@ -28,7 +28,7 @@ from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import DecodeError
 from auditor.model.columns import schema_of
 from auditor.model.states import TailState
-from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS
+from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS
 from auditor.sources.bookies.index_files.listing import check_versions
 from auditor.sources.bookies.journal.files import (
     ENTRIES,

@@ -25,23 +25,21 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import GROUP, Longs
 from auditor.errors import DamagedError, UnreadError
 from auditor.model.states import IndexState
-from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS, SCHEMA
+from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, files_stamp
 from auditor.sources.bookies.earlier_rows import EarlierRows, database_unchanged
-from auditor.sources.bookies.file_stamp import files_stamp
 from auditor.sources.bookies.index_files.listing import NOT_OURS, SkippedPath
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
-from auditor.sources.bookies.rocksdb.copy import states
 from auditor.sources.bookies.rocksdb.ledgers import (
     BROKEN,
     JoinedLedgers,
     StorageFlags,
+    fold_locations,
     indexed_ledgers,
     join_ledgers,
     scoped_ledgers,
 )
 from auditor.sources.bookies.rocksdb.ledgers import NAME as SCOPED
-from auditor.sources.bookies.rocksdb.locations import fold_locations
-from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, open_rocksdb, scan
+from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, open_rocksdb, scan, states
 
 CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie must first find out what it has lost"
 UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the bookie uses is unclear"

@@ -32,13 +32,13 @@ import pyarrow as pa
 from auditor.codecs.bookie.wire import Status, status_text
 from auditor.errors import UnreadError
 from auditor.sources.bookies.rpc.connection import (
+    Address,
     Answer,
     BookieConnection,
     Subject,
     Wire,
     open_connection,
 )
-from auditor.sources.bookies.rpc.pairs import Address
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.rate_limit import RateLimit
 from auditor.spark.types import DataFrame

@@ -30,7 +30,7 @@ from auditor.codecs.bookie.wire import BookieAnswer, Status, answer, list_reques
 from auditor.errors import DecodeError
 from auditor.model.columns import LEDGER
 from auditor.model.states import IndexState
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.rpc.client import (
     IMPOSSIBLE_LEDGER,
     BookieClient,
@@ -39,8 +39,7 @@ from auditor.sources.bookies.rpc.client import (
     each_bookie,
     one_bookie_per_partition,
 )
-from auditor.sources.bookies.rpc.connection import Wire, address
-from auditor.sources.bookies.rpc.pairs import Address, Endpoint
+from auditor.sources.bookies.rpc.connection import Address, Endpoint, Wire, address
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.ledger_replicas import binary
 from auditor.sources.metadata.store import StoreOptions
@@ -173,10 +172,10 @@ ASKED = "state != 'gap' and scope_id = 0"
 
 
 def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
-    """Ask bookies which entries they hold; rows of `auditor.sources.bookies.availability_schema.SCHEMA`.
+    """Ask bookies which entries they hold; rows of `auditor.sources.bookies.availability.SCHEMA`.
 
     ``pairs`` are scope_id, ledger_id, bookie_id, each once. ``endpoints`` has every bookie among them
-    (`auditor.sources.bookies.rpc.pairs`). Of ``options``, ``rate_limit`` is requests per second to one
+    (`auditor.sources.bookies.rpc.connection`). Of ``options``, ``rate_limit`` is requests per second to one
     bookie, ``in_flight`` how many of its requests may be unanswered, ``timeout_s`` seconds to wait for one
     answer.
 

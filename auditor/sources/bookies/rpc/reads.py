@@ -35,8 +35,7 @@ from auditor.sources.bookies.rpc.client import (
     each_bookie,
     one_bookie_per_partition,
 )
-from auditor.sources.bookies.rpc.connection import BookieConnection, Wire
-from auditor.sources.bookies.rpc.pairs import Endpoint
+from auditor.sources.bookies.rpc.connection import BookieConnection, Endpoint, Wire
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark.types import DataFrame

@@ -13,7 +13,7 @@ from pyarrow import fs
 from pyarrow import parquet as pq
 
 from auditor.collect.collect import collect
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections import copied_rows
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, Share, shares

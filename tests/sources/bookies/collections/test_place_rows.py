@@ -8,16 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.bookie.last_mark import LastMark
-from auditor.sources.bookies.collections.place_rows import (
+from auditor.sources.bookies.collections.collection import (
     DIRECTORIES,
     PLACES,
     directory_rows,
     place_rows,
     places_of,
 )
-from auditor.sources.bookies.inventory import DeclaredRole
-from auditor.sources.bookies.last_marks import read_marks
-from auditor.sources.bookies.places import DirectoryFound, PlaceFound
+from auditor.sources.bookies.places import DeclaredRole, DirectoryFound, PlaceFound, read_marks
 
 numbers = st.integers(0, 2**31 - 1)
 longs = st.integers(-(2**63), 2**63 - 1)

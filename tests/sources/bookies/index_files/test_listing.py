@@ -11,7 +11,7 @@ import pytest
 
 from auditor.keys import index_path
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions, list_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from tests.sources.bookie_corpora import make_directory

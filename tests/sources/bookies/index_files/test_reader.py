@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from auditor.codecs.availability import incremental_fold
 from auditor.codecs.availability.fold import fold_entries
 from auditor.model.states import IndexState
+from auditor.sources.bookies.availability import IndexBatch, IndexFiles
 from auditor.sources.bookies.index_files import reader as index_reader
-from auditor.sources.bookies.index_files.batch import IndexBatch, IndexFiles
 from auditor.sources.bookies.index_files.reader import IndexReader
 
 HEADER = (b"BKLE" + struct.pack(">ii", 1, 20) + bytes(range(20))).ljust(1024, b"\0")

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from auditor.errors import DamagedError, UnreadError
-from auditor.sources.bookies.rocksdb import copy as rocksdb_copy
+from auditor.sources.bookies.rocksdb import scan as rocksdb_copy
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
 from tests.sources.rocksdb_databases import (
     copy_of,

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from auditor.codecs.availability import incremental_fold
 from auditor.codecs.availability.fold import fold_entries
 from auditor.sources.bookies import part_rows
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.bookies.rocksdb import rows as rocksdb_rows
 from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
-from auditor.sources.bookies.rocksdb.locations import fold_locations
+from auditor.sources.bookies.rocksdb.ledgers import fold_locations
 from auditor.sources.bookies.rocksdb.scan import Rows, Strings, UnexpectedRows
 from benchmarks.rocksdb import generate
 from tests.sources.rocksdb_databases import (

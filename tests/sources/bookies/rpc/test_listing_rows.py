@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.rpc import client as bookie_client
+from auditor.sources.bookies.rpc.connection import NOT_REGISTERED, Endpoint
 from auditor.sources.bookies.rpc.listings import ASKED, rpc_availability, rpc_rows
-from auditor.sources.bookies.rpc.pairs import NOT_REGISTERED, Endpoint
 from auditor.sources.metadata.store import StoreOptions
 from tests.codecs.scalar import greedy, packed, runs_of_entries
 from tests.sources.fake_bookie import FakeBookie, Request

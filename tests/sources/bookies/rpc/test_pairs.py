@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
-from auditor.sources.bookies.rpc.pairs import NOT_REGISTERED, SHARED, endpoints, every_replica
+from auditor.sources.bookies.rpc.connection import NOT_REGISTERED, SHARED, endpoints, every_replica
 from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.tables.registry import registrations
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from auditor.codecs.bookie.wire import LENGTH, MAX_FRAME_BYTES
 from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc import client as bookie_client
-from auditor.sources.bookies.rpc.pairs import Endpoint
+from auditor.sources.bookies.rpc.connection import Endpoint
 from auditor.sources.bookies.rpc.reads import WITNESS, Entry, ReadClient, ReadReply, read_rows
 from auditor.sources.metadata.store import StoreOptions
 from tests.sources.fake_bookie import FakeBookie, Request, read_frame

@@ -1,19 +1,62 @@
-"""Sixty-four bits that tell a file as it was read from what it is later: its stamp.
+"""What an index says of ledgers: the columns of the table ``availability``, a batch of files, their stamps.
 
-A stamp is a mix of a file's inode, size, and times of modification and of change (ns). Whoever writes to a
-file, cuts it, or puts another in its place moves at least one of them; the time of change cannot be set back.
-A file that was touched a moment before it was read has no stamp: another write within the same tick of the
-clock would leave the times as they are. (So git does with its index.)
+A stamp is 64 bits that tell a file as it was read from what it is later: a mix of its inode, size, and times
+of modification and of change (ns). Whoever writes to a file, cuts it, or puts another in its place moves at
+least one of them; the time of change cannot be set back. A file that was touched a moment before it was read
+has no stamp: another write within the same tick of the clock would leave the times as they are. (So git does
+with its index.)
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import GroupBatch, Longs
+from auditor.model.columns import schema_of
+
+ROWS = 65_536
+MAX_BATCH_BYTES = 256 << 20
+"""Groups in one record batch; Arrow's offsets end at 2 GiB."""
+
+SCHEMA = schema_of(
+    ("bookie_id", pa.string(), "the bookie that the index belongs to"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null where ledger_id is"),
+    ("ledger_id", pa.int64(), "the ledger; null for stray, gap and damaged"),
+    ("groups", pa.binary(), "the entries it holds: BP-34 groups of 24 bytes, folded, no header"),
+    (
+        "state",
+        pa.string(),
+        "ok, cut, unreadable, limbo, not-indexed, misplaced (a file outside its place), wrong-directory "
+        "(RocksDB: of another index directory), stray, gap or damaged, as this file alone shows it; a file "
+        "that ends inside a page of the bookie's page_size is cut too",
+    ),
+    ("reason", pa.string(), "why the state is not ok"),
+    ("offset", pa.int64(), "the byte of the file at fault, where it is known"),
+    ("path", pa.string(), "the file or directory that was read"),
+    (
+        "page_bytes",
+        pa.int64(),
+        "bytes of the file after its header: a whole number of pages, unless cut",
+    ),
+    ("mtime", pa.int64(), "when the file last changed, in ms; null where it could not be asked"),
+    ("storage", pa.string(), "where it was read: idx (files), rocksdb, or rpc (the bookie answered)"),
+    ("answered", pa.int64(), "rpc: when the bookie answered, in ms"),
+    (
+        "stamp",
+        pa.int64(),
+        "64 bits of inode, size and times of the file, or of all files of the database; null where a change "
+        "would not show in them",
+    ),
+    ("reused", pa.bool_(), "taken from an earlier run (--since), which read it"),
+)
+
 
 RACY_NS = 2_000_000_000
 """A file that changed no longer ago than this, or in the future, gets no stamp: the coarsest clock of any
@@ -108,3 +151,41 @@ def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
+
+
+class IndexFiles(NamedTuple):
+    """Files to be read as the indexes of ledgers of one scope: columns, since there are millions of them."""
+
+    ledger_ids: Longs
+    paths: list[bytes]
+    scope_id: int = 0
+
+
+class FileFault(NamedTuple):
+    """Why an index file is not ok, and, where it is known, the byte at fault.
+
+    ``state`` is cut (the last slot is not whole; those before it count) or unreadable (no groups).
+    """
+
+    state: str
+    reason: str
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBatch:
+    """Index files and what they say, one item and one set of ``groups`` a file.
+
+    A file without an item in ``faults``, by its number, is ok. ``page_bytes`` is the file's length after its
+    header; ``mtimes`` are in ms, -1 where a file could not be asked. ``stamps`` are of files as they were
+    before they were read, and sure of those that are ok only.
+    """
+
+    scope_ids: Longs
+    ledger_ids: Longs
+    paths: list[bytes]
+    groups: GroupBatch
+    faults: dict[int, FileFault]
+    page_bytes: Longs
+    mtimes: Longs
+    stamps: Stamps
