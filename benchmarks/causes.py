@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from auditor.audit.causes import claim_causes, count_causes
+from auditor.audit.check_stage import claim_causes, count_causes
 from auditor.findings.causes import MOST
 from auditor.findings.table import FOUND, add_fingerprints
 from auditor.spark.session import build_session

@@ -28,16 +28,14 @@ from functools import partial
 from pathlib import Path
 
 from auditor.audit.bookies import find_bookies
-from auditor.audit.changes import check_suppressions, compare_with_previous
+from auditor.audit.changes import check_suppressions, compare_with_previous, find_runs_before
 from auditor.audit.check_stage import run_checks
 from auditor.audit.comparison import compare_sides, query_bookies
 from auditor.audit.derived_tables import derive_tables
 from auditor.audit.earlier_run import check_since, find_earlier_run
 from auditor.audit.entry_log_scan import read_entry_logs
-from auditor.audit.few_rows import drop_few_rows
-from auditor.audit.gc_scan import collector_settings, with_foresight
 from auditor.audit.index_scan import read_indexes
-from auditor.audit.landing import Landing
+from auditor.audit.landing import Landing, drop_few_rows, resumption_of, run_identity
 from auditor.audit.lock import run_lock
 from auditor.audit.metadata import (
     ClusterMetadata,
@@ -50,11 +48,8 @@ from auditor.audit.metadata import (
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
 from auditor.audit.offload_scan import check_listing, with_offloads
 from auditor.audit.owner_scan import check_owners, land_ownership, read_owners, resolve_cursors
-from auditor.audit.placement_scan import read_placement, with_placement
-from auditor.audit.placement_settings import check_placement
-from auditor.audit.resumption import resumption_of, run_identity
-from auditor.audit.runs_before import find_runs_before
-from auditor.audit.space_scan import with_space
+from auditor.audit.placement_scan import check_placement, read_placement, with_placement
+from auditor.audit.space_scan import collector_settings, with_foresight, with_space
 from auditor.audit.summary import Audited, count_for_report, find_holes, summarise
 from auditor.errors import StoreError
 from auditor.model.options import AuditOptions

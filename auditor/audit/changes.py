@@ -1,4 +1,15 @@
-"""What an audit says of time: its findings beside those of the run before, and the suppressed ones apart."""
+"""What an audit says of time: the runs before it, what has changed since, and what is suppressed or accepted.
+
+    previous   the newest one: changes are beside it, and it confirms what both have seen
+    hour_ago   the newest one that ended an hour or more before the first scan: orphans that it had already
+               outlasted a collection. Only a live store has them deleted meanwhile
+
+Both are chosen once: a resumed run keeps to them.
+
+A bookie that never comes back, or an index that stays damaged, leaves the same replicas undecided every
+night. Once the finding that says so is suppressed, with a reason and a last day, those replicas are accepted:
+they stay undecided, and the report keeps saying so, but they do not make the exit code 3.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +20,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from auditor.audit.landing import Landing
-from auditor.checks import Basis, place_of_check
+from auditor.checks import ALL, Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
+from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
 from auditor.findings.steps import FindingCount
 from auditor.findings.suppress import Suppress, apply_suppressions, read_suppressions
 from auditor.findings.table import order
@@ -19,15 +31,20 @@ from auditor.model.columns import LEDGER
 from auditor.model.history import RunSummary
 from auditor.model.options import AuditOptions
 from auditor.model.report import Cluster
-from auditor.model.run_facts import Changes, Suppression, Tally
-from auditor.model.states import FOUND, Change
-from auditor.runs.history import Previous, comparable_run
+from auditor.model.run_facts import AcceptedGaps, Changes, Suppression, Tally
+from auditor.model.run_layout import WHOLE
+from auditor.model.states import FOUND, Change, LedgerClass
+from auditor.runs.directory import RunDirectory
+from auditor.runs.history import Previous, RunsBeside, comparable_run, runs_beside
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster
+from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.changes import CHANGED
+from auditor.tables.moved import scan_ids
+from auditor.tables.orphans import COLLECTED_WITHIN_MS
 
 _COUNTED = ("change", "urgency", "severity", "id", "confidence", "suppression", "bookie_id")
 
@@ -188,3 +205,139 @@ def _coverage_of(tables: Tables, holes: bool) -> RunCoverage:
 
 def _day(ms: int) -> date:
     return datetime.fromtimestamp(ms / 1000, UTC).date()
+
+
+OWNERSHIP = "tables/ownership"
+
+
+@dataclass(frozen=True)
+class RunsBefore:
+    """The earlier runs of a cluster that the run which is made rests on; see above."""
+
+    previous: Previous
+    hour_ago: RunSummary | None
+    beside: RunsBeside
+
+    def orphans(self, landing: Landing) -> DataFrame | None:
+        """The orphans of the run an hour ago; None where there is no such run."""
+        if self.hour_ago is None:
+            return None
+        return landing.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
+
+    def ledgers_listed(self, landing: Landing, since: int, scan_time: int) -> DataFrame | None:
+        """The ids that the newest run listed from ``since`` to ``scan_time``, ms; None: no run did."""
+        newest = self._newest_with("tables/ledgers", scan_time)
+        chosen = newest if newest is not None and newest.scan_time >= since else None
+        run = _first_choice(landing, "ledgers_before", chosen)
+        return None if run is None else scan_ids(landing.spark.read.parquet(f"{run.path}/tables/ledgers"))
+
+    def table(self, landing: Landing, name: str, scan_time: int) -> DataFrame | None:
+        """A table of the newest run that looked at the store by ``scan_time``, ms; chosen once."""
+        newest = self._newest_with(f"tables/{name}", scan_time)
+        run = _first_choice(landing, f"{name}_before", newest)
+        return None if run is None else landing.spark.read.parquet(f"{run.path}/tables/{name}")
+
+    def with_owners(self, landing: Landing, scan_time: int) -> RunSummary | None:
+        """The newest run that looked at the store by ``scan_time``, ms, and read owners; chosen once."""
+        return _first_choice(landing, "owners_before", self._newest_with(OWNERSHIP, scan_time))
+
+    def _newest_with(self, table: str, scan_time: int) -> RunSummary | None:
+        found = [run for run in self.beside.runs if run.scan_time <= scan_time and _has(run, table)]
+        return max(found, key=lambda run: (run.scan_time, run.path), default=None)
+
+    def confirm(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
+        """Findings that have landed, with those confirmed that the previous run has seen too."""
+        run = self.previous.run
+        if (
+            run is None
+            or tables.moved is None
+            or not _has(run, "findings")
+            or healing_suspects(findings).isEmpty()
+        ):
+            return findings
+        rows = landing.spark.read.parquet(f"{run.path}/findings")
+        earlier = EarlierFindings(rows, run.name, run.finished)
+        return confirm_by_two_runs(findings, earlier, tables.moved, tables.bookies, round(grace * 1000))
+
+
+def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
+    """Choose the earlier runs beside the run that is made; ``scan_time`` is that of its first scan, ms."""
+    beside = runs_beside(landing.run.path, cluster)
+    found = beside.newest(now_ms())
+    chosen = _first_choice(landing, "previous", found.run)
+    old = beside.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
+    return RunsBefore(Previous(chosen, found.notes), _first_choice(landing, "hour_ago", old), beside)
+
+
+def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
+    """The run that was chosen first: ``run``, or what the same run chose before it was interrupted."""
+    path = landing.remember(key, run.path if run else None)
+    if path is None:
+        return None
+    if run is not None and run.path == path:
+        return run
+    return RunSummary.of(path, RunReader(path).report)
+
+
+def _has(run: RunSummary, name: str) -> bool:
+    return RunDirectory(run.path).exists(f"{name}/{WHOLE}")
+
+
+UNREAD = "bookie-unread"
+
+EXPLAINING = frozenset(
+    {
+        UNREAD,
+        "replication-undecided",
+        "index-unreadable",
+        "ledger-not-indexed",
+        "ledgers-in-limbo",
+        "ledgers-in-wrong-directory",
+    }
+    | {check.id for check in ALL if check.group == "metadata"}
+)
+"""The checks that say why something is undecided: a suppression of any other accepts no gap."""
+
+NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
+
+
+def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
+    """What suppressed findings explain of the bookies, ledgers and replicas that are not decided.
+
+    A finding about a ledger explains that ledger (on its bookie, where it names one); one about a bookie
+    alone all that is unknown there. A ledger is accepted where each of its unknown copies is.
+    """
+    if not any(each.id in EXPLAINING and each.suppression is not None for each in compared.counts):
+        return NOTHING_ACCEPTED
+    known = compared.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING))
+    rows = known.where("ledger_id is null and bookie_id is not null").select("id", "bookie_id").collect()
+    bookies = sorted({row["bookie_id"] for row in rows})
+    about = known.where("ledger_id is not null").select(*LEDGER, F.col("bookie_id").alias("on")).distinct()
+    copies = _copies(tables.judged, bookies, about)
+    undecided = tables.verdicts.where(
+        f"class <> potential_class or class = '{LedgerClass.UNDECIDED}'"
+    ).select(*LEDGER, (F.col("class") == LedgerClass.UNDECIDED).alias("unjudged"))
+    whole = copies.groupBy(*LEDGER).agg(F.min("accepted").alias("accepted"))
+    named = about.select(*LEDGER).distinct().withColumn("named", F.lit(True))
+    [ledgers] = (
+        undecided.join(whole, [*LEDGER], "left")
+        .join(named, [*LEDGER], "left")
+        .agg(F.count_if(F.when(F.col("unjudged"), F.col("named")).otherwise(F.col("accepted"))))
+        .collect()
+    )
+    [replicas] = copies.agg(F.count_if("accepted")).collect()
+    unread = sorted({row["bookie_id"] for row in rows if row["id"] == UNREAD})
+    return {"bookies": unread, "ledgers": ledgers[0], "replicas": replicas[0]}
+
+
+def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFrame:
+    """Every replica of which something is unknown, and whether that is accepted."""
+    unknown = judged.select(*LEDGER, F.explode("unknown").alias("copy"))
+    each = unknown.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
+    on_ledgers = about.groupBy(*LEDGER).agg(
+        F.max(F.col("on").isNull()).alias("anywhere"), F.collect_set("on").alias("places")
+    )
+    joined = each.join(on_ledgers, [*LEDGER], "left")
+    accepted = F.col("bookie_id").isin(*bookies) if bookies else F.lit(False)
+    named = F.col("anywhere") | F.array_contains("places", F.col("bookie_id"))
+    return joined.select(*LEDGER, (accepted | F.coalesce(named, F.lit(False))).alias("accepted"))

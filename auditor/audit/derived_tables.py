@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from auditor.audit.bookie_rows import bookie_rows, start_rows
+from auditor.audit.changes import RunsBefore
 from auditor.audit.comparison import BookieAnswers, SideComparison
-from auditor.audit.few_rows import STEPS, rows_that_matter
-from auditor.audit.gc_scan import listed_lately
 from auditor.audit.index_scan import Indexes
-from auditor.audit.landing import Landing
+from auditor.audit.landing import STEPS, Landing, rows_that_matter
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
 from auditor.audit.placement_scan import Placement, land_locations
-from auditor.audit.runs_before import RunsBefore
+from auditor.audit.space_scan import listed_lately
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.spark.aggregates import aggregate_many

@@ -12,7 +12,7 @@ import pyarrow as pa
 from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.earlier_run import EarlierRun, note_files, note_indexes
-from auditor.audit.journal_scan import Tails
+from auditor.audit.journal_scan import COPIED_BYTES, Tails, indexes_fit
 from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
 from auditor.errors import RunError
@@ -23,7 +23,6 @@ from auditor.model.start_refusal import Refusal
 from auditor.model.states import OF_REPLICAS, BookieRead, IndexState, TailRead
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.availability import SCHEMA
-from auditor.sources.bookies.bytes_on_disk import COPIED_BYTES, indexes_fit
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, shares
 from auditor.sources.bookies.index_files import page_size
 from auditor.sources.bookies.index_files.page_size import IndexShapes

@@ -2,13 +2,18 @@
 
 Indexes are read from the marks on that were seen before: what a flush in between moved from the journal into
 an index that was read already is still in the journal after the earlier mark.
+
+Where it is little, by a look at the files' sizes, one process reads it: tasks would take longer to begin.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -21,15 +26,68 @@ from auditor.model.columns import REPLICA
 from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, TailRead, TailState
-from auditor.sources.bookies.bytes_on_disk import journals_fit
 from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
 from auditor.sources.bookies.collections.tables import collected_tails
 from auditor.sources.bookies.journal.tails import SCHEMA, TailPart, from_json, read_tail, to_json
 from auditor.sources.bookies.owners import AttributedBookie
+from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.spark import functions as F
 from auditor.spark.batches import as_frame, read_few
 from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame
+
+HERE_S = 1.5
+"""What one process reads in this time it has read before the processes of tasks have started."""
+COPIED_BYTES = 64 << 20
+"""Of collected tables, likewise: they are only copied."""
+LOOK_S = 0.5
+"""Where it takes longer to look, tasks read: the disk is slow, or nobody has looked at it for long."""
+_INDEX_FILE_S, _FILE_S, _BYTE_S = 20e-6, 15e-6, 1 / 130e6
+"""Rough times of cached files: of a small index file and all, of any other, and of the bytes of that."""
+
+
+def indexes_fit(parts: Iterable[IndexPart], replicas: int, most_s: float = HERE_S) -> bool:
+    """Whether one process reads the indexes of all parts sooner than tasks begin to.
+
+    ``replicas`` is what metadata puts on these bookies. That is about as many index files: to look how many
+    there are takes half as long as to read them.
+    """
+    found = {(each.path, part.storage) for part in parts for each in part.directories}
+    files = any(storage != ROCKSDB for _, storage in found)
+    databases = [path for path, storage in sorted(found) if storage == ROCKSDB]
+    places = (Path(path, "current", name) for path in databases for name in ("ledgers", "locations"))
+    return _fit(places, most_s - (_INDEX_FILE_S * replicas if files else 0))
+
+
+def journals_fit(parts: Iterable[TailPart], most_s: float = HERE_S) -> bool:
+    """Likewise of journals, whole, for where their marks are is not looked at here."""
+    places = (Path(each.path, "current") for part in parts for each in part.directories)
+    return _fit(places, most_s)
+
+
+def _fit(directories: Iterable[Path], most_s: float) -> bool:
+    """Whether what is below these directories takes no more than so long; no more is looked at than that."""
+    left, begun = most_s, time.monotonic()
+    if left < 0:
+        return False
+    for directory in directories:
+        stack = [str(directory)]
+        while stack:
+            if time.monotonic() - begun > LOOK_S:
+                return False
+            try:
+                with os.scandir(stack.pop()) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            stack.append(entry.path)
+                            continue
+                        left -= _FILE_S + entry.stat().st_blocks * 512 * _BYTE_S
+                        if left < 0:
+                            return False
+            except OSError:
+                continue
+    return True
+
 
 TABLE = "journal_tails"
 

@@ -2,25 +2,38 @@
 
 What has landed is read from its files, or from memory if it is small: a plan over rows that are at hand needs
 no scan of files and no job before a broadcast, and that is most of the time of an audit of a small cluster.
+Of large tables the rows that a few others are of land besides, for the steps that ask for no others, and are
+taken away when the checks are done.
 
 A table is whole once Spark has written its _SUCCESS file; a resumed run does not read it again, unless it is
-of a live store and too old by then (`auditor.audit.resumption`).
+of a live store and too old by then. For the tables of a run are one look at a cluster: metadata, then
+indexes, then metadata again. Where they are resumed much later, what changed in between looks as if it had
+changed during the audit, and what broke in between is not seen at all.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from auditor.errors import RunError
+from auditor.model.amounts import format_time
+from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.model.run_layout import MANIFEST, REPORT, WHOLE
+from auditor.model.version import program_version
 from auditor.runs.directory import RunDirectory
+from auditor.runs.siblings import directories_with
+from auditor.sources.clock import now_ms
+from auditor.sources.metadata.stores import is_live
+from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame, in_one_part, read_few
 from auditor.spark.part_tables import PartTable
@@ -28,6 +41,7 @@ from auditor.spark.query_plans import QueryPlans, in_one_task, is_large
 from auditor.spark.table_files import TableFiles
 from auditor.spark.tasks import own_errors, report_tasks, require_shared
 from auditor.spark.types import DataFrame, SparkSession, StructType
+from auditor.tables.rows_of_few import rows_of_few
 
 IN_MEMORY_BYTES = 256 << 10
 """Of Parquet: a table that is no larger is held by the driver: some thousands of ledgers."""
@@ -223,3 +237,99 @@ class Landing:
 def _place(below: str, name: str) -> str:
     """Where a table lies in the run; an object store takes no ``.`` for the run itself."""
     return f"{below}/{name}" if below else name
+
+
+STEPS = "few"
+"""Where they land below the tables of a run, with what else is for these steps alone."""
+
+
+def rows_that_matter(
+    landing: Landing, few: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """The rows of ``table`` with a ledger id of the table ``few``; all, where those are more than a few.
+
+    Both have landed; ``rows`` are all of ``table``. ``columns`` are those to keep, None: all.
+    """
+    if landing.size(f"tables/{few}") > FEW_BYTES:
+        return rows
+    name = f"{table}_of_{few}"
+    found = rows_of_few(landing.spark, landing.files(table), landing.files(few), rows.schema, columns)
+    landed = landing.land(name, lambda: landing.read_small(found), f"tables/{STEPS}")
+    return landing.beside_all(f"{STEPS}/{name}", landed)
+
+
+def drop_few_rows(landing: Landing) -> None:
+    """Take away what landed for the steps up to the checks alone."""
+    landing.run.remove(f"tables/{STEPS}")
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What a run took of an interrupted one.
+
+    ``since`` is when its oldest table was written, in ms, None where nothing was taken; ``notes`` say it to a
+    reader.
+    """
+
+    since: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: AuditOptions) -> Resumption:
+    """Look at what an unfinished run has left in its directory; what is too old is taken away.
+
+    Saved metadata do not change: there is no limit to them.
+    """
+    oldest = run.oldest_table()
+    if oldest is None:
+        return Resumption()
+    age = max(0, now_ms() - oldest) / 1000
+    since = format_time(oldest)
+    if is_live(metadata) and age > options.resume_within:
+        run.forget()
+        return Resumption(
+            None,
+            (f"an interrupted run was begun anew: its tables, from {since} on, were too old to resume from",),
+        )
+    return Resumption(
+        oldest, (f"this run was resumed: it has tables of an interrupted run, from {since} on",)
+    )
+
+
+def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> dict[str, Any]:
+    """What a run is asked, as its manifest keeps it: only the same question goes on with a run."""
+    return {
+        "kind": kind,
+        "version": program_version(),
+        "metadata": metadata,
+        "bookies": list(bookies),
+        "options": asdict(options),
+    }
+
+
+def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | None:
+    """The newest run right below ``runs`` that broke off and was asked the same; None where there is none.
+
+    One of a running store whose oldest table is older than ``within`` seconds would be begun anew: it is left
+    alone. What lies there and is not a run of this program is passed over.
+
+    Raises:
+        RunError: ``runs`` is there and cannot be listed.
+    """
+    asked = json.loads(json.dumps(identity))
+    live = is_live(identity["metadata"])
+    found: list[tuple[int, str]] = []
+    for path in directories_with(MANIFEST, runs, missing=True):
+        run = RunDirectory(path)
+        try:
+            if run.exists(REPORT):
+                continue
+            same = (run.read_json(MANIFEST) or {}).get("identity") == asked
+            oldest = run.oldest_table()
+            files, manifest = run.place(MANIFEST)
+            begun = files.get_file_info(manifest).mtime_ns
+        except (OSError, ValueError, AttributeError, RunError):
+            continue
+        if same and not (live and oldest is not None and time.time() - oldest / 1000 > within):
+            found.append((begun, path))
+    return max(found)[1] if found else None

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from auditor.audit.earlier_run import earlier_ledgers, reusable_facts
-from auditor.audit.ids_in_doubt import whole_tree_elsewhere
-from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_ledgers
+from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_ledgers, whole_tree_elsewhere
 from auditor.errors import RunError, StoreError
 from auditor.model.layout import LayoutKind
 from auditor.model.remark import Remark, RemarkKind, remark, remark_with_reason

@@ -1,4 +1,7 @@
-"""The first scan of a cluster's metadata, M0: before the bookies are read. `second_scan` has M1."""
+"""The first scan of a cluster's metadata, M0, before the bookies are read; and how many ids it may not see.
+
+`auditor.audit.metadata` has the second one, M1.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,24 @@ import pyarrow as pa
 from auditor.audit.earlier_run import EarlierRun, note_files, note_ledgers, reusable_facts
 from auditor.audit.landing import Landing
 from auditor.errors import RunError, StoreError
+from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
+from auditor.model.amounts import plural
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import Cluster
+from auditor.model.run_facts import InDoubt
+from auditor.model.states import LISTED
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
+from auditor.sources.metadata.ledger_rows import PATH_OF_LAYOUT
 from auditor.sources.metadata.spark_source import LedgerSource, StorePartition, StoreSource
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore, WatchableStore
 from auditor.sources.metadata.stores import choose_layout, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri
+from auditor.spark import functions as F
 from auditor.spark.batches import as_frame, read_source
 from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame
+from auditor.tables.doubtful_ids import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
 from auditor.tables.registry import instance_id
 
 _PATHS_A_TASK = 2_000
@@ -193,3 +203,42 @@ def scan_ledgers(
                 raise
             nodes = source.store.cluster()
     return LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, RESTARTS)
+
+
+REASONS = 5
+"""So many reasons a report gives for ids in doubt."""
+
+MOST_ELSEWHERE = 10_000
+"""More ledgers than this in other layouts' places are a whole tree: each of them would be a range."""
+
+_LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
+
+
+def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
+    """How many ids may be there unseen, and why; None where there are none. Runs up to two queries."""
+    once = unseen_ranges(doubtful)
+    width = F.col("high").cast(WIDE) - F.col("low") + 1
+    every = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
+    row = once.agg(F.sum(width).alias("ids"), F.max(every).alias("every")).first()
+    if row is None or row["ids"] is None:
+        return None
+    # The widest ranges say most of what is not known.
+    widest = once.orderBy(width.desc(), "why").limit(REASONS).select("why").collect()
+    return InDoubt(ids=None if row["every"] else str(row["ids"]), reasons=[each["why"] for each in widest])
+
+
+def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
+    """That at least half of a scan's ledgers, or very many, lie where other layouts keep them; None: not so.
+
+    ``says`` is what says which layout the store has. Runs a query or two.
+    """
+    if ledgers.where(IN_ANOTHER_LAYOUT).isEmpty():
+        return None
+    layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")
+    own = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
+    [row] = lost_elsewhere(ledgers).agg(F.count("*").alias("lost"), layouts).crossJoin(own).collect()
+    if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MOST_ELSEWHERE):
+        return None
+    lie = plural(row["lost"], "ledger lies", "ledgers lie")
+    at = " and ".join(row["layouts"])
+    return f"{says}, but {lie} at paths of layout {at}, and {row['own']:,} at its own"

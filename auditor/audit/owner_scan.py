@@ -19,10 +19,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
+from auditor.audit.changes import RunsBefore
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata, ScanDifference
 from auditor.audit.metadata_scan import FirstScan, MetadataSource
-from auditor.audit.runs_before import RunsBefore
 from auditor.codecs.pulsar.managed_cursor import decode_position
 from auditor.errors import DecodeError, StoreError, UnreadError
 from auditor.model.amounts import plural

@@ -6,22 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from auditor.audit.accepted_gaps import find_accepted_gaps
-from auditor.audit.causes import count_causes
-from auditor.audit.changes import RunChanges
-from auditor.audit.comparison import BookieAnswers
+from auditor.audit.changes import RunChanges, find_accepted_gaps
+from auditor.audit.check_stage import count_causes
+from auditor.audit.comparison import BookieAnswers, Witness
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.entry_log_scan import EntryLogScan, entries_whole
-from auditor.audit.gc_scan import foresight_remarks
-from auditor.audit.ids_in_doubt import count_ids_in_doubt
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata
-from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.metadata_scan import FirstScan, count_ids_in_doubt
 from auditor.audit.offload_scan import offload_remarks
 from auditor.audit.owner_scan import Owners, owner_remarks
 from auditor.audit.placement_scan import Placement, placement_facts, placement_remarks
-from auditor.audit.space_scan import space_remarks
-from auditor.audit.witness import Witness
+from auditor.audit.space_scan import foresight_remarks, space_remarks
 from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
 from auditor.codecs.pulsar.placement_config import KEY

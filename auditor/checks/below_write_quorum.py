@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.copy_classes import ledgers_of_class
+from auditor.checks.ledger_queries import ledgers_of_class
 from auditor.model.finding import Severity
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables

@@ -1,6 +1,11 @@
 """Rows of findings about bookies: every column of a finding filled, in words a person reads.
 
 What a check does not say is null, no entries, or confirmed, as `auditor.checks.finding_rows` has it.
+
+What BookKeeper leaves behind in numbers as a matter of course is one finding per bookie, with counts. A
+worker that copies a fragment whole, a bookie that comes back: each leaves one row for each of thousands of
+ledgers, and nobody acts on one of them. The rows stay in a table of the run. So do entry logs: a finding says
+how many, their bytes, and the first few by name.
 """
 
 from __future__ import annotations
@@ -9,7 +14,23 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from auditor.checks.finding_rows import (
+    comma_list,
+    finding_rows,
+    name_of_ledger,
+    quantity,
+    suspect_if,
+    with_attribution,
+    with_ledgers,
+    words,
+)
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity
+from auditor.model.ledger_metadata import LedgerState
+from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
+from auditor.tables.parts import only
 from auditor.tables.roster import Row
 
 
@@ -74,3 +95,152 @@ def together(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[Any, l
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
+
+
+def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
+    """One row per bookie: ``total`` rows that are sure, ``doubted`` ones, a ``sample``, and sums of both
+    kinds.
+
+    ``rows`` are about a ledger and a bookie each, and have ``doubtful`` and the columns ``sums``; of each of
+    these there is the sum of the sure rows under its name, and that of the others as ``doubted_`` and its
+    name. The sample is of sure rows where there are any.
+    """
+    kinds = with_ledgers(rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums))
+
+    def total(name: str, condition: str, called: str) -> Column:
+        return F.expr(f"coalesce(sum(CASE WHEN {condition} THEN {name} END), 0) AS {called}")
+
+    totals = kinds.groupBy("bookie_id").agg(
+        total("total", "NOT doubtful", "sure"),
+        total("total", "doubtful", "doubted"),
+        F.expr("min_by(sample, doubtful) AS sample"),
+        *(total(name, "NOT doubtful", name) for name in sums),
+        *(total(name, "doubtful", f"doubted_{name}") for name in sums),
+    )
+    return totals.withColumnRenamed("sure", "total")
+
+
+def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
+    """One finding for each bookie in a column of ``judged`` that lists held entries.
+
+    A ledger counts apart where it is not closed, moved between the scans, or may be another bookie's.
+    """
+
+    from auditor.tables.moved import doubtful
+
+    each = (
+        only(column, tables.judged)
+        .select(*LEDGER, "state", "length", "last_entry_id", F.explode(column).alias("held"))
+        .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
+    )
+    rows = with_attribution(doubtful(each, tables.moved), tables)
+    # An entry is taken to be as long as the ledger's others are.
+    entry = F.try_divide("length", F.col("last_entry_id") + 1)
+    bytes = F.when((F.col("state") == LedgerState.CLOSED) & (F.col("length") > 0), F.col("count") * entry)
+    unsure = (F.col("state") != LedgerState.CLOSED) | F.col("moved") | F.col("attribution_suspect")
+    rows = rows.select(
+        *LEDGER,
+        "bookie_id",
+        unsure.alias("doubtful"),
+        F.col("count").alias("entries"),
+        F.coalesce(bytes.cast("bigint"), F.lit(0)).alias("bytes"),
+    )
+    found = count_per_bookie(rows, "entries", "bytes")
+    every = F.col("total") + F.col("doubted")
+    return finding_rows(
+        found,
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("total") == 0),
+        message=words(
+            F.col("bookie_id"),
+            " holds ",
+            quantity(F.col("entries") + F.col("doubted_entries"), "entry", "entries"),
+            " of ",
+            quantity(every, "ledger", "ledgers"),
+            f" {what}: about ",
+            quantity(F.col("bytes") + F.col("doubted_bytes"), "byte", "bytes"),
+            " by the ledgers' lengths, such as of ledger ",
+            comma_list(F.col("sample")),
+            doubts(),
+        ),
+        evidence={
+            "ledgers": "total",
+            "entries": "entries",
+            "bytes_estimate": "bytes",
+            "doubted_ledgers": "doubted",
+            "doubted_entries": "doubted_entries",
+            "doubted_bytes_estimate": "doubted_bytes",
+            "sample": "sample",
+            "rows": F.lit(f"tables/judged, column {column}"),
+        },
+    )
+
+
+def doubts() -> Column:
+    """The end of a sentence about a row of `count_per_bookie`: how many of its ledgers count apart."""
+    some = words("; ", F.col("doubted"), " of these ledgers are in doubt: not closed, or changing")
+    return F.when(F.col("doubted") > 0, some).otherwise("")
+
+
+SHOWN = 10
+"""So many logs a finding names, the largest first."""
+
+LEDGERS_SHOWN = 3
+"""So many ledgers it names of each."""
+
+
+def logs(tables: Tables) -> DataFrame:
+    """One row a log that is closed: its ``bytes``, those of ``entries``, and those that ``remain``.
+
+    ``keeps`` are the ledgers that the bookie keeps it for, the largest first. Left out are the log that a
+    bookie writes to, one of which the owner of a byte is unknown, and what is not a log yet.
+    """
+    assert tables.space is not None
+    name = F.expr(name_of_ledger("scope_id", "ledger_id"))
+    of_ledger = F.col("ledger_id").isNotNull()
+    kept = of_ledger & F.col("remains")
+    # Two rows of one ledger, where a part of it is surplus, are one.
+    each = (
+        tables.space.where("kind = 'log' and not current and bookie_id is not null")
+        .groupBy("bookie_id", "directory", "path", "scope_id", "ledger_id")
+        .agg(
+            F.sum("bytes").alias("bytes"),
+            F.max("remains").alias("remains"),
+            F.max(F.col("class").isin("owner-unknown", "not-yet-mapped")).alias("unclear"),
+        )
+    )
+    largest = F.when(kept, F.struct((-F.col("bytes")).alias("order"), name.alias("ledger"), "bytes"))
+    return (
+        each.groupBy("bookie_id", "directory", "path")
+        .agg(
+            F.sum("bytes").alias("bytes"),
+            F.coalesce(F.sum(F.when(of_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
+            F.coalesce(F.sum(F.when(kept, F.col("bytes"))), F.lit(0)).alias("remain"),
+            F.max("unclear").alias("unclear"),
+            F.slice(F.array_sort(F.collect_list(largest)), 1, LEDGERS_SHOWN).alias("keeps"),
+        )
+        .where("not unclear")
+        .withColumn("keeps", F.transform("keeps", lambda one: F.struct(one["ledger"], one["bytes"])))
+    )
+
+
+def logs_per_bookie(rows: DataFrame, *others: Column) -> DataFrame:
+    """One row a bookie: ``logs``, their ``bytes``, the largest of them as ``sample``, and ``others``."""
+    from pyspark.sql import Window
+
+    place = F.row_number().over(Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
+    shown = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
+    found = (
+        rows.withColumn("place", place)
+        .groupBy("bookie_id")
+        .agg(
+            F.count("*").alias("logs"),
+            F.sum("bytes").alias("bytes"),
+            F.array_sort(F.collect_list(F.when(F.col("place") <= SHOWN, shown))).alias("sample"),
+            *others,
+        )
+    )
+    fields = ("path", "bytes", "entries", "remain", "keeps")
+    return found.withColumn(
+        "sample", F.transform("sample", lambda one: F.struct(*(one[field] for field in fields)))
+    )

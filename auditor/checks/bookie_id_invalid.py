@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from auditor.checks.broken_rules import ledgers_breaking
 from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.ledger_queries import ledgers_breaking
 from auditor.model.bookie_id import ACCEPTED, PORTABLE, RESERVED
 from auditor.model.finding import Severity
 from auditor.spark import functions as F

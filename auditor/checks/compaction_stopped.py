@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc, with_samples, words
+from auditor.checks.finding_rows import (
+    finding_rows,
+    quantity,
+    suspect_if,
+    utc,
+    with_attribution,
+    with_samples,
+    words,
+)
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, suspect_if, words
+from auditor.checks.finding_rows import (
+    finding_rows,
+    ledger_name,
+    quantity,
+    suspect_if,
+    with_attribution,
+    words,
+)
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame

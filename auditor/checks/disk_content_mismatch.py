@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.attribution import points_elsewhere
 from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
+from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.tables.roster import Roster, Row
+
+MARGIN = 10
+"""So many ledgers speak for the candidate for each that speaks for the owner."""
+
+
+def points_elsewhere(row: Row) -> bool:
+    """Whether a row of the table contents says that its directory is the candidate's, and not its owner's."""
+    least = max(LEAST_LEDGERS, MARGIN * row["worse"])
+    return bool(row["candidate"] != row["owner"] and row["better"] >= least)
 
 
 @roster_check(

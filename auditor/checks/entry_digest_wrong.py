@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, with_ledgers, words
+from auditor.checks.finding_rows import (
+    comma_list,
+    finding_rows,
+    quantity,
+    suspect_if,
+    with_attribution,
+    with_ledgers,
+    words,
+)
 from auditor.model.finding import Severity
 from auditor.model.states import DigestState
 from auditor.spark import functions as F

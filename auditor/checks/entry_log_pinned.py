@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from auditor.checks.attribution import with_attribution
+from auditor.checks.bookie_findings import logs, logs_per_bookie
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
-from auditor.checks.log_samples import logs, logs_per_bookie
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, with_attribution, words
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame

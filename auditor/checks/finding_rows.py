@@ -15,6 +15,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
 
 # An index full of holes has as many groups as entries; a finding shows so many of what is too much.
 GROUPS_SHOWN = 1000
@@ -166,3 +167,40 @@ def with_ledgers(rows: DataFrame, by: str | Sequence[str], *others: Column) -> D
     ledgers = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
     names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
     return with_samples(ledgers, by, "_ledger", *others).withColumn("sample", names)
+
+
+def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
+    """Add the column ``attribution_suspect`` to rows that have a ``bookie_id``.
+
+    Two swapped disks lose nothing. What rests on the data of such a bookie is therefore never confirmed.
+    """
+    of = tables.roster.suspect_ids
+    suspect = F.coalesce(F.col("bookie_id").isin(of), F.lit(False)) if of else F.lit(False)
+    return rows.withColumn("attribution_suspect", suspect)
+
+
+OWNER_EVIDENCE = (
+    "application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path",
+)  # fmt: skip
+
+
+def with_fault(tables: Tables, fault: str) -> DataFrame:
+    """The rows of the table ownership that one check finds."""
+    return tables.ownership.where(F.col("fault") == fault)
+
+
+def owner_evidence(*more: str) -> dict[str, Column | str]:
+    """Who the owner is, and some more columns of the table ownership, as a finding's evidence."""
+    return {name: name for name in (*OWNER_EVIDENCE, *more)}
+
+
+def owner_name() -> Column:
+    """A row's owner: "topic shop/orders/returns", "subscription audit of shop/orders/returns"."""
+    topic = F.concat_ws("/", "tenant", "namespace", "topic")
+    return (
+        F.when(F.col("topic").isNull(), words("what is kept at ", F.col("path")))
+        .when(F.col("kind") == "schema", words("schema ", topic))
+        .when(F.col("kind").startswith("log-"), words("log ", F.col("topic")))
+        .when(F.col("cursor").isNotNull(), words("subscription ", F.col("cursor"), " of ", topic))
+        .otherwise(words("topic ", topic))
+    )

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from auditor.checks.attribution import with_attribution
-from auditor.checks.finding_rows import if_known, in_words, words
+from auditor.checks.finding_rows import if_known, in_words, with_attribution, words
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables

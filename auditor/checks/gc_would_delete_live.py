@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import (
     comma_list,
@@ -10,6 +9,7 @@ from auditor.checks.finding_rows import (
     in_words,
     quantity,
     suspect_if,
+    with_attribution,
     with_ledgers,
     words,
 )

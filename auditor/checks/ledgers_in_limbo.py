@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, with_ledgers, words
+from auditor.checks.finding_rows import (
+    finding_rows,
+    quantity,
+    suspect_if,
+    with_attribution,
+    with_ledgers,
+    words,
+)
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState

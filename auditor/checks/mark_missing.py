@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.checks.by_products import count_per_bookie
+from auditor.checks.bookie_findings import count_per_bookie
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.model.columns import LEDGER

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from auditor.checks.by_products import count_per_bookie, doubts
+from auditor.checks.bookie_findings import count_per_bookie, doubts
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
-from auditor.checks.marks import marks_by_bookie
+from auditor.checks.ledger_queries import marks_by_bookie
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, suspect_if, words
-from auditor.checks.marks import waiting_marks
+from auditor.checks.ledger_queries import waiting_marks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED, LISTED

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, words
-from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
+from auditor.checks.finding_rows import (
+    finding_rows,
+    ledger_name,
+    owner_evidence,
+    owner_name,
+    with_fault,
+    words,
+)
 from auditor.model.finding import Confidence, Severity
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc, with_ledgers, words
+from auditor.checks.finding_rows import (
+    finding_rows,
+    quantity,
+    suspect_if,
+    utc,
+    with_attribution,
+    with_ledgers,
+    words,
+)
 from auditor.model.amounts import duration
 from auditor.model.finding import Severity
 from auditor.model.states import GcPass, GcReason

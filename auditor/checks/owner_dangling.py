@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
-from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
+from auditor.checks.finding_rows import (
+    finding_rows,
+    if_known,
+    ledger_name,
+    owner_evidence,
+    owner_name,
+    suspect_if,
+    with_fault,
+    words,
+)
 from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, words
-from auditor.checks.owner_words import with_fault
+from auditor.checks.finding_rows import finding_rows, with_fault, words
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, words
-from auditor.checks.placement_rows import PLACES, by_ledger, rule_of, window_words
+from auditor.checks.ledger_queries import PLACES, by_ledger, rule_of, window_words
 from auditor.model.finding import Severity, Urgency
 from auditor.model.placement import POLICY_LEVEL
 from auditor.spark import functions as F

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.copy_classes import judged_with_class, unknown_bookies
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.ledger_queries import judged_with_class, unknown_bookies
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import LedgerClass, UnknownCopy
 from auditor.spark import functions as F

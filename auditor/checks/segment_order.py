@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from auditor.checks.broken_rules import ledgers_breaking
 from auditor.checks.check import Basis, check
+from auditor.checks.ledger_queries import ledgers_breaking
 from auditor.model.finding import Severity
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables

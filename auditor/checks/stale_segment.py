@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.checks.by_products import entries_besides
+from auditor.checks.bookie_findings import entries_besides
 from auditor.checks.check import Basis, Need, check
 from auditor.model.finding import Severity
 from auditor.spark.types import DataFrame

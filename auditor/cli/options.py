@@ -193,7 +193,7 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 
 def run_to_make(kind: str, of: Sources, options: AuditOptions) -> str:
     """Where a run without --out goes: on with the newest there that broke off, or in a new directory."""
-    from auditor.audit.resumption import run_identity, unfinished_run
+    from auditor.audit.landing import run_identity, unfinished_run
 
     identity = run_identity(kind, of.metadata, of.bookies, options)
     found = unfinished_run(of.runs, identity, options.resume_within)

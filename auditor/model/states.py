@@ -302,7 +302,7 @@ GONE = (Change.FIXED, Change.UNSEEN)
 
 
 class WitnessAnswer(StrEnum):
-    """What a bookie says when it is asked for one entry (`auditor.audit.witness`); unknown: nothing."""
+    """What a bookie says when it is asked for one entry (`auditor.audit.comparison`); unknown: nothing."""
 
     SERVED = "served"
     NO_SUCH_ENTRY = "no-such-entry"

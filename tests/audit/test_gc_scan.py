@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from auditor import Audit
-from auditor.audit.gc_scan import collector_settings
+from auditor.audit.space_scan import collector_settings
 from auditor.errors import UsageError
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.options import AuditOptions

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.audit.placement_settings import check_placement, settings_differences
+from auditor.audit.placement_scan import check_placement, settings_differences
 from auditor.errors import UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.placement import Policy

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.audit.resumption import resumption_of
+from auditor.audit.landing import resumption_of
 from auditor.model.options import AuditOptions
 from auditor.model.run_layout import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory

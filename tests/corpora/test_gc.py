@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.audit.gc_scan import foresight
+from auditor.audit.space_scan import foresight
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.layout import LayoutKind
 from auditor.model.remark import sentence_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.audit.causes import claim_causes
+from auditor.audit.check_stage import claim_causes
 from auditor.findings.causes import Claim, Lacking, cause_column, find_claims
 from tests.checks.tables_builder import tables
 from tests.tables.test_roster import CLUSTER, bookie, roster

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from auditor.checks.attribution import points_elsewhere
+from auditor.checks.disk_content_mismatch import points_elsewhere
 from auditor.spark import functions as F
 from auditor.tables.contents import CONTENTS, LargeTables, bookies_in_doubt, contents
 from tests.checks.tables_builder import Row, entries, frame, ledger, tables

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from auditor.audit.gc_scan import drawn_since
+from auditor.audit.space_scan import drawn_since
 from auditor.tables.doubtful_ids import doubtful_ids
 from auditor.tables.id_generator import Ids
 from auditor.tables.judge_replicas import BookieState

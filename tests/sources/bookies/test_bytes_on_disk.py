@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from auditor.sources.bookies import bytes_on_disk
-from auditor.sources.bookies.bytes_on_disk import indexes_fit, journals_fit
+from auditor.audit import journal_scan
+from auditor.audit.journal_scan import indexes_fit, journals_fit
 from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart
@@ -60,5 +60,5 @@ def test_what_cannot_be_listed_is_for_its_reader_to_say(tmp_path: Path) -> None:
 
 def test_who_has_to_look_for_long_leaves_it_to_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "current" / "ledgers" / "000007.sst", 10)
-    monkeypatch.setattr(bytes_on_disk, "LOOK_S", 0)
+    monkeypatch.setattr(journal_scan, "LOOK_S", 0)
     assert not indexes_fit(index(tmp_path, ROCKSDB), 1)

@@ -1,0 +1,305 @@
+"""Ledgers as checks ask for them: by class, by a rule broken, by placement, with marks and locks beside them.
+
+A ledger has one class, that of its worst entry, and one finding. The class of a ledger that is not closed
+rests on its finished segments alone, is never entry-lost, and is never more than suspect.
+
+Marks that are stale are a table of the run, and those that cannot be read another check's. Of placement there
+is one row per ledger, with the first of its segments.
+"""
+
+from __future__ import annotations
+
+from auditor.checks.finding_rows import (
+    comma_list,
+    finding_rows,
+    group_list,
+    if_known,
+    ledger_name,
+    quantity,
+    suspect_if,
+    words,
+)
+from auditor.model.columns import LEDGER
+from auditor.model.finding import Urgency
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.placement import PlacementSettings, Policy
+from auditor.model.states import LedgerClass
+from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
+from auditor.tables.once import once
+
+
+def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
+    """Add ``queue`` to rows about a ledger: marked, since (ms), replicas, held_by, held_since (ms).
+
+    ``marked`` is null, and so is all else, where that is not known: the store keeps no marks, or not all of
+    them could be listed and this one was not.
+    """
+    marks = (
+        tables.marks.where("not misplaced")
+        .groupBy(*LEDGER)
+        .agg(
+            F.min(F.coalesce("ctime", "mtime")).alias("since"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_list("replicas")))).alias("replicas"),
+        )
+        .withColumn("found", F.lit(True))
+    )
+    locks = tables.locks.groupBy(*LEDGER).agg(
+        F.min_by("owner", "ctime").alias("held_by"), F.min("ctime").alias("held_since")
+    )
+    joined = rows.join(
+        marks.select(*LEDGER, F.struct("found", "since", "replicas").alias("mark")), [*LEDGER], "left"
+    )
+    joined = joined.join(
+        locks.select(*LEDGER, F.struct("held_by", "held_since").alias("lock")), [*LEDGER], "left"
+    )
+    none = F.when(F.lit(tables.cluster.has_marks), F.lit(False))
+    queue = F.struct(
+        F.coalesce("mark.found", none).alias("marked"),
+        F.col("mark.since").alias("since"),
+        F.col("mark.replicas").alias("replicas"),
+        F.col("lock.held_by").alias("held_by"),
+        F.col("lock.held_since").alias("held_since"),
+    )
+    return joined.withColumn("queue", queue).drop("mark", "lock")
+
+
+def in_queue(tables: Tables) -> Column:
+    """The end of a sentence about a row of `with_queue`."""
+    kept = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
+    held = words(", held by ", F.col("queue.held_by"))
+    waits = words("; marked for replication", F.coalesce(held, F.lit(", held by no worker")))
+    return (
+        F.when(F.col("queue.marked").isNull(), f"; whether it waits for replication is not known: {kept}")
+        .when(F.col("queue.marked"), waits)
+        .otherwise(words("; not marked for replication", if_known(held)))
+    )
+
+
+@once
+def waiting_marks(tables: Tables) -> DataFrame:
+    """Marks older than a day that no worker holds, with ``empty``: the ledger is closed and has no entry.
+
+    Stale marks and those of deleted ledgers are not among them.
+    """
+
+    from auditor.tables.marks import named_marks
+
+    age = F.lit(tables.cluster.scan_time) - F.col("since")
+    marks = (
+        named_marks(tables.marks)
+        .where(age > tables.cluster.stuck_after_ms)
+        .join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
+        .join(tables.stale_marks.select(*LEDGER), [*LEDGER], "left_anti")
+        .join(deleted_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
+    )
+    empty = (
+        tables.ledgers_of_marks.where("status in ('ok', 'broken') and not undecidable")
+        .where("state = 'CLOSED' and last_entry_id = -1")
+        .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
+        .select(*LEDGER, F.lit(True).alias("empty"))
+    )
+    joined = marks.join(empty, [*LEDGER], "left")
+    return joined.withColumn("empty", F.coalesce("empty", F.lit(False)))
+
+
+def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) -> DataFrame:
+    """One row for each bookie that a mark names, as `count_per_bookie` takes them.
+
+    scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger moved between the scans), and ``columns``.
+    """
+
+    from auditor.tables.moved import doubtful
+
+    return doubtful(marks, moved).select(
+        *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful"), *columns
+    )
+
+
+@once
+def deleted_marks(tables: Tables) -> DataFrame:
+    """Marks of ledgers that no row of the ledger tree stands for, or could stand for."""
+
+    from auditor.tables.marks import named_marks
+
+    marks = named_marks(tables.marks)
+    if tables.cluster.tree_elsewhere is not None:
+        return marks.limit(0)  # any of them may lie there
+    # Of all ledgers only those that a mark is of: what is joined stays as small as the marks are.
+    known = (
+        tables.ledgers_of_marks.where("ledger_id is not null")
+        .select(*LEDGER)
+        .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
+    )
+    # Marks are of scope 0; a gap without a scope could be of any.
+    unclear = tables.ledgers.where(
+        "status in ('misplaced', 'gap') and low is not null and coalesce(scope_id, 0) = 0"
+    ).select("low", "high")
+    return marks.join(known, [*LEDGER], "left_anti").join(
+        F.broadcast(unclear), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti"
+    )
+
+
+def judged_with_class(tables: Tables) -> DataFrame:
+    """The rows of ``judged`` with the ledger's ``class`` and ``potential_class``."""
+    verdicts = tables.verdicts.select(*LEDGER, "class", "potential_class")
+    return tables.judged.join(verdicts, [*LEDGER])
+
+
+def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
+    """One finding for each ledger of one class: which entries are in it, and what the ledger could become."""
+    return finding_rows(
+        _judged_with_queue(tables).where(F.col("class") == wanted),
+        ledger_id="ledger_id",
+        urgency=F.when(_number_left() == 1, Urgency.NEAR_LOSS.value),
+        confidence=suspect_if((F.col("state") != LedgerState.CLOSED) | (F.size("doubts") > 0)),
+        missing=F.array_sort("missing"),
+        unknown=unknown_bookies(),
+        message=words(
+            "ledger ",
+            ledger_name(),
+            F.when(F.col("state") == LedgerState.CLOSED, "").otherwise(words(" (", F.col("state"), ")")),
+            ": ",
+            _entries_of_class(wanted),
+            _could_become(),
+            in_queue(tables),
+        ),
+        evidence={
+            "class_entries": F.when(
+                F.col("class_entries").isNotNull(),
+                F.struct(
+                    group_list(F.col("class_entries.groups"), most=None).alias("groups"),
+                    F.col("class_entries.count").alias("count"),
+                ),
+            ),
+            "state": "state",
+            "write_quorum": "write_quorum",
+            "ack_quorum": "ack_quorum",
+            "copies_missing": "m",
+            "copies_missing_or_unknown": "mu",
+            "potential_class": "potential_class",
+            "unknown_copies": "unknown",
+            "doubts": "doubts",
+            "lasting_doubts": "lasting_doubts",
+            "metadata_version": "version",
+            "witness": "witness",
+            "queue": "queue",
+        },
+    )
+
+
+@once
+def _judged_with_queue(tables: Tables) -> DataFrame:
+    return with_queue(judged_with_class(tables), tables)
+
+
+def unknown_bookies() -> Column:
+    """The bookies whose copies of a judged ledger are unknown, ascending."""
+    return F.array_sort(F.array_distinct(F.col("unknown.bookie_id")))
+
+
+def _number_left() -> Column:
+    return F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
+
+
+def _entries_of_class(wanted: str) -> Column:
+    """ "2 of 10 entries have no copy left (write quorum 3)"; not "of 10" where the ledger is not closed."""
+    count = F.col("class_entries.count")
+    of_all = words(count, " of ", F.col("last_entry_id") + 1, " entries")
+    listed = F.when(F.col("state") == LedgerState.CLOSED, of_all).otherwise(
+        quantity(count, "entry", "entries")
+    )
+    some = words(listed, F.when(count == 1, " has").otherwise(" have"))
+    copies = F.col("write_quorum")
+    if wanted == LedgerClass.ENTRY_LOST:
+        worst = words(" no copy left (write quorum ", copies, ")")
+    else:
+        quorum = "ack" if wanted == LedgerClass.BELOW_ACK_QUORUM else "write"
+        least = words(_number_left(), " of ", copies)
+        worst = words(
+            f" fewer copies than the {quorum} quorum of ", F.col(f"{quorum}_quorum"), ", at worst ", least
+        )
+    irregular = F.lit("entries too irregular to list have")
+    return words(F.when(F.col("class_entries").isNull(), irregular).otherwise(some), worst)
+
+
+def _could_become() -> Column:
+    sentence = words(
+        "; at worst ", F.col("potential_class"), ": copies on ", comma_list(unknown_bookies()), " are unknown"
+    )
+    return F.when(F.col("class") != F.col("potential_class"), sentence).otherwise("")
+
+
+def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
+    """One finding for each ledger that breaks one of the rules; every reason is in its evidence."""
+    wanted = F.filter("rules", lambda broken: broken["rule"].isin(*rules))
+    rows = tables.ledgers.withColumn("reasons", F.transform(wanted, lambda broken: broken["reason"]))
+    return finding_rows(
+        rows.where("ledger_id is not null and size(reasons) > 0"),
+        ledger_id="ledger_id",
+        message=words("ledger ", ledger_name(), ": ", F.array_join("reasons", "; ")),
+        evidence={
+            "path": "path",
+            "reasons": "reasons",
+            "state": "state",
+            "ensemble_size": "ensemble_size",
+            "write_quorum": "write_quorum",
+            "ack_quorum": "ack_quorum",
+        },
+    )
+
+
+_OF_SEGMENT = (
+    "first_entry_id, windows, bookies, locations, unwritable, domain, state, write_quorum, ack_quorum"
+)
+
+PLACES = {
+    name: name
+    for name in (
+        "state",
+        "segments",
+        "first_entry_id",
+        "windows",
+        "bookies",
+        "locations",
+        "write_quorum",
+        "ack_quorum",
+    )
+}
+"""What the evidence of both checks has."""
+
+
+def by_ledger(segments: DataFrame) -> DataFrame:
+    """One row for each ledger of these segments: the first of them, and how many there are (``segments``)."""
+    first = F.expr(f"min(struct({_OF_SEGMENT})) AS first")
+    rows = segments.groupBy(*LEDGER).agg(
+        F.expr("count(*) AS segments"), F.expr("bool_and(excused) AS excused"), first
+    )
+    return rows.selectExpr(*LEDGER, "segments", "excused", "first.*")
+
+
+def window_words() -> Column:
+    """The first window: its bookies, and where each is."""
+    return F.expr(
+        "array_join(transform(arrays_zip(bookies, locations), each -> concat(each.bookies, ' ', "
+        "coalesce(concat('in ', each.locations), 'without a location'))), ', ')"
+    )
+
+
+def rule_of(settings: PlacementSettings | None) -> str:
+    """A policy and what counts of its settings, by the server's names.
+
+    >>> rule_of(PlacementSettings(Policy.RACK, enforce_min_racks=True))
+    'rack, minNumRacksPerWriteQuorum 2, enforced'
+    """
+    assert settings is not None  # without settings there is no table placement
+    match settings.policy:
+        case Policy.RACK:
+            enforced = ", enforced" if settings.enforce_min_racks else ""
+            return f"rack, minNumRacksPerWriteQuorum {settings.min_racks}{enforced}"
+        case Policy.ZONE:
+            return f"zone, minNumZonesPerWriteQuorum {settings.min_zones}"
+        case Policy.REGION if settings.regions_to_write:
+            return f"region, reppMinimumRegionsForDurability {settings.min_regions}"
+    return str(settings.policy)
