@@ -6,7 +6,7 @@
     python -m benchmarks live       two scans of a living store, the second of what moved or of everything
     python -m benchmarks audit      whole audits: from a cold start, and against a run before
     python -m benchmarks watch      rounds of one process beside audits in processes of their own
-    python -m benchmarks load       others' latency at a store, with and without an audit
+    python -m benchmarks load       others' latency at a store and at a bookie, with and without an audit
     python -m benchmarks page       the HTML report: written, and opened in Chromium
     python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
     python -m benchmarks scale      the audit of one and of ten million ledgers, what it asks of all rows,
@@ -36,7 +36,7 @@ PARTS = {
     "audit": ("audit", "start", "incremental", "incremental_audit", "incremental_join", "incremental_etcd"),
     "watch": ("watch",),
     "jvm": ("jvm",),
-    "load": ("load_stores",),
+    "load": ("load_stores", "load_bookie"),
     "page": ("html_page",),
     "scale": ("scale", "large_tables", "sampled", "skew", "owners", "loss", "causes"),
 }

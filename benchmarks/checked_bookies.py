@@ -7,7 +7,7 @@ the server runs it, in the process of the bookies and over loopback: nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,9 +44,9 @@ class CheckedBookies(Bookies):
             first=first,
             count=count,
             entries=ENTRIES,
-            ensemble_size=ENSEMBLE,
-            write_quorum=WRITE_QUORUM,
-            ack_quorum=ACK_QUORUM,
+            ensemble_size=min(ENSEMBLE, len(self.ids)),
+            write_quorum=min(WRITE_QUORUM, len(self.ids)),
+            ack_quorum=min(ACK_QUORUM, len(self.ids)),
         )
 
     def check(self, most: int) -> tuple[float, int]:
@@ -54,13 +54,25 @@ class CheckedBookies(Bookies):
         nanoseconds, lacking = self._do("check", most=most)
         return nanoseconds / 1e9, lacking
 
+    def load(self, ledger: int, seconds: float, rate: int, write_every: int) -> dict[str, list[float]]:
+        """Add to a new ledger and read the closed ones, steadily; seconds that each took since it was due.
+
+        One request of ``write_every`` is an entry to add.
+        """
+        answer = self._do("load", ledger=ledger, seconds=seconds, rate=rate, write_every=write_every)
+        return {kind: [took / 1e9 for took in answer[kind]] for kind in ("reads", "writes")}
+
 
 @contextmanager
-def checked_bookies(root: Path, storage: str, ledgers: int) -> Iterator[tuple[CheckedBookies, str]]:
+def checked_bookies(
+    root: Path, storage: str, ledgers: int, bookies: int = BOOKIES, settings: Mapping[str, str | int] = {}
+) -> Iterator[tuple[CheckedBookies, str]]:
     """A running cluster with so many closed ledgers, flushed, and its metadata URI."""
     with EmbeddedZooKeeper(root / "zookeeper") as server:
         uri = f"zk+hierarchical://{server.hosts}/ledgers"
-        with CheckedBookies(uri, root, storage, [None] * BOOKIES, settings=_SETTINGS) as cluster:
+        with CheckedBookies(
+            uri, root, storage, [None] * bookies, settings={**_SETTINGS, **settings}
+        ) as cluster:
             for first in range(0, ledgers, AT_ONCE):
                 cluster.write_many(first, min(AT_ONCE, ledgers - first))
                 # A flush opens all that it writes at once, whatever the limit of open files is.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -31,7 +31,7 @@ from auditor.sources.metadata.store import StoreOptions, Tree, Znode
 from auditor.sources.metadata.stores import open_store, store_options
 from benchmarks import ledger_records as made
 from benchmarks.live_stores import SCOPE, etcd_ids
-from benchmarks.load import DEFAULT, PHASE_S, ROUNDS, UNLIMITED, Work, at_work, in_turn, steady
+from benchmarks.load import DEFAULT, PHASE_S, ROUNDS, UNLIMITED, Phase, Work, at_work, in_turn, steady
 from benchmarks.measure import Line
 from tests.servers.etcd import running
 
@@ -51,11 +51,7 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
             server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values), strict=False))
             client: Any = KazooClient(hosts=server.hosts)
             client.start()
-            phase = partial(
-                steady,
-                lambda: client.get(random.choice(paths)),
-                lambda: client.set(random.choice(paths), random.choice(values)),
-            )
+            phase = _at_random(client.get, client.set, paths, values)
             works = _works(f"zk://{server.hosts}{made.ROOT}", made.LAYOUT)
             yield from in_turn("ZooKeeper", phase, works, rounds, phase_s)
             client.stop()
@@ -65,13 +61,22 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
             member.load([(f"{SCOPE}/layout", b""), *zip(keys, cycle(values), strict=False)])
             host, port = member.host.split(":")
             with closing(etcd3.client(host=host, port=int(port))) as asker:
-                phase = partial(
-                    steady,
-                    lambda: asker.get(random.choice(keys)),
-                    lambda: asker.put(random.choice(keys), random.choice(values)),
-                )
+                phase = _at_random(asker.get, asker.put, keys, values)
                 works = _works(f"etcd://{member.host}{SCOPE}", LayoutKind.ETCD)
                 yield from in_turn("etcd", phase, works, rounds, phase_s)
+
+
+def _at_random(
+    read: Callable[[str], object],
+    write: Callable[[str, bytes], object],
+    keys: Sequence[str],
+    values: Sequence[bytes],
+) -> Phase:
+    return partial(
+        steady,
+        lambda: read(random.choice(keys)),
+        lambda: write(random.choice(keys), random.choice(values)),
+    )
 
 
 def _works(uri: str, layout: LayoutKind) -> dict[str, Work]:

@@ -1,0 +1,85 @@
+"""One real bookie that is read and written: others' latency while an audit asks it.
+
+BookKeeper 4.17.2 on SortedLedgerStorage, which lists its entries. The client is the server's own: it adds to
+an open ledger and reads entries of closed ones. An audit asks for listings (``rpc:``), or for entries as its
+witness; here for as long as a phase lasts, where a whole audit asks one bookie for 5,000 entries and is done.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from auditor.audit.comparison import politeness
+from auditor.model.options import AuditOptions
+from auditor.sources.bookies.rpc.listings import rpc_rows
+from auditor.sources.bookies.rpc.reads import read_rows
+from auditor.sources.metadata.store import StoreOptions
+from benchmarks.checked_bookies import ENTRIES, checked_bookies
+from benchmarks.load import (
+    DEFAULT,
+    PHASE_S,
+    RATE,
+    UNLIMITED,
+    WRITE_EVERY,
+    Latencies,
+    Work,
+    at_work,
+    in_turn,
+)
+from benchmarks.measure import Line
+
+LEDGERS, BATCH, ROUNDS = 5_000, 1_000, 4
+KINDS = {"rpc:": rpc_rows, "witness": read_rows}
+
+
+def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE_S) -> Iterator[Line]:
+    """Listings and witness reads; see the module."""
+    count = count or int(os.environ.get("BENCHMARK_LEDGERS", LEDGERS))
+    synced = {"journalSyncData": "true"}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        checked_bookies(Path(folder), "SortedLedgerStorage", count, 1, synced) as (cluster, _),
+    ):
+        opened = iter(range(count, count + 1_000_000))
+
+        def phase(seconds: float) -> Latencies:
+            return cluster.load(next(opened), seconds, RATE, WRITE_EVERY)
+
+        default = politeness(AuditOptions())
+        ways = {DEFAULT: default, UNLIMITED: replace(default, rate_limit=0, in_flight=1_000)}
+        [port] = cluster.ports
+        works: dict[str, Work] = {
+            f"{kind}, {way}": partial(at_work, ask, [(kind, port, count, options)])
+            for kind in KINDS
+            for way, options in ways.items()
+        }
+        yield from in_turn("bookie", phase, works, rounds, phase_s)
+
+
+def ask(kind: str, port: int, ledgers: int, options: StoreOptions) -> Iterator[int]:
+    """Ask one bookie for listings or entries without an end; how many answers each time."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        while True:
+            chosen = random.sample(range(ledgers), min(BATCH, ledgers))
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "bookie_id": ["b"] * len(chosen),
+                    "scope_id": [0] * len(chosen),
+                    "ledger_id": chosen,
+                    "entry_id": [random.randrange(ENTRIES) for _ in chosen],
+                }
+            )
+
+    for rows in KINDS[kind](batches(), {"b": ("127.0.0.1", port)}, options):
+        if set(rows["answered"].is_null().to_pylist()) != {False}:
+            raise SystemExit(f"{kind}: {rows.filter(rows['answered'].is_null()).to_pylist()[:2]}")
+        yield rows.num_rows
