@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarLedgerInfo, PulsarManagedLedgerInfo
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import Znode, ZnodeBatch
-from auditor.sources.owners.owner_rows import owner_rows
+from auditor.sources.owners.applications import owner_rows
 from auditor.sources.owners.pulsar import read_owner
 from auditor.spark.session import build_session
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS

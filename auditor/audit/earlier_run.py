@@ -2,7 +2,7 @@
 
 What is taken is only what surely reads the same today: index files and databases whose stamps are unchanged
 (`auditor.sources.bookies.earlier_rows`), on bookies whose directories are; and of a running etcd the ledgers
-that have not changed since (`auditor.sources.metadata.etcd.since`). Everything else is read, all other
+that have not changed since (`auditor.sources.metadata.etcd.pinned_etcd`). Everything else is read, all other
 metadata too; so a run that may take nothing is a full one, and says why.
 
 A run notes of itself in its manifest what a later one must know to tell that:

@@ -26,7 +26,7 @@ from auditor.model.run_facts import BookiesListed
 from auditor.model.run_layout import WHOLE
 from auditor.model.states import LedgerStatus
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
-from auditor.sources.metadata.etcd.nodes import NOTE, PATHS_NOTE
+from auditor.sources.metadata.etcd.key_ranges import NOTE, PATHS_NOTE
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore

@@ -30,7 +30,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.remark import Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.run_layout import WHOLE
 from auditor.model.states import IndexState, TailRead
-from auditor.sources.bookies.entry_logs.one_entry import find_location, read_body
+from auditor.sources.bookies.entry_logs.locations import find_location, read_body
 from auditor.sources.metadata.store import NeighbourStore
 from auditor.sources.metadata.stores import is_live, source_options
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, beside, parse_owners_uri

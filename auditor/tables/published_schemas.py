@@ -18,7 +18,7 @@ from auditor.sources.bookies.part_rows import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN
 from auditor.sources.metadata.mark_rows import MARKS
-from auditor.sources.owners.owner_rows import OWNERS
+from auditor.sources.owners.applications import OWNERS
 from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER

@@ -26,7 +26,7 @@ from auditor.runs.load_topic import topic_view
 from auditor.runs.owners import OwnerTotals
 from auditor.runs.reader import RunReader
 from auditor.sources.metadata.stores import open_store
-from auditor.sources.owners.owner_rows import OWNERS
+from auditor.sources.owners.applications import OWNERS
 from auditor.tables.ownership import OWNERSHIP
 from tests.cli.test_doors import bkaudit
 from tests.codecs.pulsar.pulsar_values import oracle

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.audit.offload_scan import check_listing, listing_rows
 from auditor.errors import UsageError
-from auditor.sources.owners.owner_rows import OWNERS
+from auditor.sources.owners.applications import OWNERS
 from auditor.tables.offload_objects import offload_objects
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.sources.owners.owner_rows import OWNERS
+from auditor.sources.owners.applications import OWNERS
 from auditor.tables import ownership as owned_tables
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.moved import MOVED

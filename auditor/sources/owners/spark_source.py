@@ -19,8 +19,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.spark_source import ReadingOptions, reading_options
 from auditor.sources.metadata.store import Part, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
-from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, parse_owners_uri
-from auditor.sources.owners.owner_rows import OWNERS, owner_rows
+from auditor.sources.owners.applications import APPLICATIONS, OWNERS, OwnersUri, owner_rows, parse_owners_uri
 from auditor.spark.part_tables import spark_schema
 
 

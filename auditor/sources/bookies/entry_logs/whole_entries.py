@@ -43,8 +43,13 @@ from auditor.model.columns import schema_of
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import NotChecked
 from auditor.sources.bookies.availability import splitmix
-from auditor.sources.bookies.entry_logs.locations import EntryLocations, LogPaths, homes_of, located_batches
-from auditor.sources.bookies.entry_logs.one_entry import MAX_ENTRY_BYTES
+from auditor.sources.bookies.entry_logs.locations import (
+    MAX_ENTRY_BYTES,
+    EntryLocations,
+    LogPaths,
+    homes_of,
+    located_batches,
+)
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.scan import look_up, open_rocksdb
 from auditor.sources.metadata.credentials import read_credentials

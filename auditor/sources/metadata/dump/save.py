@@ -25,7 +25,7 @@ from auditor.errors import UsageError
 from auditor.keys import etcd
 from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line, line_of, unread_record
 from auditor.sources.metadata.dump.store import key_record, znode_record
-from auditor.sources.metadata.etcd.nodes import is_ledger
+from auditor.sources.metadata.etcd.key_ranges import is_ledger
 from auditor.sources.metadata.saved_files import GZIP, ZSTD
 from auditor.sources.metadata.store import StoreOptions, Tree, Znode, tree_of
 from auditor.sources.metadata.stores import check_reachable

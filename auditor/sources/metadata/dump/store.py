@@ -36,7 +36,7 @@ from auditor.sources.metadata.dump.records import (
     json_record,
     records_of,
 )
-from auditor.sources.metadata.etcd.nodes import (
+from auditor.sources.metadata.etcd.key_ranges import (
     NOTE,
     PATHS_NOTE,
     by_node_name,

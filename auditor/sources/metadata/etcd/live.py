@@ -23,11 +23,26 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
-from auditor.sources.metadata.etcd.nodes import NOTE, PATHS_NOTE, by_node_name, own_nodes
+from auditor.sources.metadata.etcd.key_ranges import (
+    NOTE,
+    PATHS_NOTE,
+    KeySpan,
+    by_node_name,
+    dealt,
+    digit_spans,
+    key_of,
+    own_nodes,
+    spans,
+)
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
-from auditor.sources.metadata.etcd.pinned_etcd import EtcdPart, PinnedEtcd, znodes_of
-from auditor.sources.metadata.etcd.since import Moment, SincePart, rows_since
-from auditor.sources.metadata.etcd.spans import KeySpan, dealt, digit_spans, key_of, spans
+from auditor.sources.metadata.etcd.pinned_etcd import (
+    EtcdPart,
+    Moment,
+    PinnedEtcd,
+    SincePart,
+    rows_since,
+    znodes_of,
+)
 from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
     MARK_ROOTS,
@@ -105,7 +120,7 @@ class EtcdStore(PinnedEtcd):
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Read such a part at its revision; see `auditor.sources.metadata.etcd.since`."""
+        """Read such a part at its revision; see `auditor.sources.metadata.etcd.pinned_etcd`."""
         assert isinstance(part, SincePart)
         self._client.expect_cluster(part.cluster_id)
         yield from rows_since(self._pages, part, self.root, columns)

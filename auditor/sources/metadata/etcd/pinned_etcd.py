@@ -1,4 +1,4 @@
-"""A running etcd, read without ever writing, all of it at one revision.
+"""A running etcd, read without ever writing, all of it at one revision, or since an earlier one.
 
 `PinnedEtcd.cluster` pins the newest revision; every part carries it, so that tasks which read side by side
 and one after the other still see one moment. Whoever reads the ledgers through another object than the one
@@ -11,24 +11,200 @@ pinned revision goes while it is read, the read ends with `CompactedError`, beca
 what would be read now belong to no one moment. `PinnedEtcd.moment_lost` says so afterwards, to the process
 that started the tasks; that reads everything again from `PinnedEtcd.cluster` on, which pins a newer one.
 
+Ledgers that have not changed since an earlier run come from its rows. For each piece of these the server is
+asked which keys of the same range were changed since, and how many keys the range has. A row is taken if its
+key is none of these, and if the others are as many as the rows that are left: then none of them is gone, for
+nothing can have come among them. Where something is gone, the keys of the range are listed, without values,
+and each row that is taken must be among them with its own version.
+
+That both look at one history is not believed. "Since" is the version of one of the newest rows of the piece,
+and one at least of those must be found as it was. So a server that was put back to an older state, and has
+passed the earlier revision once more, is found out: what it forgot is the newest. (`History` finds out a
+restored snapshot before anything is read.) Whatever does not fit, the range is read completely, as is one
+where much has changed.
+
 etcd keeps no times. A ledger's mtime is the time at which the revision was pinned: it was changed no later.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from auditor.errors import CompactedError
 from auditor.keys import etcd
+from auditor.keys.etcd import key_text
+from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.clock import now_ms
-from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
-from auditor.sources.metadata.etcd.nodes import key_znode
-from auditor.sources.metadata.etcd.pages import EtcdPages, batch_of
-from auditor.sources.metadata.etcd.since import Moment
+from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, pieces
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys, Pending
+from auditor.sources.metadata.etcd.key_ranges import key_znode
+from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
+from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, Part, StoreOptions, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
+
+WITNESSES = 8
+"""Of the newest rows of a piece so many are asked for again; of few rows no more than a quarter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A revision, and when it was pinned, in ms."""
+
+    revision: int
+    time: int
+
+
+@dataclass(frozen=True)
+class SincePart(Part):
+    """Keys from ``start``, and before ``end``, to be read at one moment of one cluster, and what is known."""
+
+    start: bytes
+    end: bytes
+    moment: Moment
+    cluster_id: int
+    earlier: EarlierLedgers
+
+
+class _Question(NamedTuple):
+    """A piece, and the question on its way that its rows are compared with; None: it has no rows."""
+
+    piece: EarlierPiece
+    since: int
+    pending: Pending | None
+
+
+class _Reading:
+    """Reads one part into rows of some columns of the table ledgers."""
+
+    def __init__(self, pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema) -> None:
+        self._pages = pages
+        self._part = part
+        self._root = root
+        self._columns = columns
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        part = self._part
+        sent: deque[_Question] = deque()
+        for piece in pieces(part.earlier, part.start, part.end, self._columns):
+            sent.append(self._send(piece))
+            while len(sent) > self._pages.asks_ahead:
+                yield from self._read(sent.popleft())
+        for each in sent:
+            yield from self._read(each)
+
+    def _send(self, piece: EarlierPiece) -> _Question:
+        """Ask what has changed of a piece."""
+        versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
+        if not len(versions):
+            return _Question(piece, 0, None)
+        newest = min(WITNESSES, 1 + len(versions) // 4)
+        since = int(np.partition(versions, -newest)[-newest])
+        revision = self._part.moment.revision
+        return _Question(piece, since, self._pages.ask_changed(piece.start, piece.end, revision, since))
+
+    def _read(self, sent: _Question) -> Iterator[pa.RecordBatch]:
+        taken = self._take(sent)
+        if taken is not None:
+            yield taken
+            return
+        start, end, _ = sent.piece
+        for page in self._pages.read(start, end, self._part.moment.revision):
+            if page.keys.names or page.gaps:
+                yield self._decode(page)
+
+    def _take(self, sent: _Question) -> pa.RecordBatch | None:
+        """The rows of a piece as they are now, in order; None where the range must be read completely."""
+        piece, since, pending = sent
+        changed = self._pages.changed(pending) if pending is not None else None
+        if changed is None:
+            return None
+        versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
+        found = Page.join(changed.pages)
+        now = _Versions.of(found.keys.names, found.keys.changed)
+        if not (now.agree(piece.rows) & (versions >= since)).any():
+            return None
+        kept = (versions < since) & ~now.have(piece.rows)
+        others = changed.count - len(found.keys.names) - len(found.gaps)
+        if not self._part.earlier.whole or int(kept.sum()) != others:
+            listed = self._listed(piece, since)
+            kept &= listed.agree(piece.rows)
+            if int(kept.sum()) != len(listed.paths) or len(listed.paths) != others:
+                return None
+        return self._merge(piece.rows, np.flatnonzero(kept), found)
+
+    def _listed(self, piece: EarlierPiece, since: int) -> _Versions:
+        """The keys of a range that were last changed before a revision."""
+        names: list[bytes] = []
+        versions: list[int] = []
+        for keys in self._pages.names(piece.start, piece.end, self._part.moment.revision):
+            old = [at for at, version in enumerate(keys.changed) if version < since]
+            names += [keys.names[at] for at in old]
+            versions += [keys.changed[at] for at in old]
+        return _Versions.of(names, versions)
+
+    def _merge(self, rows: pa.RecordBatch, kept: NDArray[np.int64], found: Page) -> pa.RecordBatch:
+        """Some rows as they would be read now, and what was found, by their paths."""
+        columns = {
+            **{field.name: rows[field.name] for field in self._columns},
+            "mtime": pa.repeat(pa.scalar(self._part.moment.time), rows.num_rows),
+            "reused": pa.repeat(pa.scalar(True), rows.num_rows),
+        }
+        arrays = [columns[field.name].cast(field.type) for field in self._columns]
+        new = self._decode(found)
+        both = pa.concat_batches([pa.RecordBatch.from_arrays(arrays, schema=self._columns), new])
+        places = [
+            bisect_left(rows["path"], path, key=pa.StringScalar.as_py) for path in new["path"].to_pylist()
+        ]
+        before = np.searchsorted(kept, np.array(places, np.int64))
+        return both.take(pa.array(np.insert(kept, before, rows.num_rows + np.arange(new.num_rows))))
+
+    def _decode(self, page: Page) -> pa.RecordBatch:
+        batch = batch_of(page, self._part.moment.time)
+        return ledger_rows(batch, self._root, LayoutKind.ETCD, self._columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    """Paths, and the version of each."""
+
+    paths: pa.StringArray
+    versions: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, names: list[bytes], versions: list[int]) -> _Versions:
+        return cls(pa.array(map(key_text, names), pa.string()), np.array(versions, np.int64))
+
+    def have(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Which rows' paths are among these."""
+        return np.asarray(pc.is_in(rows["path"], self.paths))
+
+    def agree(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Which rows are among these, path and version."""
+        at = pc.index_in(rows["path"], self.paths)
+        theirs = np.append(self.versions, -1)[np.asarray(at.fill_null(len(self.versions)))]
+        same: NDArray[np.bool_] = theirs == np.asarray(rows["version"])
+        return same
+
+
+def rows_since(pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of ``part``, some columns of the table ledgers, those of a piece in the order of their keys.
+
+    Raises:
+        RunError: the earlier run's rows cannot be read, or are not in order.
+        CompactedError, StoreError: as `EtcdPages.read`.
+    """
+    yield from _Reading(pages, part, root, columns).rows()
 
 
 @dataclass(frozen=True)

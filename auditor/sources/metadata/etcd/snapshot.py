@@ -23,7 +23,7 @@ from auditor.codecs.etcd.mvcc import decode_key_value, key_spans, revisions
 from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.etcd.nodes import NOTE, PATHS_NOTE, by_node_name, key_znode, own_nodes
+from auditor.sources.metadata.etcd.key_ranges import NOTE, PATHS_NOTE, by_node_name, key_znode, own_nodes
 from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, KeyKind, build_index
 from auditor.sources.metadata.saved_files import BBOLT, SavedStore, file_kind, not_a
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of

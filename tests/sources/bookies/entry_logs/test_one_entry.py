@@ -11,7 +11,7 @@ import pytest
 from auditor.codecs.pulsar.managed_cursor import decode_position
 from auditor.demo.sample import extract
 from auditor.errors import DecodeError, UnreadError
-from auditor.sources.bookies.entry_logs.one_entry import find_location, read_body
+from auditor.sources.bookies.entry_logs.locations import find_location, read_body
 from auditor.sources.bookies.parts import IDX, ROCKSDB
 
 DATA = Path(__file__).parents[3] / "data" / "pulsar-a" / "bookies.tar.gz"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.keys.ledger_tree import LayoutKind, to_path
-from auditor.sources.metadata.etcd import spans
-from auditor.sources.metadata.etcd.spans import digit_spans
+from auditor.sources.metadata.etcd import key_ranges
+from auditor.sources.metadata.etcd.key_ranges import digit_spans
 
 START, END = b"/ledgers/", b"/ledgers0"
 ids = st.one_of(st.integers(0, 50_000), st.integers(0, 2**31 - 1), st.integers(2**31, 2**63 - 1))
@@ -39,7 +39,7 @@ def keys_of(numbers: Sequence[int]) -> list[bytes]:
 @given(st.sets(ids, max_size=60), st.integers(1, 6))
 def test_spans_cover_all_keys_end_to_end(numbers: set[int], grain: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spans, "PART_KEYS", grain)
+        patch.setattr(key_ranges, "PART_KEYS", grain)
         keys = Keys([*keys_of(sorted(numbers)), b"/ledgers/LAYOUT", b"/ledgers/cookies/b:3181"])
         found = digit_spans(START, END, keys.counts, keys.first, 8)
     assert (found[0].start, found[-1].end) == (START, END)
@@ -56,8 +56,8 @@ def test_a_cluster_that_is_small_is_one_span() -> None:
 
 
 def test_cuts_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PART_KEYS", 1)
-    monkeypatch.setattr(spans, "CUTS_LIMIT", 3)
+    monkeypatch.setattr(key_ranges, "PART_KEYS", 1)
+    monkeypatch.setattr(key_ranges, "CUTS_LIMIT", 3)
     keys = Keys(keys_of(range(0, 9_000_000, 100_003)))
     found = digit_spans(START, END, keys.counts, keys.first, 1000)
     assert sum(span.keys for span in found) == len(keys.keys)

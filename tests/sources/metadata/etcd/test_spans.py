@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.metadata.etcd import spans as etcd_spans
-from auditor.sources.metadata.etcd.spans import PART_KEYS, KeySpan, dealt, spans
+from auditor.sources.metadata.etcd import key_ranges as etcd_spans
+from auditor.sources.metadata.etcd.key_ranges import PART_KEYS, KeySpan, dealt, spans
 
 SCOPE = "/bk"
 START, END = etcd.children(SCOPE, "ledgers")
