@@ -133,7 +133,7 @@ class Audit:
         self.options = options or AuditOptions()
 
     def run(self, spark: SparkSession | None = None, progress: Progress | None = None) -> Report:
-        """Do all of it and return the report; everything else lies in the run directory.
+        """Run the audit and return its report; everything else lies in the run directory.
 
         Raises:
             UsageError: a source or option that is invalid, a run directory that is taken, or another
@@ -175,11 +175,11 @@ class Audit:
         tables = with_foresight(metadata, tables, before, options.bookie_conf)
         tables = with_placement(landing, tables)
         tables = with_offloads(landing, owners, tables, options)
-        holes = landing.beside(partial(find_holes, metadata, difference.doubtful_ids))
+        holes = landing.run_in_background(partial(find_holes, metadata, difference.doubtful_ids))
         findings, claims = run_checks(landing, tables, before, options)  # check, confirm
         drop_few_rows(landing)
         landing.progress.stage("report")
-        numbers = landing.beside(
+        numbers = landing.run_in_background(
             partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples)
         )
         changes = compare_with_previous(

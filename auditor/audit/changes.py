@@ -142,7 +142,7 @@ def compare_with_previous(
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is not what it should be.
     """
-    finished: int = landing.remember("finished", now)
+    finished: int = landing.pin_fact("finished", now)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     baselines = {
         path: landing.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
@@ -271,7 +271,7 @@ def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: 
 
 def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
     """The run that was chosen first: ``run``, or what the same run chose before it was interrupted."""
-    path = landing.remember(key, run.path if run else None)
+    path = landing.pin_fact(key, run.path if run else None)
     if path is None:
         return None
     if run is not None and run.path == path:

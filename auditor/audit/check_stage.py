@@ -120,7 +120,9 @@ def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:
 
     if in_one_task(landing.spark):
         # Every second one, so that neither half has all that is long.
-        others = landing.beside(partial(land, "others", concerned[1::2])) if concerned[1:] else None
+        others = (
+            landing.run_in_background(partial(land, "others", concerned[1::2])) if concerned[1:] else None
+        )
         parts = [land(TOGETHER, concerned[::2])] if concerned else []
         parts += [others()] if others else []
     else:

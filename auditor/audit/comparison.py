@@ -94,7 +94,7 @@ class Witness:
         return sum(row["requests"] for row in by_bookie), remarks
 
 
-def politeness(options: AuditOptions) -> StoreOptions:
+def rpc_limits(options: AuditOptions) -> StoreOptions:
     """How hard one bookie may be asked."""
     return StoreOptions(
         rate_limit=options.bookie_rate_limit,
@@ -132,7 +132,7 @@ def judge_with_witness(
         rows = landing.land(
             "witness",
             lambda: reads.witness(
-                requests(ledgers, by_indexes, askable, options.witness_reads), where, politeness(options)
+                requests(ledgers, by_indexes, askable, options.witness_reads), where, rpc_limits(options)
             ),
         )
     grace_ms = round(options.grace * 1000)
@@ -204,7 +204,7 @@ def query_bookies(
             differing = _compare(landing, indexes, BookieWords(frozenset(bookies.foreign)))
             again = as_frame(landing.spark, differing).where(F.col("bookie_id").isin(can_list))
             pairs = pairs.unionByName(again.select(*REPLICA))
-        return rpc_availability(pairs, endpoints(registered, [*unseen, *seen]), politeness(options))
+        return rpc_availability(pairs, endpoints(registered, [*unseen, *seen]), rpc_limits(options))
 
     rows = landing.land("answers", answers)
     gave_up = gap_reasons(rows)
@@ -230,12 +230,12 @@ def compare_sides(
     )
     landing.fit_plans(_table_bytes(landing), indexes.bookies.replicas)
     compare = partial(_compare, landing, indexes, words, answers is not None)
-    pairs = landing.beside_all("unequal", landing.land("unequal", compare))
+    pairs = landing.broadcast_if_small("unequal", landing.land("unequal", compare))
     ledgers = rows_that_matter(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
     rows = rows_that_matter(landing, "unequal", "availability", indexes.rows)
     by_index = partial(judge_ledgers, ledgers, pairs, states, round(options.grace * 1000))
     judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
-    judged = landing.beside_all("judged", judgement)
+    judged = landing.broadcast_if_small("judged", judgement)
     return SideComparison(pairs, judged, states, witness, ledgers, indexes.of_rows(rows))
 
 

@@ -101,7 +101,7 @@ def derive_tables(
     classes = _land_verdicts(landing, judged)
     alike = pa.Table.from_pylist([each._asdict() for each in indexes.counts], COUNTS)
     counts = arrow_frame(landing.spark, alike)
-    orphan_tables = landing.beside(
+    orphan_tables = landing.run_in_background(
         partial(_land_orphans, landing, metadata, difference, indexes, comparison, before, counts)
     )
     marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
@@ -109,7 +109,7 @@ def derive_tables(
     if "marks" not in landing.empty:
         ledgers_of_marks = rows_that_matter(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
         classes_of_marks = rows_that_matter(landing, "marks", "verdicts", classes)
-    stale = landing.beside(
+    stale = landing.run_in_background(
         partial(_stale_marks, landing, marked, classes_of_marks, ledgers_of_marks, bookies)
     )
     _land_contents(landing, ledgers, indexes, comparison, bookies, counts)

@@ -253,7 +253,7 @@ def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> 
     """
     if option is None:
         return EarlierRun(None)
-    path = landing.remember("since", _last(landing.run.path, cluster) if option == LAST else option)
+    path = landing.pin_fact("since", _last(landing.run.path, cluster) if option == LAST else option)
     if path is None:
         why = "all was read: no complete run of this cluster lies beside this one"
         return EarlierRun(None, notes=(why,))

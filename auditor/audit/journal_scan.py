@@ -148,7 +148,7 @@ def plan_tails(
         for name, each in bookies.items()
         if each.index_directories and name not in pieces
     ]
-    return from_json(landing.remember("journals", to_json(parts)))
+    return from_json(landing.pin_fact("journals", to_json(parts)))
 
 
 def land_tails(

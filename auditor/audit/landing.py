@@ -114,7 +114,7 @@ class Landing:
             self._landed[name] = self._landed_at(name, below, schema, held)
         return self._landed[name]
 
-    def beside(self, make: Callable[[], T]) -> Callable[[], T]:
+    def run_in_background(self, make: Callable[[], T]) -> Callable[[], T]:
         """Make something beside what the caller goes on with, where tables are small; else make it now.
 
         A small audit is planning, which Java does in the thread that asks, while another core has little to
@@ -206,7 +206,7 @@ class Landing:
             self.empty.add(name)
         return table
 
-    def beside_all(self, name: str, table: DataFrame) -> DataFrame:
+    def broadcast_if_small(self, name: str, table: DataFrame) -> DataFrame:
         """A table that has landed, to be held against all ledgers: every task gets it, if it is small.
 
         Spark takes what its files hold for ten times what it is, and would sort all ledgers to join a few.
@@ -214,7 +214,7 @@ class Landing:
         size = self.size(f"tables/{name}")
         return F.broadcast(table) if IN_MEMORY_BYTES < size <= FEW_BYTES else table
 
-    def remember(self, key: str, value: Any) -> Any:
+    def pin_fact(self, key: str, value: Any) -> Any:
         """A fact that a resumed run must not see afresh: the first value it was given."""
         manifest = self.run.read_json(MANIFEST) or {}
         if key not in manifest:
@@ -255,7 +255,7 @@ def rows_that_matter(
     name = f"{table}_of_{few}"
     found = rows_of_few(landing.spark, landing.files(table), landing.files(few), rows.schema, columns)
     landed = landing.land(name, lambda: landing.read_small(found), f"tables/{STEPS}")
-    return landing.beside_all(f"{STEPS}/{name}", landed)
+    return landing.broadcast_if_small(f"{STEPS}/{name}", landed)
 
 
 def drop_few_rows(landing: Landing) -> None:

@@ -78,7 +78,7 @@ def scan_second(first: FirstScan) -> SecondScan:
     source = first.source
     if not source.live:
         return _with_marks(first, first.nodes)
-    nodes, again = source.store.cluster(), _Again(first)
+    nodes, again = source.store.cluster(), _Rescan(first)
     try:
         landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
     except RunError as error:
@@ -95,7 +95,7 @@ def scan_marks(first: FirstScan) -> SecondScan:
     return _with_marks(first, first.source.store.cluster() if first.source.live else first.nodes)
 
 
-class _Again:
+class _Rescan:
     """The ledgers once more: what moved, where that can be seen, and the rest from the first scan; or all.
 
     ``takes`` is whether anything was taken from the first scan, ``notes`` say why nothing was; both once

@@ -125,7 +125,7 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
         landing.progress.stage("cluster")
         nodes = store.cluster()
         layout, layout_note = choose_layout(store, nodes)
-        observed = landing.remember("scan_time", nodes.scan_time)
+        observed = landing.pin_fact("scan_time", nodes.scan_time)
         given = options.scan_time
         yield MetadataSource(
             landing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, suspect_where, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts, suspect_where
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.alias_evidence import Rule
 from auditor.model.finding import Severity, Urgency
@@ -73,8 +73,8 @@ def bookie_alias(roster: Roster) -> Iterator[Row]:
         for row in roster.identity_edges
         if row["one"] in identity and identity[row["one"]] == identity.get(row["other"])
     ]
-    said = together(edges, lambda row: identity[row["one"]])
-    for name, rows in together(members, lambda row: identity[row["bookie_id"]]).items():
+    said = group_rows(edges, lambda row: identity[row["one"]])
+    for name, rows in group_rows(members, lambda row: identity[row["bookie_id"]]).items():
         if name in said:
             yield _finding(rows, said[name])
 

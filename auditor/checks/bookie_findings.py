@@ -30,7 +30,7 @@ from auditor.model.ledger_metadata import LedgerState
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 from auditor.tables.roster import Row
 
 
@@ -85,10 +85,10 @@ def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
     return sorted(each, key=lambda row: [(value is not None, value) for value in row.values()])
 
 
-def together(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
+def group_rows(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
     """The rows by what ``key`` says of each, in the order in which each key comes first.
 
-    >>> together([{"n": 1}, {"n": 3}, {"n": 2}], lambda row: row["n"] % 2)
+    >>> group_rows([{"n": 1}, {"n": 3}, {"n": 2}], lambda row: row["n"] % 2)
     {1: [{'n': 1}, {'n': 3}], 0: [{'n': 2}]}
     """
     groups: dict[Any, list[Row]] = {}
@@ -129,7 +129,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
     from auditor.tables.moved import doubtful
 
     each = (
-        only(column, tables.judged)
+        filter_part(column, tables.judged)
         .select(*LEDGER, "state", "length", "last_entry_id", F.explode(column).alias("held"))
         .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
     )
@@ -159,7 +159,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
             quantity(every, "ledger", "ledgers"),
             f" {what}: about ",
             quantity(F.col("bytes") + F.col("doubted_bytes"), "byte", "bytes"),
-            " by the ledgers' lengths, such as of ledger ",
+            " by the ledgers' lengths, for example ledger ",
             comma_list(F.col("sample")),
             doubts(),
         ),

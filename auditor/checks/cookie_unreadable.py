@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 from auditor.tables.roster import Roster, Row
@@ -45,7 +45,7 @@ def cookie_unreadable(roster: Roster) -> Iterator[Row]:
         that is absent is disk-version-missing.
     """
     bad = [{**row, "damage": _damage(row)} for row in roster.every_cookie if _damage(row) is not None]
-    for bookie_id, rows in together(bad, lambda row: row["bookie_id"]).items():
+    for bookie_id, rows in group_rows(bad, lambda row: row["bookie_id"]).items():
         cookies = sorted_facts(rows, "place", "damage")
         number = number_of(len(cookies), "cookie", "cookies")
         first = f"{cookies[0]['place']}: {cookies[0]['damage']}"

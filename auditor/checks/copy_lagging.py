@@ -8,7 +8,7 @@ from auditor.model.finding import Confidence, Severity
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 
 
 @check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="lagging")
@@ -39,7 +39,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
         never more than suspect.
     """
     return finding_rows(
-        only("lagging", tables.judged),
+        filter_part("lagging", tables.judged),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         missing=F.array_sort("lagging"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.model.finding import Confidence, Severity, Urgency
@@ -73,7 +73,7 @@ def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
         and not _took_new_id(who[row["owner"]], who[row["candidate"]])
         and (row["owner"], row["candidate"]) not in roster.aliases
     ]
-    for owner, rows in together(odd, lambda row: row["owner"]).items():
+    for owner, rows in group_rows(odd, lambda row: row["owner"]).items():
         ids = sorted({row["candidate"] for row in rows})
         number = len({row["directory"] for row in rows})
         better = sum(row["better"] for row in rows)

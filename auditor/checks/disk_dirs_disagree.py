@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 from auditor.tables.roster import Roster, Row
@@ -49,7 +49,7 @@ def disk_dirs_disagree(roster: Roster) -> Iterator[Row]:
         for row in roster.directories
         if row["cookie_bookie_id"] is not None and row["place"] in (None, row["cookie_bookie_id"])
     ]
-    for bookie_id, rows in together(own, lambda row: row["cookie_bookie_id"]).items():
+    for bookie_id, rows in group_rows(own, lambda row: row["cookie_bookie_id"]).items():
         versions = len({repr([row[name] for name in _LISTS]) for row in rows})
         if versions > 1:
             number = number_of(versions, "set of directories", "different sets of directories")

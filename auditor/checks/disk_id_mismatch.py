@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.alias_evidence import Rule
 from auditor.model.finding import Severity
@@ -64,7 +64,7 @@ def disk_id_mismatch(roster: Roster) -> Iterator[Row]:
         and row["cookie_bookie_id"] != row["place"]
         and (row["place"], row["cookie_bookie_id"]) not in told
     ]
-    for place, rows in together(odd, lambda row: row["place"]).items():
+    for place, rows in group_rows(odd, lambda row: row["place"]).items():
         named = sorted({row["names"] for row in rows})
         number = number_of(len(rows), "directory", "directories")
         carry = "carries" if len(rows) == 1 else "carry"

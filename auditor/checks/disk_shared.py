@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity, Urgency
 from auditor.tables.roster import Roster, Row
@@ -60,10 +60,10 @@ def disk_shared(roster: Roster) -> Iterator[Row]:
             "places": places,
             "found": sorted_facts(rows, "path", "place", "role"),
         }
-        for rows in together(configured, _cookie).values()
+        for rows in group_rows(configured, _cookie).values()
         if len(places := {row["place"] or row["path"] for row in rows}) > 1
     ]
-    for bookie_id, rows in together(shared, lambda row: row["bookie_id"]).items():
+    for bookie_id, rows in group_rows(shared, lambda row: row["bookie_id"]).items():
         every = sorted({place for row in rows for place in row["places"]})
         number = number_of(len(rows), "directory", "directories")
         verb = "is" if len(rows) == 1 else "are"

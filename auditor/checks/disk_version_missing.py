@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity, Urgency
 from auditor.tables.roster import Roster, Row
@@ -56,7 +56,7 @@ def disk_version_missing(roster: Roster) -> Iterator[Row]:
         for row in roster.directories
         if row["version_absent"] and row["role"] != "unknown" and row["place"] is not None
     ]
-    for place, rows in together(lacking, lambda row: row["place"]).items():
+    for place, rows in group_rows(lacking, lambda row: row["place"]).items():
         directories = sorted_facts(rows, "path", "role", "empty")
         number = number_of(len(rows), "directory", "directories")
         have = "has" if len(rows) == 1 else "have"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of
 from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Severity
 from auditor.tables.roster import Roster, Row
@@ -45,7 +45,7 @@ def endpoint_duplicate(roster: Roster) -> Iterator[Row]:
         bookies looks the same. Ids of which all are registered are reported here and not as bookie-alias.
     """
     used = [row for row in roster.registrations if row["used"] and row["host"] is not None]
-    at = together(used, lambda row: f"{row['host'].lower().removesuffix('.')}:{row['port']}")
+    at = group_rows(used, lambda row: f"{row['host'].lower().removesuffix('.')}:{row['port']}")
     for address, rows in at.items():
         bookies = sorted({row["bookie_id"] for row in rows})
         if len(bookies) > 1:

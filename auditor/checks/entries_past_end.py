@@ -8,7 +8,7 @@ from auditor.model.finding import Confidence, Severity
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 
 _DOUBT = "an index does not show whether the writer was told that they are safe"
 
@@ -56,7 +56,7 @@ def entries_past_end(tables: Tables) -> DataFrame:
         Entries behind a hole are `surplus-entries`: writers are told in order. A copy that was lost since can
         make such a hole. The application may have written the same data to another ledger.
     """
-    rows = only("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
+    rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held = F.transform(
         F.array_sort("past_end"),
         lambda each: F.struct(

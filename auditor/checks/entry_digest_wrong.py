@@ -82,7 +82,7 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
             F.when(F.col("entries") == 1, "is not what its digest says").otherwise(
                 "are not what their digests say"
             ),
-            "; such as of ledger ",
+            "; for example ledger ",
             comma_list(F.col("sample")),
         ),
         evidence={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, sorted_facts, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, sorted_facts
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity, Urgency
 from auditor.tables.roster import Roster, Row
@@ -51,7 +51,7 @@ def instance_mismatch(roster: Roster) -> Iterator[Row]:
     if cluster is None:
         return
     odd = [row for row in roster.every_cookie if row["damage"] is None and row["instance_id"] != cluster]
-    for bookie_id, rows in together(odd, lambda row: row["bookie_id"]).items():
+    for bookie_id, rows in group_rows(odd, lambda row: row["bookie_id"]).items():
         instances = ", ".join(sorted({row["instance_id"] or "none" for row in rows}))
         cookies = sorted_facts(rows, "place", "instance_id")
         where = bookie_id or cookies[0]["place"]

@@ -10,7 +10,7 @@ from auditor.model.states import DECODED
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 
 
 @check(
@@ -48,7 +48,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         Locations of a ledger that is gone from the metadata are the normal delay of deletion, and not
         reported.
     """
-    rows = only("not_indexed", tables.availability).select(*LEDGER, "bookie_id", "path", "reason")
+    rows = filter_part("not_indexed", tables.availability).select(*LEDGER, "bookie_id", "path", "reason")
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")

@@ -18,7 +18,7 @@ from auditor.model.states import DECODED
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 
 
 @check(
@@ -61,7 +61,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     Limits:
         Only DbLedgerStorage knows limbo. In protocol version 2 a bookie serves what it has of such a ledger.
     """
-    rows = only("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
+    rows = filter_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")

@@ -18,7 +18,7 @@ from auditor.model.states import DECODED, IndexState
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 
 _INSIDE = "/current/locations(-scoped)?$"
 
@@ -63,7 +63,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         The index files of other storages may lie in any index directory of the bookie: to exchange these
         directories changes nothing, and is not reported.
     """
-    rows = only("in_wrong_directory", tables.availability).select(*LEDGER, "bookie_id")
+    rows = filter_part("in_wrong_directory", tables.availability).select(*LEDGER, "bookie_id")
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 from auditor.tables.roster import Roster, Row
@@ -45,7 +45,9 @@ def location_slashes(roster: Roster) -> Iterator[Row]:
     if roster.cluster.placement is None:
         return
     placed = [row for row in roster.bookie_locations if row["location"]]
-    for plain, rows in together(placed, lambda row: "/".join(filter(None, row["given"].split("/")))).items():
+    for plain, rows in group_rows(
+        placed, lambda row: "/".join(filter(None, row["given"].split("/")))
+    ).items():
         ways = sorted({row["given"] for row in rows})
         if len(ways) > 1:
             kept = sorted({row["location"] for row in rows})

@@ -17,7 +17,7 @@ from auditor.model.finding import Severity, Urgency
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 
 
 @check(
@@ -70,7 +70,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     disagree = tables.cluster.tree_elsewhere
     listed = F.col("ledger_id").isNotNull()
     told = listed if disagree is None else listed & ~elsewhere
-    misplaced = only("misplaced_ledgers", tables.ledgers).select(
+    misplaced = filter_part("misplaced_ledgers", tables.ledgers).select(
         F.when(told, F.col("scope_id")).alias("scope_id"),
         F.when(told, F.col("ledger_id")).alias("ledger_id"),
         *("path", "low", "high", "damage"),

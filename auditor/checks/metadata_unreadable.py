@@ -8,7 +8,7 @@ from auditor.model.finding import Severity
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 
 
 @check(
@@ -48,7 +48,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         Metadata that parses and says what may not be has findings of its own.
     """
     return finding_rows(
-        only("unreadable_ledgers", tables.ledgers),
+        filter_part("unreadable_ledgers", tables.ledgers),
         ledger_id="ledger_id",
         message=words(
             "ledger ",

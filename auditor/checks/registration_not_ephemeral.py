@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, together
+from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of
 from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Severity
 from auditor.tables.roster import Roster, Row
@@ -46,7 +46,7 @@ def registration_not_ephemeral(roster: Roster) -> Iterator[Row]:
     """
     persistent = [row for row in roster.registrations if row["ephemeral"] is False]
     bookies = {row["bookie_id"]: row for row in roster.bookies}
-    for name, rows in together(persistent, lambda row: row["bookie_id"]).items():
+    for name, rows in group_rows(persistent, lambda row: row["bookie_id"]).items():
         bookie = bookies.get(name, {})
         modes = sorted(row["mode"] for row in rows)
         ledgers = bookie.get("ledgers", 0)

@@ -8,7 +8,7 @@ from auditor.model.finding import Severity
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 
 
 @check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="stray_files")
@@ -37,7 +37,7 @@ def stray_file(tables: Tables) -> DataFrame:
     Limits:
         Empty directories are not reported. Only directories of indexes are looked at.
     """
-    rows = with_samples(only("stray_files", tables.availability), "bookie_id", "path")
+    rows = with_samples(filter_part("stray_files", tables.availability), "bookie_id", "path")
     return finding_rows(
         rows,
         bookie_id="bookie_id",

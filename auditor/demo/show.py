@@ -36,7 +36,7 @@ NEW, RENAMED, GARBLED, BARE, IDLE, DOWN = (f"127.0.101.{n}:3181" for n in (5, 6,
 
 
 def plant(cluster: SampleCluster) -> None:
-    """Do all of it."""
+    """Plant all faults of the demonstration."""
     for fault in FAULTS:
         fault(cluster)
 

@@ -44,7 +44,7 @@ from auditor.tables.judge_replicas import (
     least_missing,
     why_unknown,
 )
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 from auditor.tables.past_end import set_apart
 
 
@@ -354,7 +354,7 @@ def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
     def each(column: str, served: bool) -> DataFrame:
         return found.select(*LEDGER, F.explode(column).alias("u"), F.lit(served).alias("served"))
 
-    found = only("unindexed", judged)
+    found = filter_part("unindexed", judged)
     rows = each("unindexed", served=True).unionByName(each("listed", served=False))
     if moved is not None:
         rows = rows.join(moved.select(*LEDGER), [*LEDGER], "left_anti")

@@ -17,7 +17,7 @@ from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted_ids, new_ids, scan_ids
-from auditor.tables.parts import only
+from auditor.tables.parts import filter_part
 
 # One leaf of the hierarchical layouts holds this many ids; a vanished inner znode takes a whole one along.
 _LEAF_IDS = 10_000
@@ -207,7 +207,7 @@ def find_over_replicated(
     scope_id, ledger_id, bookie_id, count (entries held), state, marked, locked, exposed (a member is
     unregistered or read-only, so that the copy may be one that an operator is making).
     """
-    pairs = only("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
+    pairs = filter_part("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
     pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"))
     weak = F.broadcast(
         bookies.where("registered is null or registered = 'readonly'").select(

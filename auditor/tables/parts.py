@@ -43,7 +43,7 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
 """What a check may be of: tables, and which of their rows; it is empty where none of them has any."""
 
 
-def only(part: str, table: DataFrame) -> DataFrame:
+def filter_part(part: str, table: DataFrame) -> DataFrame:
     """The rows of a table that make a part, which is of that table alone."""
     [(_, condition)] = PARTS[part]
     return table.where(condition)

@@ -145,7 +145,7 @@ def test_a_whole_table_is_not_made_again(spark: SparkSession, tmp_path: Path) ->
 
 def test_what_was_seen_first_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
     landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    assert [landing.remember("scan_time", time) for time in (5, 7)] == [5, 5]
+    assert [landing.pin_fact("scan_time", time) for time in (5, 7)] == [5, 5]
 
 
 def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path: Path) -> None:
@@ -229,15 +229,19 @@ def test_a_small_audit_makes_two_things_at_a_time(spark: SparkSession, tmp_path:
         landing = Landing(spark, run, Silent(), plans=plans, second=second)
         plans.fit(SMALL_BYTES, 0)
         went_on = threading.Event()
-        made = landing.beside(lambda: (went_on.wait(60), spark.range(3).count(), threading.get_ident()))
+        made = landing.run_in_background(
+            lambda: (went_on.wait(60), spark.range(3).count(), threading.get_ident())
+        )
         went_on.set()
         assert made()[:2] == (True, 3)
         assert made()[2] != here
-        fails = landing.beside(lambda: run.read("tables/none"))
+        fails = landing.run_in_background(lambda: run.read("tables/none"))
         with pytest.raises(RunError, match="is damaged"):
             fails()
         plans.fit(SMALL_BYTES + 1, 0)
-        assert landing.beside(threading.get_ident)() == here, "tasks of large tables have all cores"
+        assert landing.run_in_background(threading.get_ident)() == here, (
+            "tasks of large tables have all cores"
+        )
 
 
 def test_no_name_of_a_table_has_a_dot_for_the_run(

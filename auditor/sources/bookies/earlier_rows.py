@@ -99,7 +99,7 @@ class EarlierRows:
                 yield pa.RecordBatch.from_arrays(list(columns.values()), schema=SCHEMA)
                 left -= taken.num_rows
         if left:
-            raise RunError(f"{self._earlier.table}: {left} rows that it had do not come again")
+            raise RunError(f"{self._earlier.table}: {left} rows missing on re-read")
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """All rows of all files, and the number of the first row of each batch."""

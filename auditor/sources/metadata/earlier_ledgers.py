@@ -72,7 +72,7 @@ class EarlierLedgers:
         files = tuple(LedgerFile(*file) for file in given["files"])
         return cls(given["table"], files, given["whole"])
 
-    def dealt(self, start: bytes, end: bytes, wanted: int) -> list[tuple[EarlierLedgers, bytes, bytes]]:
+    def balance(self, start: bytes, end: bytes, wanted: int) -> list[tuple[EarlierLedgers, bytes, bytes]]:
         """At most ``wanted`` lots of neighbouring files, each with its range of the keys in all."""
         count = max(1, min(wanted, len(self.files)))
         edges = [len(self.files) * lot // count for lot in range(count + 1)]

@@ -43,7 +43,7 @@ def test_pieces_cover_every_key_once_with_the_rows_that_lie_there(
     files = [[row(name) for name in part] for part in (names[:5], [], names[5:6], names[6:])]
     earlier = found(tmp_path, *files)
     assert (len(earlier.files), earlier.whole) == (3, True)
-    lots = earlier.dealt(START, END, wanted)
+    lots = earlier.balance(START, END, wanted)
     assert len(lots) == min(3, wanted)
     cut = [piece for lot, start, end in lots for piece in pieces(lot, start, end)]
     assert (cut[0].start, cut[-1].end) == (START, END)
@@ -59,7 +59,7 @@ def test_of_no_rows_there_is_one_piece_of_every_key(tmp_path: Path) -> None:
     earlier = found(tmp_path, [], [row("~", "misplaced")])
     assert earlier.files == ()
     assert not earlier.whole
-    [(lot, *ends)] = earlier.dealt(START, END, 4)
+    [(lot, *ends)] = earlier.balance(START, END, 4)
     [piece] = pieces(lot, *ends)
     assert (piece.start, piece.end, piece.rows.num_rows) == (START, END, 0)
 

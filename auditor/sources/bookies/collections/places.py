@@ -24,7 +24,7 @@ from auditor.sources.bookies.paths import OwnedDirectory, paths_of
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound
 
 
-class Newer:
+class NewestCollection:
     """What the collections have that were added, newest first."""
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     places: list[PlaceFound] = []
     directories: dict[str, CollectedDirectory] = {}
     notes: list[str] = []
-    newer_ones = Newer()
+    newer_ones = NewestCollection()
     for each in ranked:
         gone: dict[str, str] = {}
         kept = [newer_ones.take_from(place, gone) for place in each.places]

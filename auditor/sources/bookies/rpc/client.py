@@ -118,7 +118,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         """Whether so much was heard that it is to be handed on."""
         return False
 
-    def needless(self, subject: Subject) -> bool:
+    def can_skip(self, subject: Subject) -> bool:
         """Whether an earlier answer says all about a subject."""
         return False
 
@@ -154,7 +154,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         async def work() -> None:
             while waiting and not silent and not lost and not self.given_up and not self.enough():
                 subject = waiting.popleft()
-                if self.needless(subject):
+                if self.can_skip(subject):
                     continue
                 try:
                     await self._hear(connection, subject)

@@ -36,7 +36,7 @@ _DROPPED_BYTES = 64 << 10
 
 
 class Wire(Protocol[_Subject, Answer]):
-    """One kind of question in one version of the protocol. `DecodeError`, and a misfit, end a connection."""
+    """One kind of question in one version of the protocol. `DecodeError` and a mismatch end a connection."""
 
     def frame(self, number: int, subject: _Subject) -> bytes:
         """The request; ``number`` is its own on this connection."""
@@ -50,7 +50,7 @@ class Wire(Protocol[_Subject, Answer]):
     def answer(self, head: bytes, length: int) -> tuple[Hashable, Answer]:
         """What was kept of an answer, read; the key of its request comes first."""
 
-    def misfit(self, subject: _Subject, heard: Answer) -> DecodeError | None:
+    def mismatch(self, subject: _Subject, heard: Answer) -> DecodeError | None:
         """Why an answer is not one to the request that has its key; None: it is."""
 
 
@@ -156,9 +156,9 @@ class BookieConnection(Generic[Subject, Answer]):
                 self._overdue.discard(key)
                 return  # it comes after its time
             raise DecodeError("bookie's answer", 0, f"to request {key}, which was never made")
-        misfit = self.wire.misfit(subject, heard)
-        if misfit is not None:
-            raise misfit
+        mismatch = self.wire.mismatch(subject, heard)
+        if mismatch is not None:
+            raise mismatch
         waiting.set_result(heard)
 
 
@@ -249,6 +249,6 @@ def _endpoint(row: Mapping[str, Any]) -> Endpoint:
         if offered["protocol"] == BOOKIE_RPC:
             host, port = offered["host"], offered["port"]
             if not host or not 0 < port <= _MAX_PORT:
-                return f"it registered with an address that is none: {host!r}, port {port}"
+                return f"it registered with an invalid address: {host!r}, port {port}"
             return host, port
     return f"it registered without an endpoint for {BOOKIE_RPC}"

@@ -91,7 +91,7 @@ class Listing:
         heard = answer(head)
         return heard.txn_id, heard
 
-    def misfit(self, subject: int, heard: BookieAnswer) -> DecodeError | None:
+    def mismatch(self, subject: int, heard: BookieAnswer) -> DecodeError | None:
         """An answer of another ledger."""
         if heard.ledger_id in (None, subject):
             return None

@@ -92,7 +92,7 @@ class Reading:
         heard = read_answer(head, length, self.version)
         return (heard.ledger_id, heard.entry_id) if heard.txn_id is None else heard.txn_id, heard
 
-    def misfit(self, subject: Entry, heard: ReadAnswer) -> DecodeError | None:
+    def mismatch(self, subject: Entry, heard: ReadAnswer) -> DecodeError | None:
         """An answer of another entry."""
         found = (heard.ledger_id, heard.entry_id)
         if found in (subject, (None, None)):
@@ -132,7 +132,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
         """The answer's status."""
         return answer.status
 
-    def needless(self, subject: Entry) -> bool:
+    def can_skip(self, subject: Entry) -> bool:
         """A bookie that has no such ledger has none of its entries."""
         return subject.ledger_id in self._absent
 

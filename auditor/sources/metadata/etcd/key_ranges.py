@@ -102,12 +102,12 @@ def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> lis
     return [KeySpan(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
 
 
-def dealt(all_spans: Sequence[KeySpan], wanted: int) -> list[list[KeySpan]]:
+def balance(all_spans: Sequence[KeySpan], wanted: int) -> list[list[KeySpan]]:
     """Neighbouring spans together, in about ``wanted`` lots of about as many keys.
 
     Small ones of a lot are made one.
 
-    >>> lots = dealt([KeySpan(b"a", b"b", 4000), KeySpan(b"b", b"c", 0), KeySpan(b"c", b"d", 3000)], 2)
+    >>> lots = balance([KeySpan(b"a", b"b", 4000), KeySpan(b"b", b"c", 0), KeySpan(b"c", b"d", 3000)], 2)
     >>> [[(span.start, span.end) for span in lot] for lot in lots]
     [[(b'a', b'b')], [(b'b', b'd')]]
     """

@@ -27,8 +27,8 @@ from auditor.sources.metadata.etcd.key_ranges import (
     NOTE,
     PATHS_NOTE,
     KeySpan,
+    balance,
     by_node_name,
-    dealt,
     digit_spans,
     key_of,
     own_nodes,
@@ -94,7 +94,7 @@ class EtcdStore(PinnedEtcd):
             lambda start, end: self._pages.first(start, end, moment.revision),
             wanted,
         )
-        return [self._part(_edges(lot), moment) for lot in dealt(found, wanted)]
+        return [self._part(_edges(lot), moment) for lot in balance(found, wanted)]
 
     def history(self) -> History:
         """Which history it shows, at the revision that `cluster` pinned last.
@@ -116,7 +116,7 @@ class EtcdStore(PinnedEtcd):
         whole = etcd.children(self.root, etcd.LEDGERS)
         return [
             SincePart(start, end, moment, self._cluster_id(), lot)
-            for lot, start, end in earlier.dealt(*whole, wanted)
+            for lot, start, end in earlier.balance(*whole, wanted)
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -179,7 +179,7 @@ class PathEtcdStore(PinnedEtcd):
                 lambda start, end: self._pages.first(start, end, moment.revision),
                 wanted,
             )
-            for lot in dealt(cut, wanted):
+            for lot in balance(cut, wanted):
                 edges = (lot[0].start, *(span.end for span in lot))
                 found.append(self._path_part(edges, moment, tree))
         return found
