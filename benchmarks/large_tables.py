@@ -20,14 +20,13 @@ from pyspark.sql import functions as F
 
 from auditor.model.layout import LayoutKind
 from auditor.sources.bookies.collections.collection import Collection
-from auditor.sources.bookies.index_files import page_size
 from auditor.sources.metadata.spark_source import LedgerSource
 from auditor.spark.batches import arrow_frame
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
 from auditor.spark.table_files import TableFiles
-from auditor.tables.index_counts import COUNTS, index_counts
+from auditor.tables.index_counts import COUNTS, LARGEST, index_counts
 from auditor.tables.members import members
 from auditor.tables.rows_of_few import OF_LEDGERS, rows_of_few
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
@@ -118,7 +117,7 @@ class _Questions:
                 )
             ),
         )
-        power = F.least(F.expr("page_bytes & -page_bytes"), F.lit(page_size.LARGEST))
+        power = F.least(F.expr("page_bytes & -page_bytes"), F.lit(LARGEST))
         kinds = {
             "length": power,
             "empty": F.length("groups") == 0,

@@ -10,9 +10,9 @@ which sees what a bookie has not yet written to its index. Nobody is asked what 
 cannot.
 
 The witness comes after: before anything is called lost on a live cluster, the bookies themselves are asked.
-What is asked, and what answers change, is `auditor.tables.testimony`; the table ``witness`` has every answer.
-Where no ledger lacks a copy, none is in limbo or outside its place, and no listing has more than a disk,
-nobody is asked.
+What is asked, and what answers change, is `auditor.tables.rejudgement`; the table ``witness`` has every
+answer. Where no ledger lacks a copy, none is in limbo or outside its place, and no listing has more than a
+disk, nobody is asked.
 """
 
 from __future__ import annotations

@@ -24,16 +24,20 @@ from auditor.model.states import OF_REPLICAS, BookieRead, IndexState, TailRead
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, shares
-from auditor.sources.bookies.index_files import page_size
-from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.part_rows import read_part
 from auditor.spark import functions as F
 from auditor.spark.batches import read_few
 from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame, SparkSession
-from auditor.tables.availability_by_state import by_state, replicas_in_pieces
-from auditor.tables.held_accounts import combine_pieces
-from auditor.tables.index_counts import IndexCount, index_counts
+from auditor.tables.accounts import combine_pieces
+from auditor.tables.index_counts import (
+    IndexCount,
+    IndexShapes,
+    by_state,
+    index_counts,
+    index_shapes,
+    replicas_in_pieces,
+)
 
 NOTHING_REUSED = ReuseCount(reused=0, read=0)
 
@@ -294,7 +298,7 @@ def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:
     numbers: Counter[tuple[str, str, int]] = Counter()
     for each in counts:
         numbers[each.bookie_id, each.state, each.length] += each.number
-    return page_size.index_shapes((*kind, number) for kind, number in numbers.items())
+    return index_shapes((*kind, number) for kind, number in numbers.items())
 
 
 def _reuse_of(availability: DataFrame) -> ReuseCount:

@@ -112,7 +112,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 def _copies_of_the_gone(tables: Tables) -> DataFrame:
     """Ledgers that a live bookie has too many of, beside the ids gone whose share of them it holds."""
 
-    from auditor.tables.gc_copies import other_ids
+    from auditor.tables.gc_foresight import other_ids
 
     live = tables.bookies.where("registered is not null and not foreign_instance").select("bookie_id")
     gone = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")

@@ -91,7 +91,7 @@ class UnknownCopy(StrEnum):
     NOT_INDEXED = "not-indexed"
     MISPLACED = "misplaced"
     WRONG_DIRECTORY = "wrong-directory"
-    # Once the bookie was asked for entries: see `auditor.tables.testimony`.
+    # Once the bookie was asked for entries: see `auditor.tables.rejudgement`.
     DENIED = "denied"  # it does not have an entry that its index shows
     INDEX_INCOMPLETE = "index-incomplete"  # it serves entries that its index lacks
     NOT_ASKED = "not-asked"  # the index is too old to say, and not all was asked for

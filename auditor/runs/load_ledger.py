@@ -285,7 +285,7 @@ def _with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """What indexes and journals show together, of the bookies that the metadata names."""
-    from auditor.tables.held_accounts import HeldAccount, unite_tail
+    from auditor.tables.accounts import HeldAccount, unite_tail
 
     members = {name for each in ledger["segments"] or () for name in each["ensemble"]}
     beside = {each["bookie_id"]: each["groups"] for each in tails if each["bookie_id"] in members}

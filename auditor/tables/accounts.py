@@ -1,18 +1,30 @@
-"""Accounts of replicas, from the Parquet files of the tables that say them, as the comparison needs them."""
+"""Accounts of replicas: read from the Parquet files of the tables that say them, and united.
+
+One replica may be reported more than once: by an index, a journal, the bookie itself, or several pieces. What
+any of them shows is held: an entry that was seen once cannot be missing. So the groups are united, in the
+canonical form in which the comparison needs them. Only pairs that are reported differently are united.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import Longs
+from auditor.errors import CoverageLimitError
 from auditor.model.columns import REPLICA
 from auditor.model.states import OF_REPLICAS, IndexState
+from auditor.spark import functions as F
+from auditor.spark.batches import map_batches
 from auditor.spark.table_files import TableFiles
+from auditor.spark.types import DataFrame
+from auditor.tables.judge_replicas import groups_of
 from auditor.tables.replica_blocks import NO_ANSWER, Coded, ReplicaBatch
 
 _LEDGERS = 1 << 18
@@ -134,3 +146,145 @@ def _longs(column: pa.ChunkedArray) -> Longs:
     """Ids; of rows that are no replica, which have none, 0."""
     ids: Longs = column.fill_null(0).to_numpy()
     return ids
+
+
+# Which of several pieces speaks for a replica: the one that knows least.
+_LEAST_KNOWN = (
+    IndexState.UNREADABLE,
+    IndexState.CUT,
+    IndexState.NOT_INDEXED,
+    IndexState.LIMBO,
+    IndexState.MISPLACED,
+    IndexState.WRONG_DIRECTORY,
+    IndexState.OK,
+)
+_SERVED_WITH_TAIL = (IndexState.ABSENT, IndexState.NOT_INDEXED)
+
+
+class HeldAccount(NamedTuple):
+    """What is said to be held of one replica: groups, the state of the index that says it, and when.
+
+    ``answered`` is in ms, of what the bookie itself said; ``listed`` is what it said beyond its index.
+    """
+
+    held: bytes | None
+    index_state: str
+    answered: int | None = None
+    listed: bytes | None = None
+
+
+def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) -> HeldAccount:
+    """What an index shows, None: there is none, and what the bookie answered when it was asked.
+
+    What either shows is held; the answer's state counts, and its time, if it is ok, else the index's. An
+    answer of nothing does not speak for an index that is damaged, in limbo or not served: a bookie that
+    starts a spoiled index anew says the same. A damaged one stays so, whatever its bookie answers.
+
+    A listing proves what is held, not what is absent. Of a bookie that was read ``whole``, and whose index is
+    ok or absent, the index says that: the answer's time does not count then, and what the listing alone has
+    is ``listed``.
+
+    >>> print(unite_answer(None, HeldAccount(b"", IndexState.OK, 7), whole=False))
+    HeldAccount(held=b'', index_state=<IndexState.OK: 'ok'>, answered=7, listed=None)
+    """
+    settles = index is None or (
+        answer.index_state == IndexState.OK and (index.index_state == IndexState.OK or bool(answer.held))
+    )
+    state, answered = (answer if settles or index is None else index)[1:3]
+    by_index = whole and (index is None or index.index_state == IndexState.OK)
+    if by_index:
+        answered = None
+    listed = answer.held or None if by_index else None
+    if index is None:
+        return HeldAccount(answer.held, state, answered, listed)
+    if listed == index.held:
+        listed = None
+    # What a bookie serves after all, it said itself; where that does not settle it, the locations stay.
+    unserved = index.index_state == IndexState.NOT_INDEXED and settles
+    shown = [each for each in (None if unserved else index.held, answer.held) if each]
+    if len(set(shown)) < 2:
+        return HeldAccount(shown[0] if shown else index.held, state, answered, listed)
+    mine, theirs = map(groups_of, shown)
+    try:
+        united = coverage.union([mine, theirs]).tobytes()
+        beyond = coverage.difference(theirs, mine).tobytes() or None if listed else None
+    except CoverageLimitError:
+        # What the index says is there; the rest is more than can be put together, so it is not known.
+        return HeldAccount(index.held, IndexState.CUT, answered, listed)
+    return HeldAccount(united, state, answered, beyond)
+
+
+def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
+    """What an index and its bookie's journal show together, and the state of the index then.
+
+    What the journal shows is held, and served, whatever the index lacks: the bookie has it in memory, and
+    would write it to its index when it starts again. An index that is not there yet is one that holds
+    nothing; a ledger that the index of ledgers lacks comes into it with its first entry. A damaged index
+    stays damaged for all that the journal does not show.
+
+    >>> print(unite_tail(None, b"").index_state)
+    ok
+    """
+    if index is None:
+        return HeldAccount(tail, IndexState.OK)
+    state = IndexState.OK if index.index_state in _SERVED_WITH_TAIL else index.index_state
+    try:
+        # The journal is on the disk too: what it has, the disk does not lack.
+        listed = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
+        held = tail
+        if index.held and index.held != tail:
+            held = coverage.union([groups_of(index.held), groups_of(tail)]).tobytes()
+    except CoverageLimitError:
+        # More than can be put together: of what the index lacks nothing is known.
+        return index._replace(index_state=IndexState.CUT)
+    return index._replace(held=held, index_state=state, listed=listed)
+
+
+def combine_pieces(pieces: DataFrame) -> DataFrame:
+    """One row per replica of bookies whose indexes came in several pieces that may overlap.
+
+    Rows have the columns of ``availability``. What any piece shows is held, and the piece that knows least
+    says what is known of the rest. Files that end inside a page must have been recognised before
+    (`auditor.tables.index_counts.with_cut`).
+    """
+    columns = pieces.columns
+    told = [name for name in columns if name not in REPLICA]
+    rank = F.array_position(F.array(*(F.lit(state) for state in _LEAST_KNOWN)), F.col("state"))
+    served = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
+    by_replica = pieces.groupBy(*REPLICA).agg(
+        F.min_by(F.struct(*told), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
+        F.max("mtime").alias("newest"),
+        F.max("answered").alias("asked"),
+        F.collect_list(served).alias("sets"),
+    )
+    latest = {"mtime": F.col("newest"), "answered": F.col("asked")}
+    rows = by_replica.select(
+        *REPLICA, *(latest.get(name, F.col("piece")[name]).alias(name) for name in told), "sets"
+    )
+    return _unite_sets(rows, columns)
+
+
+def _unite_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The rows with ``groups`` that are the union of their ``sets``."""
+    from pyspark.sql.types import StructType
+
+    distinct = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)
+    rows = rows.withColumn("sets", distinct)
+    alone = rows.where("size(sets) < 2").withColumn("groups", F.coalesce(F.get("sets", F.lit(0)), "groups"))
+    schema = StructType([rows.schema[name] for name in columns])
+    several = rows.where("size(sets) > 1").select(*columns, "sets")
+    joined = map_batches(several, _join_batches, schema)
+    return alone.select(*columns).unionByName(joined)
+
+
+def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        table = batch.to_pydict()
+        for row, groups in enumerate(table.pop("sets")):
+            try:
+                table["groups"][row] = coverage.union([groups_of(each) for each in groups]).tobytes()
+            except CoverageLimitError as limit:
+                # What the one says is there; the rest is more than can be put together, so it is not known.
+                table["state"][row], table["reason"][row] = IndexState.CUT, str(limit)
+        schema = pa.schema([field for field in batch.schema if field.name != "sets"])
+        yield pa.RecordBatch.from_pydict(table, schema=schema)

@@ -1,14 +1,28 @@
-"""How many rows of availability are alike, bookie by bookie: what is asked of all indexes at once.
+"""What all indexes together are like: rows counted bookie by bookie, sizes of pages, states one by one.
 
 A cluster has tens of millions of replicas, and most questions after all of them want numbers per bookie. All
-of these come from one look at a few columns of the table's files. The answer is as small as the cluster has
-bookies.
+of these come from one look at a few columns of the files of the table availability. The answer is as small as
+the cluster has bookies.
+
+Checks ask for the few indexes that are not ok. Which states occur at all is known before. So a question after
+one that does not is answered without a look at any table; of the others Spark reads the parts of the table
+that have it, and of no path but these rows' own.
+
+Sorted and Interleaved storage write whole pages, so a file that does not end on a page's edge was cut. But
+the page size (``pageSize``, 8192 by default) is in the bookie's configuration and not in its files. It
+shows in their lengths: nearly all are whole pages. It is taken as the largest power of two that nearly all
+of them are multiples of; some must be allowed not to be, or one cut file would make every page look small
+and hide itself. A false alarm would call every entry behind the edge unknown. With the default page size it
+cannot happen: every length that the server wrote is a multiple of 8192, so of the size found, which is never
+larger.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +31,96 @@ import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
 from auditor.codecs.availability.groups import Longs
+from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.model.columns import LEDGER
-from auditor.sources.bookies.index_files import page_size
+from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
+from auditor.spark import functions as F
+from auditor.spark.batches import map_batches
 from auditor.spark.table_files import TableFiles, counts_in_files
-from auditor.spark.types import SparkSession
+from auditor.spark.types import Column, DataFrame, SparkSession
+from auditor.tables.accounts import ends_inside_page
 from auditor.tables.replica_blocks import Coded
+
+LARGEST = 8192
+"""The server's default; a larger page is a multiple of it, so its files are whole pages of this size too."""
+
+SECTOR = 512
+"""The smallest page looked for; a length that is not a multiple of it was cut, whatever the page size."""
+
+ENOUGH_FILES = 8
+"""With fewer files one cut file would be too large a part to be told from a small page."""
+
+CUT_PERCENT = 2
+"""How many of the files may be cut; at least one."""
+
+
+@dataclass(frozen=True)
+class IndexShapes:
+    """What all rows of the table availability are like: a few figures a bookie.
+
+    ``pages`` is bytes per page by bookie, ``cut`` the bookies of which a file ends inside one, ``states`` all
+    that occur.
+    """
+
+    pages: dict[str, int]
+    cut: frozenset[str]
+    states: frozenset[str]
+
+    @property
+    def edges(self) -> dict[str, int]:
+        """Bytes per page, of the bookies that have a file which ends inside one.
+
+        >>> IndexShapes({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset()).edges["bk3"]
+        512
+        """
+        return {bookie: self.pages.get(bookie, SECTOR) for bookie in self.cut}
+
+
+def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
+    """Put together what is known of all indexes; a row is bookie, state, length and how many have these.
+
+    Lengths are powers of two that divide the files' own; None of what is not a file.
+
+    >>> shapes = index_shapes([("bk1", "ok", 8192, 40), ("bk1", "ok", 512, 1), ("bk2", "limbo", None, 2)])
+    >>> shapes.pages, sorted(shapes.cut), sorted(shapes.states)
+    ({'bk1': 8192}, ['bk1'], ['limbo', 'ok'])
+    """
+    lengths: dict[str, dict[int, int]] = {}
+    found: list[tuple[str, int]] = []
+    states = set()
+    for bookie, state, length, count in rows:
+        states.add(state)
+        if state == IndexState.OK and length:
+            found.append((bookie, length))
+            if length % SECTOR == 0:
+                lengths.setdefault(bookie, {})[length] = count
+    pages = page_sizes(lengths)
+    cut = frozenset(bookie for bookie, length in found if length % pages.get(bookie, SECTOR))
+    return IndexShapes(pages, cut, frozenset(states))
+
+
+def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+    """Find each bookie's page size, in bytes.
+
+    ``lengths`` counts, for each bookie, its files by their length after the header. Lengths of 0 and such
+    as are no multiple of 512 say nothing and are passed over. A file is cut if its length is not a multiple
+    of the result.
+
+    >>> page_sizes({"bk1": {8192: 40, 16384: 9, 4608: 1}, "bk2": {4096: 3, 8192: 4}})
+    {'bk1': 8192, 'bk2': 4096}
+    """
+    return {bookie: _page_size(list(counts.items())) for bookie, counts in lengths.items()}
+
+
+def _page_size(counts: Iterable[tuple[int, int]]) -> int:
+    whole = [(length, count) for length, count in counts if length and length % SECTOR == 0]
+    files = sum(count for _, count in whole)
+    allowed = max(1, files * CUT_PERCENT // 100) if files >= ENOUGH_FILES else 0
+    size = LARGEST
+    while size > SECTOR and sum(count for length, count in whole if length % size) > allowed:
+        size //= 2
+    return size
+
 
 COUNTS = pa.schema(
     [
@@ -45,7 +144,7 @@ _DENSE = 1 << 20  # kinds of rows that are counted without sorting them first
 class IndexCount(NamedTuple):
     """So many rows of availability are alike.
 
-    ``length`` is the least power of two in the length of an index file, `page_size.LARGEST` at most, also of
+    ``length`` is the least power of two in the length of an index file, `LARGEST` at most, also of
     what is no file; ``empty`` whether nothing is held, None where nothing says; ``known`` whether there is a
     ledger id, ``placed`` whether there is a path.
     """
@@ -102,7 +201,7 @@ def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ..
         _there(rows[_ID]),
         np.full(rows.num_rows, placed, np.int64) if placed is not None else _there(rows["path"]),
     ]
-    sizes = [*(len(each.values) + 1 for each in names), page_size.LARGEST.bit_length() + 1, 3, 2, 2]
+    sizes = [*(len(each.values) + 1 for each in names), LARGEST.bit_length() + 1, 3, 2, 2]
     key = np.zeros(rows.num_rows, np.int64)
     for code, size in zip(codes, sizes, strict=True):
         key = key * size + code
@@ -129,8 +228,8 @@ def _kind(codes: list[int], names: list[Coded]) -> tuple[Any, ...]:
 
 def _powers(lengths: pa.ChunkedArray) -> Longs:
     """One more than the place of the least bit that is set, 0 for none; of what is no file the greatest."""
-    values = lengths.fill_null(page_size.LARGEST).to_numpy()
-    least = np.minimum(values & -values, page_size.LARGEST)
+    values = lengths.fill_null(LARGEST).to_numpy()
+    least = np.minimum(values & -values, LARGEST)
     places: Longs = np.frexp(least.astype(float))[1].astype(np.int64)
     return places
 
@@ -138,3 +237,67 @@ def _powers(lengths: pa.ChunkedArray) -> Longs:
 def _there(column: pa.ChunkedArray) -> Longs:
     there: Longs = column.is_valid().to_numpy().astype(np.int64)
     return there
+
+
+def by_state(
+    availability: DataFrame,
+    shapes: IndexShapes,
+    pieces: DataFrame | None = None,
+    of_pieces: Collection[str] = (),
+) -> DataFrame:
+    """All rows, one per replica, with files that end inside a page as cut.
+
+    ``shapes`` must be of these rows. Of the bookies ``of_pieces``, whose index came in pieces that overlap,
+    ``pieces`` has the replicas (`auditor.tables.accounts.combine_pieces`).
+    """
+    others = availability if pieces is None else availability.where(~_of_replicas_of(of_pieces))
+    edges = shapes.edges
+    may_be_cut = F.col("bookie_id").isin(*edges)
+
+    def of(state: str) -> DataFrame:
+        rows = others.where(F.col("state") == state)
+        if state == IndexState.OK and edges:
+            rows = rows.where(~may_be_cut)
+        return rows.withColumn("state", F.lit(state))
+
+    parts = [of(state) for state in (*OF_REPLICAS, *OF_PLACES) if state in shapes.states]
+    if edges:
+        # No others than these are any longer when they are taken for cut.
+        parts.append(with_cut(others.where((F.col("state") == IndexState.OK) & may_be_cut), edges))
+    if pieces is not None:
+        parts.append(pieces)
+    return reduce(lambda some, more: some.unionByName(more), parts or [availability.where(F.lit(False))])
+
+
+def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:
+    """The replicas of bookies whose index came in pieces, a row for each piece that has one."""
+    rows = availability.where(_of_replicas_of(bookies))
+    return with_cut(rows, shapes.edges) if shapes.edges else rows
+
+
+def with_cut(rows: DataFrame, edges: Mapping[str, int]) -> DataFrame:
+    """Rows of ``availability`` with files that end inside a page as cut (`accounts.ends_inside_page`)."""
+    return map_batches(rows, partial(_with_cut, edges=edges), rows.schema)
+
+
+def _with_cut(batches: Iterator[pa.RecordBatch], edges: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        length = table["page_bytes"]
+        short = pa.array(
+            ends_inside_page(Coded.of(table["state"]), Coded.of(table["bookie_id"]), length, edges)
+        )
+        instead = {
+            "state": IndexState.CUT.value,
+            "reason": "the file ends inside a page",
+            "offset": pc.add(length, HEADER_BYTES),
+        }
+        for name, value in instead.items():
+            place, field = table.schema.get_field_index(name), table.schema.field(name)
+            table = table.set_column(place, field, pc.if_else(short, value, table[name]).cast(field.type))
+        yield from table.to_batches()
+
+
+def _of_replicas_of(bookies: Collection[str]) -> Column:
+    of_replica = F.col("ledger_id").isNotNull() & F.col("state").isin(*OF_REPLICAS)
+    return F.col("bookie_id").isin(list(bookies)) & of_replica

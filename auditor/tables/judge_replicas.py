@@ -223,7 +223,7 @@ def _weigh_testimony(
     grace_ms: int,
     answer: Judgement,
 ) -> None:
-    """The same where the bookie was asked for some of it: the cases of `auditor.tables.testimony`."""
+    """The same where the bookie was asked for some of it: the cases of `auditor.tables.rejudgement`."""
     why = why_unknown(state, pair)
     listed = coverage.intersection(pair.expected, pair.listed)
     unindexed = coverage.intersection(coverage.union([lacking, listed]), said.served)

@@ -9,7 +9,7 @@ later questions are asked of the rows that stay.
 
 Tasks do it where the tables are large, and the driver where they are small, all in one bucket. A replica is
 never a row before it is known to differ. Only pairs with two accounts of what is held are looked at one by
-one (`auditor.tables.held_accounts`).
+one (`auditor.tables.accounts`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from auditor.model.states import IndexState
 from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles, lots_of
 from auditor.spark.types import DataFrame, SparkSession
-from auditor.tables.held_accounts import HeldAccount, unite_answer, unite_tail
+from auditor.tables.accounts import HeldAccount, unite_answer, unite_tail
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack
 
 UNEQUAL = pa.schema(

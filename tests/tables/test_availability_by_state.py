@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from auditor.sources.bookies.index_files.page_size import IndexShapes, index_shapes
-from auditor.tables.availability_by_state import by_state, replicas_in_pieces
+from auditor.tables.index_counts import IndexShapes, by_state, index_shapes, replicas_in_pieces
 from tests.tables.rows import Row, availability, index
 
 WHOLE = [index(number, "bk1", {0}, page_bytes=8192, path=f"/bk1/{number}") for number in range(9)]

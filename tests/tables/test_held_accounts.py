@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.errors import CoverageLimitError
-from auditor.tables.held_accounts import HeldAccount, combine_pieces, unite_answer, unite_tail
+from auditor.tables.accounts import HeldAccount, combine_pieces, unite_answer, unite_tail
 from tests.tables.rows import availability, index, pack, unpack
 
 
@@ -114,7 +114,7 @@ def test_more_than_can_be_put_together_is_not_known(monkeypatch: pytest.MonkeyPa
     def refuse(*_: object) -> None:
         raise CoverageLimitError("too irregular")
 
-    monkeypatch.setattr("auditor.tables.held_accounts.coverage.union", refuse)
+    monkeypatch.setattr("auditor.tables.accounts.coverage.union", refuse)
     assert told(unite_tail(said(HEAD), pack(REST))) == (HEAD, "cut", None, NONE)
     assert told(unite_answer(said(HEAD), said(REST, "ok", ASKED), False)) == (HEAD, "cut", ASKED, NONE)
 

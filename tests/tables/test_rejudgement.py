@@ -10,8 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
-from auditor.tables.rejudgement import ANSWERS_KEPT, rejudge, requests
-from auditor.tables.testimony import BOUND
+from auditor.tables.rejudgement import ANSWERS_KEPT, BOUND, rejudge, requests
 from auditor.tables.unequal import BookieWords
 from tests.tables.files import pairs_of
 from tests.tables.rows import index, ledger, ledgers, unpack

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.tables import doubts
 from auditor.tables.judge_replicas import BookieState, Judgement, LedgerFacts, Pair
-from auditor.tables.testimony import BOUND, SAMPLE, judge_again, questions, write_set
+from auditor.tables.rejudgement import BOUND, SAMPLE, judge_again, questions, write_set
 from tests.tables.test_judge_replicas import entries, groups, ledgers, striped
 
 HOUR = 3_600_000

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from auditor.model.states import OF_REPLICAS
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
-from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.journal.tails import SCHEMA as TAILS
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.tables.accounts import expected_replicas, index_replicas, tail_replicas
+from auditor.tables.index_counts import IndexShapes
 from auditor.tables.replica_blocks import NO_ANSWER, Account, Coded, ReplicaBatch, pack, unpack
 from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieWords, find_unequal, unequal_rows
 from tests.tables.files import written

@@ -15,9 +15,9 @@ import pytest
 from auditor.keys import index_path
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.availability import IndexFiles
-from auditor.sources.bookies.index_files.page_size import page_sizes
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
+from auditor.tables.index_counts import page_sizes
 from tests.corpora.cluster import index_bytes
 from tests.sources.bookie_corpora import make_directory, oracle, unpack_bookies
 

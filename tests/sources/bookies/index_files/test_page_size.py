@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.index_files.page_size import index_shapes, page_sizes
+from auditor.tables.index_counts import index_shapes, page_sizes
 
 
 @pytest.mark.parametrize(
