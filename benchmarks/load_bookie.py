@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from auditor.audit.comparison import politeness
+from auditor.audit.comparison import rpc_limits
 from auditor.model.options import AuditOptions
 from auditor.sources.bookies.rpc.listings import rpc_rows
 from auditor.sources.bookies.rpc.reads import read_rows
@@ -53,7 +53,7 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
         def phase(seconds: float) -> Latencies:
             return cluster.load(next(opened), seconds, RATE, WRITE_EVERY)
 
-        default = politeness(AuditOptions())
+        default = rpc_limits(AuditOptions())
         ways = {DEFAULT: default, UNLIMITED: replace(default, rate_limit=0, in_flight=1_000)}
         [port] = cluster.ports
         works: dict[str, Work] = {
