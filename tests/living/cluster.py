@@ -30,7 +30,7 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.spark.java import find_java
 from tests.living.store import EtcdStore, Store
 from tests.servers import etcd
-from tests.servers.bookies.driver import ETCD_DRIVERS, Bookies, yield_spinning_threads
+from tests.servers.bookies.driver import ETCD_DRIVERS, Bookies
 from tests.servers.bookies.jars import RELEASE, classpath
 from tests.servers.java import SHORT_LIVED, KeptClasses
 
@@ -137,7 +137,6 @@ class LivingBookies(Bookies):
         line = output.readline() if select.select([output], [], [], READY_LIMIT_S)[0] else b""
         if line != b"ready\n":
             raise RuntimeError(f"{bookie} does not start; see {self.log(bookie)}")
-        yield_spinning_threads(self._running[bookie].pid)
 
     def start(self, bookie: str) -> None:
         """Start a bookie that is down, and wait until it serves."""

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.PrimitiveIterator;
 import java.util.TreeMap;
+import java.util.function.Supplier;
 import org.apache.bookkeeper.bookie.Bookie;
 import org.apache.bookkeeper.bookie.CheckpointSource;
 import org.apache.bookkeeper.bookie.CompactableLedgerStorage;
@@ -106,12 +107,25 @@ final class RunningBookie {
     void start() throws Exception {
         if (server == null) {
             LifecycleComponentStack started = Main.buildBookieServer(new BookieConfiguration(conf));
+            if (conf.getMetadataServiceUri().startsWith("etcd:")) {
+                endSpinning(serviceOf(started).getBookie());
+            }
             started.start();
             server = started;
             if (!service().isBookieRunning()) {
                 throw new IOException(id + " ended as soon as it was started");
             }
         }
+    }
+
+    /**
+     * EtcdBookieRegister.waitForNewLeaseId asks without a pause whether it has its lease, as long as it runs: a
+     * core for each bookie. etcd's client renews the lease in a thread of its own.
+     */
+    private static void endSpinning(Bookie bookie) throws ReflectiveOperationException {
+        Object register = valueOf(valueOf(bookie, "registrationManager"), "bkRegister");
+        ((Supplier<?>) register).get();  // it has its lease
+        fieldOf(register, "running").set(register, false);
     }
 
     void stop() {
@@ -140,10 +154,8 @@ final class RunningBookie {
 
     /** Write all that is only in memory to entry logs and index, and then the marks, as a checkpoint does. */
     void flush() throws Exception {
-        Field field = bookie().getClass().getDeclaredField("journals");  // its getter came with 4.16
-        field.setAccessible(true);
         List<Journal> journals = new ArrayList<>();
-        for (Object journal : (List<?>) field.get(bookie())) {
+        for (Object journal : (List<?>) valueOf(bookie(), "journals")) {  // its getter came with 4.16
             journals.add((Journal) journal);
         }
         List<CheckpointSource.Checkpoint> points = new ArrayList<>();
@@ -239,6 +251,16 @@ final class RunningBookie {
         return entries;
     }
 
+    private static Object valueOf(Object owner, String field) throws ReflectiveOperationException {
+        return fieldOf(owner, field).get(owner);
+    }
+
+    private static Field fieldOf(Object owner, String name) throws ReflectiveOperationException {
+        Field field = owner.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
+    }
+
     private Bookie bookie() {
         if (server == null) {
             throw new IllegalStateException(id + " is not running");
@@ -247,11 +269,15 @@ final class RunningBookie {
     }
 
     private BookieServer service() {
+        return serviceOf(server);
+    }
+
+    private static BookieServer serviceOf(LifecycleComponentStack server) {
         for (int n = 0; n < server.getNumComponents(); n++) {
             if (server.getComponent(n) instanceof BookieService) {
                 return ((BookieService) server.getComponent(n)).getServer();
             }
         }
-        throw new IllegalStateException(id + " has no service");
+        throw new IllegalStateException("no service of a bookie");
     }
 }

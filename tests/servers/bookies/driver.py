@@ -13,13 +13,11 @@ They listen on loopback alone, collect no garbage, and flush when they are told 
 from __future__ import annotations
 
 import json
-import os
 import random
 import select
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,8 +36,6 @@ ETCD_DRIVERS = (
     "-Dbookkeeper.metadata.client.drivers=org.apache.bookkeeper.metadata.etcd.EtcdMetadataClientDriver",
 )
 
-SPINNING = "bookie-etcd-kee"
-"""The thread ``bookie-etcd-keepalive-thread`` of 4.17.2 (`EtcdBookieRegister.run`), as Linux calls it."""
 
 Held = dict[str, dict[int, frozenset[int]]]
 """bookie -> ledger -> entries."""
@@ -123,7 +119,6 @@ class Bookies:
         except BaseException:
             self._end()
             raise
-        yield_spinning_threads(self._process.pid)
         return self
 
     def __exit__(
@@ -195,8 +190,6 @@ class Bookies:
     def start(self, bookie: str) -> None:
         """Start a bookie that was stopped."""
         self._do("start", bookie=bookie)
-        assert self._process is not None
-        yield_spinning_threads(self._process.pid)
 
     def stop(self, bookie: str) -> None:
         """Stop a bookie, as an operator does; its registration goes."""
@@ -256,14 +249,6 @@ class Bookies:
         self._process.stdout.close()
         self._process = None
         self._classes.keep()
-
-
-def yield_spinning_threads(process: int) -> None:
-    """Let all others go first: on etcd a thread of each bookie asks without a pause for its lease."""
-    for task in Path(f"/proc/{process}/task").glob("*"):
-        with suppress(OSError):  # a thread that has ended
-            if (task / "comm").read_text().startswith(SPINNING):
-                os.sched_setscheduler(int(task.name), os.SCHED_IDLE, os.sched_param(0))
 
 
 def free_ports(count: int) -> list[int]:
