@@ -80,7 +80,7 @@ def made(directory: Path, ledgers: int, bookies: int) -> MadeRun:
     rows = [
         {"bookie_id": name, "named": True, "registered": "writable", "read": "read"} for name in run.names
     ]
-    _write(run, "bookies", [pa.Table.from_pylist(rows, TABLES["bookies"])])
+    _write(run, "bookies", [pa.Table.from_pylist(rows, TABLES["bookies"].columns)])
     return run
 
 
@@ -184,12 +184,12 @@ def _members(run: MadeRun, ids: NDArray[np.int64], width: int) -> NDArray[np.int
 
 def _table(name: str, columns: dict[str, object], rows: int) -> pa.Table:
     arrays = []
-    for each in TABLES[name]:
+    for each in TABLES[name].columns:
         value = columns.get(each.name)
         if value is None:
             value = pa.nulls(rows, each.type)
         arrays.append(value.cast(each.type) if isinstance(value, pa.Array) else pa.array(value, each.type))
-    return pa.table(arrays, schema=TABLES[name])
+    return pa.table(arrays, schema=TABLES[name].columns)
 
 
 def _write(run: MadeRun, name: str, tables: Iterable[pa.Table]) -> None:

@@ -40,7 +40,7 @@ def write_tables(path: Path, **tables: Rows) -> None:
     for name, rows in tables.items():
         directory = path / "tables" / name
         if rows:
-            write(directory, rows, TABLES[name])
+            write(directory, rows, TABLES[name].columns)
         else:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "part-00000.parquet").write_bytes(_empty(name))
@@ -56,7 +56,7 @@ def write(directory: Path, rows: Rows, schema: pa.Schema, number: int = 0) -> No
 def _empty(name: str) -> bytes:
     """A table without a row, as its file: nearly all tables of these runs are, and each is packed once."""
     packed = pa.BufferOutputStream()
-    pq.write_table(TABLES[name].empty_table(), packed, write_page_checksum=True)
+    pq.write_table(TABLES[name].columns.empty_table(), packed, write_page_checksum=True)
     data: bytes = packed.getvalue().to_pybytes()
     return data
 

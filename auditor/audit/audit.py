@@ -31,7 +31,7 @@ from auditor.audit.bookies import find_bookies
 from auditor.audit.changes import check_suppressions, compare_with_previous, find_runs_before
 from auditor.audit.check_stage import run_checks
 from auditor.audit.comparison import compare_sides, query_bookies
-from auditor.audit.derived_tables import derive_tables
+from auditor.audit.derived_tables import derive_tables, with_declared
 from auditor.audit.earlier_run import check_since, find_earlier_run
 from auditor.audit.entry_log_scan import read_entry_logs
 from auditor.audit.index_scan import read_indexes
@@ -174,7 +174,7 @@ class Audit:
             tables = with_space(landing, entry_logs, indexes.rows, tables, before)
         tables = with_foresight(metadata, tables, before, options.bookie_conf)
         tables = with_placement(landing, tables)
-        tables = with_offloads(landing, owners, tables, options)
+        tables = with_declared(landing, with_offloads(landing, owners, tables, options))
         holes = landing.run_in_background(partial(find_holes, metadata, difference.doubtful_ids))
         findings, claims = run_checks(landing, tables, before, options)  # check, confirm
         drop_few_rows(landing)

@@ -199,7 +199,7 @@ def _coverage_of(tables: Tables, holes: bool) -> RunCoverage:
         holes,
         bool(tables.roster.unread),
         owners=owners_read and tables.ownership.where("fault = 'owner-unreadable'").isEmpty(),
-        asked={each.table for each in Basis if each.table and getattr(tables, each.table) is not None},
+        asked={each.table for each in Basis if each.table and each.table in tables.frames},
     )
 
 

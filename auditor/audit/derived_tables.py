@@ -25,7 +25,7 @@ from auditor.model.bookie_alias import alias_edges, identities
 from auditor.spark.aggregates import aggregate_many
 from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
-from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, OF_PLACEMENT, ClusterFacts, Roster, Tables
+from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.contents import LargeTables, bookies_in_doubt, contents
 from auditor.tables.id_generator import UNDRAWN, find_undrawn
 from auditor.tables.identities import (
@@ -52,6 +52,7 @@ from auditor.tables.orphans import (
 )
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.parts import empty_parts, part_questions
+from auditor.tables.published_schemas import OPTIONAL, TABLES
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.rows_of_few import OF_LEDGERS
 from auditor.tables.starts import STARTS
@@ -124,31 +125,40 @@ def derive_tables(
     locked = marks.where("kind = 'lock'")
     gone, stale_ones = orphan_tables(), stale()
     nobodys = landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
+    frames = {
+        "ledgers": ledgers,
+        "marks": marked,
+        "locks": locked,
+        "bookies": bookies,
+        "availability": indexes.by_state,
+        "unequal": pairs,
+        "judged": judged,
+        "verdicts": classes,
+        **gone._asdict(),
+        "over_replicated": find_over_replicated(judged, ledgers, marked, locked, bookies),
+        "unindexed": find_unindexed(judged, difference.moved),
+        "stale_marks": stale_ones,
+        "empty_directories": empty_directories(marks),
+        "ownership": nobodys if ownership is None else ownership,
+    }
     tables = Tables(
-        ledgers=ledgers,
-        ledgers_of_marks=ledgers_of_marks,
-        marks=marked,
-        locks=locked,
-        bookies=bookies,
-        availability=indexes.by_state,
-        unequal=pairs,
-        judged=judged,
-        verdicts=classes,
-        orphans=gone.orphans,
-        holdings=gone.holdings,
-        vanished_ranges=gone.vanished_ranges,
-        undrawn=gone.undrawn,
-        over_replicated=find_over_replicated(judged, ledgers, marked, locked, bookies),
-        unindexed=find_unindexed(judged, difference.moved),
-        stale_marks=stale_ones,
-        empty_directories=empty_directories(marks),
-        ownership=nobodys if ownership is None else ownership,
+        frames,
+        ledgers_of_marks,
         moved=difference.moved,
         roster=roster,
         cluster=roster.cluster,
-        known_empty=_tables_without_rows(landing, rows, ownership is not None),
+        known_empty=_tables_without_rows(landing, rows),
     )
     return replace(tables, known_empty=tables.known_empty | _parts_without_rows(tables))
+
+
+def with_declared(landing: Landing, tables: Tables) -> Tables:
+    """``tables`` with those that `TABLES` says how to make, where what they are made of is there."""
+    for table in TABLES.values():
+        if table.make is not None and tables.frames.keys() >= {*table.of}:
+            make = partial(table.make, *(tables.frames[name] for name in table.of))
+            tables = tables.add(landing.empty, **{table.name: landing.land(table.name, make)})
+    return tables
 
 
 def _land_verdicts(landing: Landing, judged: DataFrame) -> DataFrame:
@@ -160,7 +170,7 @@ def _land_verdicts(landing: Landing, judged: DataFrame) -> DataFrame:
 
 
 def _parts_without_rows(tables: Tables) -> frozenset[str]:
-    questions = part_questions(vars(tables), tables.known_empty)
+    questions = part_questions(tables.frames, tables.known_empty)
     return empty_parts(questions, aggregate_many(questions))
 
 
@@ -289,11 +299,9 @@ def _stale_marks(landing: Landing, marks: DataFrame, *tables: DataFrame) -> Data
     return landing.land("stale_marks", lambda: stale_marks(marks, *tables))
 
 
-def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]], has_owners: bool) -> frozenset[str]:
+def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:
     """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
-    empty = {*landing.empty, *OF_ENTRY_LOGS, *OF_OFFLOADS, *OF_PLACEMENT}  # until they were read
-    if not has_owners:
-        empty.add("ownership")
+    empty = {*landing.empty, *(OPTIONAL - landing.landed.keys())}  # until they were read
     if "marks" in empty:
         empty |= {"locks", "empty_directories"}  # which are made of it
     if not any(row["named"] and not row["registered"] for row in bookies):

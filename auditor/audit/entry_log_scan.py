@@ -43,6 +43,7 @@ from auditor.sources.metadata.credentials import credentials_file
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame, SparkSession
+from auditor.tables import Tables
 
 NAMED = 5
 """So many bookies a note names."""
@@ -71,11 +72,11 @@ def whole_entries(
     return PartTable.of(spark, WHOLE_ENTRIES, read, indexes).frame()
 
 
-def entries_whole(digests: DataFrame | None) -> dict[str, int]:
+def entries_whole(tables: Tables) -> dict[str, int]:
     """How many entries were read completely, as an operation of the run; none where it did not look deep."""
-    if digests is None:
+    if "digests" not in tables.frames:
         return {}
-    return {ENTRIES_WHOLE: digests.where(F.col("ledger_id").isNotNull()).count()}
+    return {ENTRIES_WHOLE: tables.digests.where(F.col("ledger_id").isNotNull()).count()}
 
 
 def digest_remarks(digests: DataFrame, collected: Sequence[str] = ()) -> list[Remark]:

@@ -72,7 +72,8 @@ class Landing:
         self._second = second
         self.progress = progress
         self._shared = False
-        self._landed: dict[str, DataFrame] = {}
+        self.landed: dict[str, DataFrame] = {}
+        """By name, the tables that this run has by now."""
         self.resumed = resumed
         """When the oldest table was written that an interrupted run had left, ms; None: there is none."""
         self.notes = tuple(notes)
@@ -88,7 +89,7 @@ class Landing:
         What the driver has read, and what is made of tiny tables, the driver writes; what a source has,
         the tasks that read it.
         """
-        if name not in self._landed:
+        if name not in self.landed:
             where, schema, held = _place(below, name), None, None
             if not self.run.exists(f"{where}/{WHOLE}"):
                 self.progress.stage(name)
@@ -109,10 +110,10 @@ class Landing:
                 if held is not None:
                     self.run.write_table(where, held)
                 self.run.check_claim()
-            if not self._landed and below == "tables":
+            if not self.landed and below == "tables":
                 self.fit_plans(self.size(where))  # the first table says how large the others may be
-            self._landed[name] = self._landed_at(name, below, schema, held)
-        return self._landed[name]
+            self.landed[name] = self._landed_at(name, below, schema, held)
+        return self.landed[name]
 
     def run_in_background(self, make: Callable[[], T]) -> Callable[[], T]:
         """Make something beside what the caller goes on with, where tables are small; else make it now.
@@ -174,7 +175,7 @@ class Landing:
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
     ) -> DataFrame:
         """Land a small table that the driver holds; written here, for a Spark job costs more than that."""
-        if name not in self._landed:
+        if name not in self.landed:
             held = None
             where = _place(below, name)
             if not self.run.exists(f"{where}/{WHOLE}"):
@@ -182,8 +183,8 @@ class Landing:
                 held = pa.Table.from_pylist(rows, schema=schema)
                 self.run.write_table(where, held)
                 self.run.check_claim()
-            self._landed[name] = self._landed_at(name, below, None, held)
-        return self._landed[name]
+            self.landed[name] = self._landed_at(name, below, None, held)
+        return self.landed[name]
 
     def _landed_at(
         self, name: str, below: str, schema: StructType | None, held: pa.Table | None

@@ -9,7 +9,6 @@ Other columns are ignored. Nobody asks the bucket: whoever may list it makes the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame, SparkSession
-from auditor.tables import OF_OFFLOADS, Tables
+from auditor.tables import Tables
 from auditor.tables.offload_objects import offload_objects
 
 NAMES, SIZES = ("name", "key", "object"), ("size", "bytes")
@@ -88,13 +87,12 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
     if rows is None:
         raise UsageError(f"--offload-listing {listing}: no owner was found, and none named with --owners")
     objects = landing.land("offload_objects", partial(_join_listing, landing, listing, rows, options))
-    empty = tables.without_rows(OF_OFFLOADS, landing.empty)
-    return replace(tables, offload_objects=objects, known_empty=empty)
+    return tables.add(landing.empty, offload_objects=objects)
 
 
 def offload_remarks(tables: Tables) -> list[Remark]:
     """Whether copies in an object store were looked for, where a topic has any."""
-    if tables.offload_objects is not None or "ownership" in tables.known_empty:
+    if "offload_objects" in tables.frames or "ownership" in tables.known_empty:
         return []
     offloaded = tables.ownership.where("offload in ('complete', 'deleted') and not borrowed").count()
     if not offloaded:

@@ -38,7 +38,7 @@ from auditor.sources.metadata.store import MetadataStore, value_beside
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact
 from auditor.sources.racks import PULSAR_MAPPING, Said, ask_script, locate_all, of_pulsar, read_racks
 from auditor.sources.regular_file import read_regular
-from auditor.tables import OF_PLACEMENT, Tables
+from auditor.tables import Tables
 from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
 from auditor.tables.placement import PlacementJudge, placement
 
@@ -287,8 +287,7 @@ def with_placement(landing: Landing, tables: Tables) -> Tables:
     rows = landing.land(
         "placement", lambda: landing.read_small(placement(landing.spark, landing.files("ledgers"), judge))
     )
-    empty = tables.without_rows(OF_PLACEMENT, landing.empty)
-    return replace(tables, placement=rows, known_empty=empty)
+    return tables.add(landing.empty, placement=rows)
 
 
 def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> list[Remark]:

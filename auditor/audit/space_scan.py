@@ -31,8 +31,7 @@ from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.sources.regular_file import read_regular
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
-from auditor.tables import OF_ENTRY_LOGS, Tables
-from auditor.tables.deletion_candidates import deletion_candidates
+from auditor.tables import Tables
 from auditor.tables.digests import digests
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, gc_foresight
 from auditor.tables.gc_listing import ServerListing, listed_ids, odd, outcome, places, ranges
@@ -63,30 +62,21 @@ def with_space(
             marked,
         ),
     )
-    checked = None
-    if (sampled := scan.whole_entries) is not None:
-        checked = landing.land("digests", lambda: digests(sampled, tables.ledgers))
+    sampled = None
+    if (entries := scan.whole_entries) is not None:
+        sampled = landing.land("digests", lambda: digests(entries, tables.ledgers))
     now = tables.cluster.scan_time
     earlier = before.table(landing, "misplaced", now)
     wrong = landing.land(
         "misplaced",
-        lambda: misplaced_locations(scan.locations, availability, tables.orphans, checked, now, earlier),
+        lambda: misplaced_locations(scan.locations, availability, tables.orphans, sampled, now, earlier),
     )
-    read = {*OF_ENTRY_LOGS} - ({"digests"} if checked is None else set())
-    return replace(
-        tables,
-        space=of_bytes,
-        entry_logs=scan.entry_logs,
-        disks=scan.disks,
-        misplaced=wrong,
-        digests=checked,
-        known_empty=tables.without_rows(read, landing.empty),
-    )
+    read = {"space": of_bytes, "entry_logs": scan.entry_logs, "disks": scan.disks, "misplaced": wrong}
+    return tables.add(landing.empty, **read, **({} if sampled is None else {"digests": sampled}))
 
 
 def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """What the report says of the sum, of what was sampled, and of what could not be read."""
-    assert tables.space is not None
     sums = _hold_sums(tables.space, scan.entry_logs, scan.locations)
     every = f"all of {'its' if sums.files == 1 else 'their'} {sums.bytes:,} bytes are"
     said = every if not sums.left_out else f"{sums.left_out:,} of {sums.bytes:,} bytes are NOT"
@@ -107,7 +97,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
         unread = plural(sums.unread, "file or directory", "files or directories")
         found.append(remark(RemarkKind.SPACE_UNREAD, f"entry logs: {unread} could not be read"))
     found += disk_remarks(scan.disks)
-    return found if tables.digests is None else [*found, *digest_remarks(tables.digests, scan.collected)]
+    return [*found, *digest_remarks(tables.digests, scan.collected)] if "digests" in tables.frames else found
 
 
 def disk_remarks(disks: DataFrame) -> list[Remark]:
@@ -204,38 +194,25 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     else:
         known = before.table(landing, "gc_foresight", now)
         rows = landing.land("gc_foresight", lambda: foresight(collector, tables, known))
-    logs = candidates = None
-    space, entry_logs = tables.space, tables.entry_logs
-    if space is not None and entry_logs is not None:
-        earlier = before.table(landing, "log_foresight", now)
-        disks = _bookies_own(tables.disks, metadata.source.live)
-        logs = landing.land(
-            "log_foresight",
-            lambda: log_foresight(space, entry_logs, rows, collector.settings, now, earlier, disks),
-        )
-        candidates = landing.land("deletion_candidates", lambda: _candidates(entry_logs, logs))
-    made = {"gc_foresight"} if logs is None else {"gc_foresight", "log_foresight", "deletion_candidates"}
-    empty = tables.without_rows(made, landing.empty)
-    if logs is not None:
-        empty -= {"gc_foresight"}  # what logs do to ledgers that the index lacks is asked of the same check
-    return replace(
-        tables,
-        gc_foresight=rows,
-        log_foresight=logs,
-        deletion_candidates=candidates,
-        collector=collector.settings,
-        known_empty=empty,
+    tables = replace(tables, collector=collector.settings)
+    if "space" not in tables.frames:
+        return tables.add(landing.empty, gc_foresight=rows)
+    earlier = before.table(landing, "log_foresight", now)
+    disks = _bookies_own(tables.disks, metadata.source.live)
+    logs = landing.land(
+        "log_foresight",
+        lambda: log_foresight(
+            tables.space, tables.entry_logs, rows, collector.settings, now, earlier, disks
+        ),
     )
+    # What logs do to ledgers that the index lacks is asked of the same check as gc_foresight.
+    return tables.add(landing.empty - {"gc_foresight"}, gc_foresight=rows, log_foresight=logs)
 
 
-def _candidates(entry_logs: DataFrame, logs: DataFrame) -> DataFrame:
-    return deletion_candidates(entry_logs, logs, logs.sparkSession.sparkContext.defaultParallelism)
-
-
-def _bookies_own(disks: DataFrame | None, live: bool) -> DataFrame | None:
+def _bookies_own(disks: DataFrame, live: bool) -> DataFrame:
     """The rows of disks whose free bytes are the bookies': with a saved store directories are copies, but
     for those that were collected."""
-    return disks if disks is None or live else disks.where(F.col("directory").contains(IN_COLLECTION))
+    return disks if live else disks.where(F.col("directory").contains(IN_COLLECTION))
 
 
 def foresight_remarks(tables: Tables) -> list[Remark]:

@@ -116,8 +116,8 @@ def summarise(audited: Audited) -> Report:
         bookie_sources=list(indexes.bookies.sources),
         entry_logs=audited.entry_logs is not None,
         owners=audited.owners.rows is not None,
-        offload_listing=tables.offload_objects is not None,
-        operations=_operations(metadata, indexes, counts, witness_reads) | entries_whole(tables.digests),
+        offload_listing="offload_objects" in tables.frames,
+        operations=_operations(metadata, indexes, counts, witness_reads) | entries_whole(tables),
         gaps=audited.holes.gaps,
         in_doubt=audited.holes.in_doubt,
         remarks=[

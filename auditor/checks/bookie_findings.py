@@ -195,7 +195,6 @@ def logs(tables: Tables) -> DataFrame:
     ``keeps`` are the ledgers that the bookie keeps it for, the largest first. Left out are the log that a
     bookie writes to, one of which the owner of a byte is unknown, and what is not a log yet.
     """
-    assert tables.space is not None
     name = F.expr(name_of_ledger("scope_id", "ledger_id"))
     of_ledger = F.col("ledger_id").isNotNull()
     kept = of_ledger & F.col("remains")

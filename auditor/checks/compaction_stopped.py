@@ -63,7 +63,6 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         `--bookie-conf`, or the server's defaults. A bookie that is restarted more often than the interval of
         major compaction never reaches it: the interval begins anew with each start.
     """
-    assert tables.log_foresight is not None
     now, settings = tables.cluster.scan_time, tables.collector
     late = {
         kind: F.coalesce(F.col(f"{kind}_since") < now - INTERVALS * interval * 1000, F.lit(False))

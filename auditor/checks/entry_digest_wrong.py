@@ -57,7 +57,6 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         Only the sample is looked at: the first entries of each ledger, and a share of the others
         (`--digest-entries`, `--digest-percent`), until `--digest-budget` is used up.
     """
-    assert tables.digests is not None
     wrong = tables.digests.where(F.col("state") == DigestState.WRONG.value)
     of_ledgers = wrong.groupBy("bookie_id", "scope_id", "ledger_id").agg(
         F.count("*").alias("wrong"), F.min(F.struct("entry_id", "log_id", "entry_offset")).alias("first")

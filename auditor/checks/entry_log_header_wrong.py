@@ -66,9 +66,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         the server reads the entries instead. The direct logger is taken to read only what it wrote. A cache
         outside of the ledger directories (gcEntryLogMetadataCachePath) is not seen.
     """
-    assert tables.entry_logs is not None
     wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
-    if tables.deletion_candidates is not None:
+    if "deletion_candidates" in tables.frames:
         read_whole = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
         wrong = wrong.unionByName(
             read_whole.select(
@@ -117,8 +116,6 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
 
 def _wrong_caches(tables: Tables) -> DataFrame:
     """Logs of which the collector remembers what is not so, or forgot a ledger that lives there."""
-    assert tables.entry_logs is not None
-    assert tables.space is not None
     known = tables.entry_logs.where("bookie_id is not null")
     contradicted = known.where(F.col("cache") == CacheState.WRONG.value).select(
         "bookie_id",

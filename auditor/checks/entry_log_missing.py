@@ -112,8 +112,6 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 def _per_bookie(tables: Tables) -> DataFrame:
     """One row a bookie: how many ledgers of each kind, an entry that lies elsewhere as ``point``, and whether
     the bookie ``runs``."""
-    assert tables.misplaced is not None
-    assert tables.entry_logs is not None
     of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "past-end", "other")}
     names = {kind: kind.replace("-", "_") for kind in of}
     located = F.struct(

@@ -70,13 +70,12 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         Collectors are taken to run with the settings of `--bookie-conf`, or with the server's defaults; the
         listing is that of BookKeeper 4.17. What a compaction in between loses is `entry-log-header-wrong`.
     """
-    assert tables.gc_foresight is not None
     rows = tables.gc_foresight.where(
         (F.col("action") == GcAction.DELETE.value)
         & (F.col("verdict") == GcVerdict.WRONG.value)
         & (F.col("reason") != GcReason.OTHER_ID.value)
     ).select(*REPLICA, "reason", "cause")
-    if tables.space is not None and tables.log_foresight is not None:
+    if {"space", "log_foresight"} <= tables.frames.keys():
         rows = rows.unionByName(_not_indexed(tables.space, tables.log_foresight, tables.availability))
     found = with_ledgers(
         rows,

@@ -64,7 +64,6 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         Only ledgers of which the bookie has an entry in the sample are looked at. Keys are compared by a hash
         under a random key that ends with the audit: none of it goes into a table, a report or a log.
     """
-    assert tables.digests is not None
     wrong = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
     differ = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)
     of_bookies = finding_rows(

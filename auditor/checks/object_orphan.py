@@ -46,7 +46,6 @@ def object_orphan(tables: Tables) -> DataFrame:
         Only with `--offload-listing`. Objects of streaming offloads name no ledger and are not looked at, nor
         is what else lies in the bucket.
     """
-    assert tables.offload_objects is not None
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "object-orphan"),
         ledger_id="ledger_id",

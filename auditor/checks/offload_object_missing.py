@@ -54,7 +54,6 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         Only with `--offload-listing`. That an object is there does not say that it can be read. Streaming
         offloads are not looked at.
     """
-    assert tables.offload_objects is not None
     lacking = (
         F.when(F.col("has_index"), "the data are")
         .when(F.col("has_data"), "their index is")

@@ -69,7 +69,6 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS
 
-    assert tables.gc_foresight is not None
     settings = tables.collector
     wait = COLLECTED_WITHIN_MS if settings.source is None else PASSES * settings.wait_ms
     live = tables.bookies.where("registered is not null").select("bookie_id", "index_time")

@@ -51,7 +51,6 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         What bookies really hold is not asked: an entry may have fewer copies than its ensemble has places.
         The worker that repairs placement handles rack policies alone, and only what their class calls FAIL.
     """
-    assert tables.placement is not None
     assert tables.cluster.placement is not None
     level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_of(tables.cluster.placement)
     alone = words(f"{level} ", F.col("domain"), " alone has all copies of some entries: ")

@@ -56,7 +56,6 @@ def placement_violated(tables: Tables) -> DataFrame:
         The ack quorum, entries and isolation groups are not asked, as by the server. Of a region policy the
         server's class never says FAIL: see placement-at-risk.
     """
-    assert tables.placement is not None
     rule = rule_of(tables.cluster.placement)
     excuse = words(
         "; by the locations of its bookies it keeps to it, but not writable are ",

@@ -60,7 +60,6 @@ def replica_mismatch(tables: Tables) -> DataFrame:
 
     from auditor.tables.digests import differing_copies
 
-    assert tables.digests is not None
     found = differing_copies(tables.digests).withColumn("entry", F.struct("entry_id", "copies"))
     rows = with_samples(
         found,

@@ -164,7 +164,7 @@ def covers(run: Batches, holes: bool, found: Subjects) -> Flags:
 def _has_table(run: Batches, name: str) -> bool:
     """Whether the run has a table that is made only where it was asked to."""
     try:
-        return next(iter(run(f"tables/{name}", TABLES[name].names[:1])), None) is not None
+        return next(iter(run(f"tables/{name}", TABLES[name].columns.names[:1])), None) is not None
     except RunError:
         return False
 

@@ -55,7 +55,7 @@ def require_whole_tables(tables: RunDirectory) -> None:
         RunError: one is missing, broken, or of other columns; the message names it.
     """
     for name in ["findings", *(f"tables/{each}" for each in tables.names("tables") if each in TABLES)]:
-        schema = FINDINGS if name == "findings" else TABLES[name.removeprefix("tables/")]
+        schema = FINDINGS if name == "findings" else TABLES[name.removeprefix("tables/")].columns
         tables.require_columns(name, schema.names)
         for _ in tables.batches(name):
             pass

@@ -32,7 +32,7 @@ DELETION_CANDIDATES = schema_of(
 """The table ``deletion_candidates``."""
 
 
-def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame, tasks: int) -> DataFrame:
+def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> DataFrame:
     """Rows of `DELETION_CANDIDATES`; the arguments are the tables of these names."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -40,6 +40,7 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame, tasks: 
     here = ~F.col("path").contains(IN_COLLECTION)
     going = log_foresight.where((F.col("action") == GcAction.DELETE.value) & here)
     logs = going.join(by_map, "path", "left_semi")
+    tasks = logs.sparkSession.sparkContext.defaultParallelism
     schema = from_arrow_schema(DELETION_CANDIDATES)
     return logs.select("bookie_id", "path", "bytes").repartition(tasks).mapInArrow(_read, schema)
 

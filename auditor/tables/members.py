@@ -8,20 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from auditor.model.columns import schema_of
 from auditor.spark.table_files import TableFiles, counts_in_files
 from auditor.spark.types import SparkSession
 from auditor.tables.replica_blocks import Coded
 
-MEMBERS = pa.schema(
-    [
-        ("bookie_id", pa.string()),
-        ("ledgers", pa.int64()),
-        ("depending", pa.int64()),
-        ("replicas", pa.int64()),
-    ]
+MEMBERS = schema_of(
+    ("bookie_id", pa.string(), "an id that ensembles name"),
+    ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
+    ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
+    ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
 )
-"""An id, the ledgers whose ensembles name it, those of which a segment depends on it, and those of which it
-should hold an entry."""
 
 _ROWS = 1 << 18
 _FIELDS = ("bookie_id", "groups", "depends")

@@ -1,15 +1,14 @@
-"""Every table of a run, column by column: what ``schemas/tables.json`` publishes.
+"""Every table of a run: a new one is a row here, which all that knows of tables reads.
 
-python -m auditor.tables.published_schemas > schemas/tables.json
+    python -m auditor.tables.published_schemas > schemas/tables.json
+
+publishes their columns.
 """
 
 from __future__ import annotations
 
 import json
 
-import pyarrow as pa
-
-from auditor.model.columns import schema_of
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS
 from auditor.sources.bookies.entry_logs.rows import DISKS
@@ -23,7 +22,7 @@ from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
-from auditor.tables.deletion_candidates import DELETION_CANDIDATES
+from auditor.tables.deletion_candidates import DELETION_CANDIDATES, deletion_candidates
 from auditor.tables.digests import DIGESTS
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.gc_foresight import GC_FORESIGHT
@@ -32,119 +31,133 @@ from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
 from auditor.tables.log_foresight import LOG_FORESIGHT
 from auditor.tables.marks import STALE_MARKS
+from auditor.tables.members import MEMBERS
 from auditor.tables.misplaced import MISPLACED
 from auditor.tables.moved import MOVED
 from auditor.tables.offload_objects import OFFLOAD_OBJECTS
-from auditor.tables.orphans import VANISHED_RANGES
+from auditor.tables.orphans import HOLDINGS, ORPHANS, VANISHED_RANGES
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.placement import PLACEMENT
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.space import SPACE
 from auditor.tables.starts import STARTS
+from auditor.tables.table import Table
+from auditor.tables.unequal import UNEQUAL
 from auditor.tables.verdicts import VERDICTS
 
-TABLES: dict[str, pa.Schema] = {
-    "ledgers": LEDGERS,
-    "ledgers_again": LEDGERS_AGAIN,
-    "doubtful_ids": DOUBTFUL_IDS,
-    "moved": MOVED,
-    "marks": MARKS,
-    "cookies": COOKIES,
-    "registrations": REGISTRATIONS,
-    "cluster": CLUSTER,
-    "members": schema_of(
-        ("bookie_id", pa.string(), "an id that ensembles name"),
-        ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
-        ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
-        ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
+LIVE = "runs of a live store"
+ASKED = "runs that asked bookies for their ledgers"
+WITNESSED = "runs that asked bookies for entries"
+OWNED = "runs that read owners"
+LOGS = "`--entry-logs`"
+DEEP = "`--deep`"
+LISTING = "`--offload-listing`"
+PLACED = "runs that judge placement"
+
+_ALL = (
+    Table("ledgers", "a ledger's metadata, or a znode that is none's, in the first scan", LEDGERS),
+    Table("ledgers_again", "the same in the last scan, in short", LEDGERS_AGAIN, LIVE),
+    Table("doubtful_ids", "ids that a scan of the metadata may have missed, and why", DOUBTFUL_IDS),
+    Table("moved", "a ledger that did not stand at one version in both scans", MOVED, LIVE),
+    Table("marks", "an under-replication mark, a lock, or a directory in which no mark was seen", MARKS),
+    Table("cookies", "a cookie in the store", COOKIES),
+    Table("registrations", "a registered bookie", REGISTRATIONS),
+    Table("cluster", "a fact of the cluster as a whole, such as its instance id", CLUSTER),
+    Table("members", "a bookie that ensembles name", MEMBERS),
+    Table("directories", "a bookie's directory", DIRECTORIES),
+    Table("contents", "a directory and a bookie whose ledgers it seems to hold", CONTENTS),
+    Table("starts", "a bookie's next start: would it come up", STARTS),
+    Table("identity_edges", "two bookie ids that may be one bookie, and why", EDGES),
+    Table("identities", "a bookie id, and the bookie that it is", IDENTITIES),
+    Table("bookies", "a bookie that anything names: how far it was read, how much depends on it", BOOKIES),
+    Table("bookie_locations", "a bookie: where it stands, as a mapping says", BOOKIE_LOCATIONS),
+    Table("availability", "a ledger on a bookie: the entries that its index shows", AVAILABILITY),
+    Table(
+        "journal_tails",
+        "a ledger in a bookie's journals after the mark; or a journal directory",
+        JOURNAL_TAILS,
     ),
-    "directories": DIRECTORIES,
-    "contents": CONTENTS,
-    "starts": STARTS,
-    "identity_edges": EDGES,
-    "identities": IDENTITIES,
-    "bookies": BOOKIES,
-    "bookie_locations": BOOKIE_LOCATIONS,
-    "availability": AVAILABILITY,
-    "journal_tails": JOURNAL_TAILS,
-    "answers": AVAILABILITY,
-    "entry_logs": ENTRY_LOGS,
-    "locations": LOCATIONS,
-    "disks": DISKS,
-    "space": SPACE,
-    "misplaced": MISPLACED,
-    "digests": DIGESTS,
-    "unequal": schema_of(
-        ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
-        ("ledger_id", pa.int64(), "the ledger"),
-        ("bookie_id", pa.string(), "the bookie"),
-        (
-            "expected",
-            pa.binary(),
-            "the entries it should hold, 24 bytes a group; null: none are judged there",
-        ),
-        ("held", pa.binary(), "the entries its index shows; null: no index"),
-        (
-            "index_state",
-            pa.string(),
-            "ok, cut, unreadable, limbo, not-indexed, misplaced, wrong-directory or absent",
-        ),
-        ("answered", pa.int64(), "when the bookie itself said what it holds (rpc), ms"),
-        (
-            "listed",
-            pa.binary(),
-            "of these what the bookie listed (rpc) and its disk, read completely, lacks; null: none",
-        ),
+    Table(
+        "answers",
+        "as availability, as the bookie itself answered; only of what differed",
+        AVAILABILITY,
+        ASKED,
     ),
-    "judged": JUDGED,
-    "witness": WITNESS,
-    "verdicts": VERDICTS,
-    "orphans": schema_of(
-        ("bookie_id", pa.string(), "the bookie that holds it"),
-        ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
-        ("ledger_id", pa.int64(), "a ledger that the last scan of the metadata does not list"),
-        ("groups", pa.binary(), "the entries held, 24 bytes a group"),
-        ("in_m0", pa.bool_(), "the first scan listed it"),
-        ("in_m1", pa.bool_(), "the last scan listed it"),
-        (
-            "newer_than_scan",
-            pa.bool_(),
-            "its index file is newer than a saved scan, or its id above all that one lists (RocksDB)",
-        ),
-        (
-            "doubt",
-            pa.string(),
-            "why the store may have it all the same, where it was not seen; null: nothing says so",
-        ),
+    Table(
+        "entry_logs", "an entry log, or a ledger in one: how many bytes, and what says so", ENTRY_LOGS, LOGS
     ),
-    "placement": PLACEMENT,
-    "holdings": schema_of(
-        ("bookie_id", pa.string(), "a bookie with an index"),
-        ("ledgers", pa.int64(), "ledgers that it has an index of"),
-        ("orphans", pa.int64(), "of these, ledgers that the metadata does not list"),
-        ("in_doubt", pa.int64(), "of the orphans, those with a doubt (orphans)"),
-        (
-            "lasting",
-            pa.int64(),
-            "of the others, those that a run which ended an hour or more before had already; 0: or none did",
-        ),
-        (
-            "recent",
-            pa.int64(),
-            "of these others, those that were in the metadata within a collector's interval before the scan",
-        ),
+    Table("locations", "a ledger in an entry log, as the bookie's index has it", LOCATIONS, LOGS),
+    Table(
+        "disks",
+        "a bookie's directory: bytes beside its entry logs, and how full its file system is",
+        DISKS,
+        LOGS,
     ),
-    "vanished_ranges": VANISHED_RANGES,
-    "undrawn": UNDRAWN,
-    "gc_foresight": GC_FORESIGHT,
-    "log_foresight": LOG_FORESIGHT,
-    "deletion_candidates": DELETION_CANDIDATES,
-    "owners": OWNERS,
-    "ownership": OWNERSHIP,
-    "offload_objects": OFFLOAD_OBJECTS,
-    "stale_marks": STALE_MARKS,
-    "changes": CHANGES,
-}
+    Table("space", "bytes of one class in an entry log: whose they are", SPACE, LOGS),
+    Table(
+        "misplaced", "a ledger of which the index points at what an entry log does not have", MISPLACED, LOGS
+    ),
+    Table("digests", "a sampled entry on a bookie: whether it is what its digest says", DIGESTS, DEEP),
+    Table("unequal", "a ledger on a bookie where expected and held differ", UNEQUAL),
+    Table("judged", "a ledger with such a difference: what is missing, unknown, surplus", JUDGED),
+    Table("witness", "an entry that a bookie was asked for, and what it said", WITNESS, WITNESSED),
+    Table("verdicts", "a ledger: its class", VERDICTS),
+    Table("orphans", "a ledger on a bookie that the metadata does not list", ORPHANS),
+    Table(
+        "placement",
+        "a segment that breaks the placement policy, or is at risk; and its first such window",
+        PLACEMENT,
+        PLACED,
+    ),
+    Table("holdings", "a bookie: how many ledgers it holds", HOLDINGS),
+    Table("vanished_ranges", "ten thousand ids of which a bookie holds orphans only", VANISHED_RANGES),
+    Table("undrawn", "a bookie with orphans whose ids the store's generator has not given out", UNDRAWN),
+    Table(
+        "gc_foresight",
+        "a ledger that a bookie's garbage collector deletes next, or meets and keeps, and why",
+        GC_FORESIGHT,
+    ),
+    Table(
+        "log_foresight",
+        "an entry log: which collection or compaction deletes or rewrites it, since when",
+        LOG_FORESIGHT,
+        LOGS,
+    ),
+    Table(
+        "deletion_candidates",
+        "an entry log that the next collection deletes, its map held to its entries",
+        DELETION_CANDIDATES,
+        LOGS,
+        deletion_candidates,
+        ("entry_logs", "log_foresight"),
+    ),
+    Table(
+        "owners",
+        "a reference to a ledger that an application keeps, or a value of its that cannot be read",
+        OWNERS,
+        OWNED,
+    ),
+    Table(
+        "ownership", "a reference beside its ledger, or a ledger without one: whose it is", OWNERSHIP, OWNED
+    ),
+    Table(
+        "offload_objects",
+        "an offload context beside the bucket's inventory, or a copy there without a context",
+        OFFLOAD_OBJECTS,
+        LISTING,
+    ),
+    Table("stale_marks", "an under-replication mark of a ledger that has all its copies", STALE_MARKS),
+    Table(
+        "changes",
+        "a finding beside the run before: new, same, worse, better, fixed, unseen; since when",
+        CHANGES,
+    ),
+)
+TABLES = {table.name: table for table in _ALL}
+"""By name."""
+
+OPTIONAL = frozenset(table.name for table in _ALL if table.only is not None)
+"""Those that not every audit has."""
 
 
 def to_json() -> str:
@@ -156,9 +169,9 @@ def to_json() -> str:
     tables = {
         name: {
             column.name: {"type": str(column.type), "comment": column.metadata[b"comment"].decode()}
-            for column in schema
+            for column in table.columns
         }
-        for name, schema in TABLES.items()
+        for name, table in TABLES.items()
     }
     return json.dumps(tables, indent=2) + "\n"
 

@@ -7,7 +7,7 @@ at them needs no query, and most of the time of a small audit went into preparin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -16,30 +16,11 @@ from auditor.model.states import BookieRead
 from auditor.tables.facts import ClusterFacts
 
 Row = dict[str, Any]
-ROSTER_TABLES = (
-    "cookies",
-    "registrations",
-    "bookies",
-    "bookie_locations",
-    "directories",
-    "starts",
-    "contents",
-    "identities",
-    "identity_edges",
-)
-"""The tables of a run that it is made of; the published schemas describe their columns."""
 
 
 @dataclass(frozen=True)
 class Roster:
-    """The bookies of one cluster at one time.
-
-    ``cookies`` (those of the store), ``registrations`` (who is connected, and where clients look for it),
-    ``bookies`` (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),
-    ``bookie_locations`` (where each stands), ``directories``, ``starts`` (what each bookie's next start would
-    say of its cookies), ``contents`` (which ids the ledgers in a directory speak for), ``identities`` (which
-    ids are one bookie) and ``identity_edges`` (what says so).
-    """
+    """The bookies of one cluster at one time: rows of tables in `auditor.tables.published_schemas`."""
 
     cookies: Sequence[Row]
     registrations: Sequence[Row]
@@ -118,3 +99,7 @@ class Roster:
             if row["stranded"]
             for alias in row["aliases"]
         )
+
+
+ROSTER_TABLES = tuple(each.name for each in fields(Roster) if each.name != "cluster")
+"""The tables of a run that it is made of."""

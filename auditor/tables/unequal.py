@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
+from auditor.model.columns import schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
 from auditor.spark.part_tables import PartTable
@@ -33,17 +34,27 @@ from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.accounts import HeldAccount, unite_answer, unite_tail
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack
 
-UNEQUAL = pa.schema(
-    [
-        ("scope_id", pa.int64()),
-        ("ledger_id", pa.int64()),
-        ("bookie_id", pa.string()),
-        ("expected", pa.binary()),
-        ("held", pa.binary()),
-        ("index_state", pa.string()),
-        ("answered", pa.int64()),
-        ("listed", pa.binary()),
-    ]
+UNEQUAL = schema_of(
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("bookie_id", pa.string(), "the bookie"),
+    (
+        "expected",
+        pa.binary(),
+        "the entries it should hold, 24 bytes a group; null: none are judged there",
+    ),
+    ("held", pa.binary(), "the entries its index shows; null: no index"),
+    (
+        "index_state",
+        pa.string(),
+        "ok, cut, unreadable, limbo, not-indexed, misplaced, wrong-directory or absent",
+    ),
+    ("answered", pa.int64(), "when the bookie itself said what it holds (rpc), ms"),
+    (
+        "listed",
+        pa.binary(),
+        "of these what the bookie listed (rpc) and its disk, read completely, lacks; null: none",
+    ),
 )
 """A pair without ``expected`` groups is of a ledger that is gone, that cannot be judged, or that has nothing
 on that bookie; ``index_state`` is absent where there is no index. ``answered`` is when the bookie itself said

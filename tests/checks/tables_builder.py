@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -21,16 +21,14 @@ from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
 from auditor.checks.finding_rows import WORDLESS
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.finding import Confidence
-from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, OF_PLACEMENT, ClusterFacts, Roster, Tables
-from auditor.tables.published_schemas import TABLES
+from auditor.tables import ClusterFacts, Roster, Tables
+from auditor.tables.published_schemas import OPTIONAL, TABLES
 from auditor.tables.roster import ROSTER_TABLES
 
 HOUR = 3_600_000
 NOW = 1_000 * HOUR
 INSTANCE = "a77a8e0d"
 Row = Mapping[str, Any]
-
-OPTIONAL = (*OF_OFFLOADS, *OF_PLACEMENT)
 
 # Tables that are made of landed ones while checks are asked, and lie in no run.
 _DERIVED = {
@@ -48,17 +46,12 @@ def _schema(name: str) -> StructType | str:
     if name in _DERIVED:
         return _DERIVED[name]
     if name in ("marks", "locks"):
-        return StructType([*from_arrow_schema(TABLES["marks"]), StructField("scope_id", LongType())])
-    return from_arrow_schema(TABLES[name])
+        return StructType([*from_arrow_schema(TABLES["marks"].columns), StructField("scope_id", LongType())])
+    return from_arrow_schema(TABLES[name].columns)
 
 
-SCHEMAS = {
-    each.name: _schema(each.name)
-    for each in fields(Tables)
-    if each.type == "DataFrame" and each.name != "ledgers_of_marks"
-}
-SCHEMAS["gc_foresight"] = _schema("gc_foresight")
-SCHEMAS["log_foresight"] = _schema("log_foresight")
+SCHEMAS = {name: _schema(name) for name in (*TABLES, "locks", *_DERIVED)}
+USUAL = ({*SCHEMAS} - OPTIONAL - {*ROSTER_TABLES}) | {"bookies", "ownership"}
 _USUAL: dict[str, Row] = {
     "ledgers": {
         "scope_id": 0, "status": "ok", "state": "CLOSED", "mtime": NOW - HOUR, "rules": [], "replicas": [],
@@ -122,18 +115,17 @@ def facts(**said: Any) -> ClusterFacts:
 
 def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Sequence[Row]) -> Tables:
     """Tables with these rows, columns not said being the usual ones or null; all other tables are empty."""
-    assert set(rows) <= {*SCHEMAS, *ROSTER_TABLES, *OPTIONAL}, f"no check asks {set(rows)}"
-    named = [*SCHEMAS, *(name for name in OPTIONAL if name in rows)]
+    named = sorted(USUAL | {*rows})
     frames = {name: frame(spark, name, rows.get(name, ())) for name in named}
     cluster = cluster or facts()
-    roster = Roster.read(lambda name: _full(name, TABLES[name].names, rows.get(name, ())), cluster)
+    roster = Roster.read(lambda name: _full(name, TABLES[name].columns.names, rows.get(name, ())), cluster)
     return Tables(
+        frames,
         cluster=cluster,
         roster=roster,
         ledgers_of_marks=frames["ledgers"],
         collector=CollectorSettings(),
-        known_empty=frozenset((*OF_ENTRY_LOGS, *(name for name in OPTIONAL if name not in rows))),
-        **frames,
+        known_empty=OPTIONAL - {"ownership", *rows},
     )
 
 
@@ -159,7 +151,7 @@ def _full(name: str, columns: Sequence[str], rows: Sequence[Row]) -> list[dict[s
 
 @cache
 def _empty(spark: SparkSession, name: str) -> DataFrame:
-    schema = SCHEMAS.get(name) or _schema(name)
+    schema = SCHEMAS[name]
     columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     assert isinstance(columns, StructType)
     return _local(spark, [], columns)

@@ -63,7 +63,7 @@ def known(spark: SparkSession) -> Tables:
     frame = spark.createDataFrame(
         [tuple(row[name] for name in WHOLE_ENTRIES.names) for row in COPIES], from_arrow_schema(WHOLE_ENTRIES)
     )
-    return replace(every, digests=digests(frame, every.ledgers).cache())
+    return every.add(digests=digests(frame, every.ledgers).cache())
 
 
 def test_each_copy_is_judged_by_the_digest_type_that_the_metadata_says(known: Tables) -> None:
@@ -169,7 +169,7 @@ def test_a_master_key_is_held_to_the_password_and_to_those_of_the_other_bookies(
     for row in judged.collect():
         said.setdefault(row["ledger_id"], {})[row["bookie_id"]] = row["master_key"]
     assert said == {number: expected for number, (_, expected) in KEYS.items()}
-    found = {each.where: each for each in find("master-key-mismatch", replace(made, digests=judged))}
+    found = {each.where: each for each in find("master-key-mismatch", made.add(digests=judged))}
     assert {where: each.confidence for where, each in found.items()} == {
         (None, "bk1"): "confirmed", (None, "bk3"): "confirmed", (2, None): "suspect", (9, None): "suspect",
         (10, None): "suspect",
@@ -182,6 +182,6 @@ def test_a_master_key_is_held_to_the_password_and_to_those_of_the_other_bookies(
 def test_where_whose_disk_it_is_stands_in_doubt_both_are_suspects(known: Tables, spark: SparkSession) -> None:
     bookies = [{"bookie_id": f"bk{number}", "suspect": number == 2} for number in (1, 2, 3, 4)]
     made = tables(spark, bookies=bookies)
-    doubted = replace(known, bookies=made.bookies, roster=made.roster)
+    doubted = replace(known.add(bookies=made.bookies), roster=made.roster)
     for id in ("entry-digest-wrong", "replica-mismatch"):
         assert {each.confidence for each in find(id, doubted)} == {"suspect"}

@@ -26,7 +26,7 @@ def asked(spark: SparkSession, *logs: tuple[int, list[Row]], **others: Any) -> T
         for row in [{**HEADERS, "scope_id": None}, *of_log]
     ]
     known = tables(spark, bookies=[{"bookie_id": "bk1"}], **others)
-    return replace(known, space=frame(spark, "space", rows))
+    return known.add(space=frame(spark, "space", rows))
 
 
 def live(ledger_id: int, size: int) -> Row:
@@ -76,7 +76,7 @@ def test_bytes_that_a_ledger_keeps_are_told_by_the_threshold_that_frees_them(spa
 def test_whose_disk_is_in_doubt_is_suspected_alone(spark: SparkSession) -> None:
     rows = asked(spark, (1, [gone(7, 900)]), (2, [gone(7, 900), live(9, 100)]))
     made = tables(spark, bookies=[{"bookie_id": "bk1", "suspect": True}])
-    doubted = replace(rows, bookies=made.bookies, roster=made.roster)
+    doubted = replace(rows.add(bookies=made.bookies), roster=made.roster)
     assert [each.confidence for each in find("entry-log-reclaimable", doubted)] == ["suspect"]
     assert [each.confidence for each in find("entry-log-pinned", doubted)] == ["suspect"]
 
@@ -98,7 +98,7 @@ def test_what_the_collector_remembers_wrong_of_a_log_is_critical(spark: SparkSes
         cached(3, scope_id=0, ledger_id=9, entry_bytes=5, cached_bytes=5),
         cached(4, cache="unreadable", cache_reason="metadata-cache: no database", bytes=2000),
     ]
-    [found] = find("entry-log-header-wrong", replace(known, entry_logs=frame(spark, "entry_logs", rows)))
+    [found] = find("entry-log-header-wrong", known.add(entry_logs=frame(spark, "entry_logs", rows)))
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
     assert {each["path"]: each["reason"] for each in found.evidence["sample"]} == {
         "/l/current/1.log": "metadata-cache has 1 bytes",
@@ -123,7 +123,7 @@ def test_a_header_that_leads_a_large_read_buffer_astray_counts_as_the_bookies_ar
         cached(2, state="map-unreadable", bytes=2000, reason="a ledgers map at byte 5"),
     ]
     known = replace(asked(spark, (1, [live(9, 1000)])), collector=settings)
-    found = find("entry-log-header-wrong", replace(known, entry_logs=frame(spark, "entry_logs", rows)))
+    found = find("entry-log-header-wrong", known.add(entry_logs=frame(spark, "entry_logs", rows)))
     assert [each.confidence for each in found] == confidence
     assert {each.severity for each in found} <= {"critical"}
     assert all(each.evidence["logs"] == 1 for each in found)
@@ -141,10 +141,11 @@ def test_an_index_of_a_bookie_without_any_log_is_a_suspect(spark: SparkSession) 
         {"bookie_id": bookie, "scope_id": 0, "ledger_id": 7, "log_id": 3, "probe": "missing", "entries": 2}
         for bookie in ("bk1", "bk2")
     ]
-    known = replace(
-        tables(spark, bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}]),
-        misplaced=frame(spark, "misplaced", points),
-        entry_logs=frame(spark, "entry_logs", [{"bookie_id": "bk2", "log_id": 4}]),
+    known = tables(
+        spark,
+        bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}],
+        misplaced=points,
+        entry_logs=[{"bookie_id": "bk2", "log_id": 4}],
     )
     found = find("entry-log-missing", known)
     assert [(each.bookie_id, each.confidence, each.evidence["no_log_at_all"]) for each in found] == [
@@ -163,18 +164,14 @@ def test_of_a_running_bookie_the_second_run_decides_and_of_one_that_stands_still
 ) -> None:
     """up: seen for the first time; seen: by an earlier run too; down: not registered beside a live store."""
     bookies = ("up", "seen", "down")
-    known = replace(
-        tables(
-            spark,
-            facts(live=True),
-            bookies=[
-                {"bookie_id": each, "registered": None if each == "down" else "writable"} for each in bookies
-            ],
-        ),
-        misplaced=frame(
-            spark, "misplaced", [misplaced(each, since=NOW - (each == "seen")) for each in bookies]
-        ),
-        entry_logs=frame(spark, "entry_logs", [{"bookie_id": each, "log_id": 4} for each in bookies]),
+    known = tables(
+        spark,
+        facts(live=True),
+        bookies=[
+            {"bookie_id": each, "registered": None if each == "down" else "writable"} for each in bookies
+        ],
+        misplaced=[misplaced(each, since=NOW - (each == "seen")) for each in bookies],
+        entry_logs=[{"bookie_id": each, "log_id": 4} for each in bookies],
     )
     found = {each.bookie_id: each.confidence for each in find("entry-log-missing", known)}
     assert found == {"up": "suspect", "seen": "confirmed", "down": "confirmed"}
@@ -186,11 +183,8 @@ def test_a_location_that_points_to_another_entry_says_to_which(spark: SparkSessi
         misplaced("bk2", probe="other", probe_entry=5),
         misplaced("bk3"),
     ]
-    known = replace(
-        tables(spark, bookies=[{"bookie_id": f"bk{number}"} for number in (1, 2, 3)]),
-        misplaced=frame(spark, "misplaced", rows),
-        entry_logs=frame(spark, "entry_logs", [{"bookie_id": f"bk{number}"} for number in (1, 2, 3)]),
-    )
+    bookies = [{"bookie_id": f"bk{number}"} for number in (1, 2, 3)]
+    known = tables(spark, bookies=bookies, misplaced=rows, entry_logs=bookies)
     found = {each.bookie_id: each for each in find("entry-log-missing", known)}
     assert found["bk1"].message.endswith("; entry 5 of ledger 7 is located where entry 2 of ledger 9 lies")
     assert found["bk2"].message.endswith("; entry 5 of ledger 7 is located where no entry lies")

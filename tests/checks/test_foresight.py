@@ -167,9 +167,7 @@ def test_a_log_that_goes_with_a_ledger_that_the_index_lacks_is_critical(spark: S
         {"bookie_id": "bk1", "scope_id": 0, "ledger_id": ledger, "state": state}
         for ledger, state in [*((each, "not-indexed") for each in (1, 2, 3, 4, 6)), (5, "ok")]
     ]
-    asked = replace(
-        known, space=frame(spark, "space", space), availability=frame(spark, "availability", held)
-    )
+    asked = known.add(space=frame(spark, "space", space), availability=frame(spark, "availability", held))
     [found] = find("gc-would-delete-live", asked)
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
     assert (found.evidence["ledgers"], found.evidence["reasons"]) == (2, ["not-indexed"])

@@ -29,7 +29,7 @@ def with_stale_marks(spark: SparkSession, **rows: Any) -> Tables:
     """The tables with that of stale marks, as an audit makes it of the others."""
     asked = tables(spark, **rows)
     stale = stale_marks(asked.marks, asked.verdicts, asked.ledgers, asked.bookies)
-    return replace(asked, stale_marks=stale)
+    return asked.add(stale_marks=stale)
 
 
 def test_a_mark_of_a_whole_ledger_is_stale(spark: SparkSession) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from pyspark.sql import SparkSession
 
@@ -100,5 +98,5 @@ def test_a_directory_is_empty_where_nothing_lies_in_it(spark: SparkSession) -> N
         (f"{QUEUE}/0000/0000/0000/0003", 5),
         (f"{QUEUE}/0001", 6),
     ]
-    asked = replace(tables(spark), empty_directories=found)
+    asked = tables(spark).add(empty_directories=found)
     assert find("mark-directory-empty", asked) == []

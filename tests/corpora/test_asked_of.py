@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -12,37 +12,39 @@ import pytest
 
 from auditor.checks import OF_TABLES
 from auditor.findings.table import ask_table_checks
-from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, OF_PLACEMENT, Tables
+from auditor.tables import Tables
 from auditor.tables.parts import PARTS
+from auditor.tables.published_schemas import OPTIONAL, TABLES
 from tests.corpora.audited import Asked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FIELDS = [each.name for each in fields(Tables)]
-IN_FULL = {*FIELDS} & {*PARTS}
+DERIVED = {"over_replicated", "unindexed"}
+FRAMES = {*TABLES, "locks", "empty_directories", *DERIVED}
+IN_FULL = DERIVED & {*PARTS}
 """Parts that are made to tables of their own."""
 OF = sorted({check.asks for check in OF_TABLES if check.asks is not None})
 
 
 def _without(tables: Tables, name: str) -> Tables:
     if name == "unregistered":
-        return replace(tables, bookies=tables.bookies.where("not named or registered is not null"))
+        return tables.add(bookies=tables.bookies.where("not named or registered is not null"))
     if name in PARTS and name not in IN_FULL:
         for table, condition in PARTS[name]:
             others = getattr(tables, table).where(f"not coalesce({condition}, false)")
-            tables = replace(tables, **{table: others})
+            tables = tables.add(**{table: others})
         return tables
-    return replace(tables, **{name: getattr(tables, name).where("false")})
+    return tables.add(**{name: getattr(tables, name).where("false")})
 
 
 @pytest.mark.parametrize("name", OF)
 def test_a_check_is_of_something_that_the_tables_have(name: str) -> None:
-    assert name in {*FIELDS, *PARTS} or isinstance(getattr(Tables, name), property)
+    assert name in {*FRAMES, *PARTS} or isinstance(getattr(Tables, name), property)
 
 
 def test_parts_are_of_tables_and_some_check_is_of_each() -> None:
-    assert {table for pairs in PARTS.values() for table, _ in pairs} <= {*FIELDS}
+    assert {table for pairs in PARTS.values() for table, _ in pairs} <= FRAMES
     assert {*PARTS} - {*OF} == {"unindexed"} - {*OF}
 
 
@@ -69,9 +71,9 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked_of: Callabl
     assert more - met
     for asked, names in ((first, OF), (second, sorted({of[id] for id in more - met}))):
         tables = replace(asked.tables, known_empty=frozenset())  # so that every check is asked
-        there = [name for name in names if name in PARTS or getattr(tables, name) is not None]
+        there = [name for name in names if name in PARTS or hasattr(tables, name)]
         # Some of these are asked of no check by themselves, such as the sizes of disks.
-        assert {*names} - {*there} <= {*OF_ENTRY_LOGS, *OF_OFFLOADS, *OF_PLACEMENT}, "which were not read"
+        assert {*names} - {*there} <= OPTIONAL, "which were not read"
         each = [
             ask_table_checks([check for check in OF_TABLES if check.asks == name], _without(tables, name))
             for name in there

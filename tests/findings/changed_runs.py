@@ -100,7 +100,7 @@ def write_run(
         (where / "tables" / name).mkdir(parents=True)
         count = files if name == "changes" else 1
         for number in range(count):
-            table = pa.Table.from_pylist(list(content)[number::count], schema=TABLES[name])
+            table = pa.Table.from_pylist(list(content)[number::count], schema=TABLES[name].columns)
             pq.write_table(table, where / "tables" / name / f"part-{number:05}.parquet")
         (where / "tables" / name / "_SUCCESS").touch()
     (where / "report.json").write_text(made.to_json())

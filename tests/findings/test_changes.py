@@ -180,7 +180,7 @@ def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> Non
         Suppress("known", until, {}, "there"),
         Suppress("scope", until, {"scope_id": 7, "ledger_id": 1}),
     )
-    schema = pa.schema([TABLES["changes"].field(name) for name in TABLES["changes"].names])
+    schema = pa.schema([TABLES["changes"].columns.field(name) for name in TABLES["changes"].columns.names])
     tables = [pa.Table.from_pylist(each, schema=schema) for each in (rows, baseline)]
     frames = [spark.createDataFrame(table).drop("suppression", "suppressed") for table in tables]
     found = apply_suppressions(frames[0], entries, {"there": frames[1]}, TODAY).collect()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from auditor.checks import OF_TABLES, TableCheck
 from auditor.findings.table import ask_table_checks
-from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, OF_PLACEMENT, Tables
+from auditor.tables import Tables
+from auditor.tables.published_schemas import OPTIONAL
 from tests.checks.tables_builder import tables
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def test_what_is_known_to_find_nothing_is_not_asked(spark: SparkSession) -> None
 
         return replace(check, find=find)
 
-    empty = frozenset({"marks", "lagging", *OF_ENTRY_LOGS, *OF_OFFLOADS, *OF_PLACEMENT})
+    empty = frozenset({"marks", "lagging", *OPTIONAL})
     asked = replace(tables(spark), known_empty=empty)
     ask_table_checks([noted(check) for check in OF_TABLES], asked)
     assert ids == [check.id for check in OF_TABLES if check.asks not in empty]

@@ -134,7 +134,7 @@ def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
         "verdicts": [{"scope_id": 1, "ledger_id": 2, "class": "healthy", "potential_class": "entry-lost"}],
     }
     for name in ("ledgers", "availability", "bookies", "verdicts", "judged", "unequal", "marks"):
-        table = pa.Table.from_pylist(tables.get(name, []), schema=TABLES[name])
+        table = pa.Table.from_pylist(tables.get(name, []), schema=TABLES[name].columns)
         shutil.rmtree(run / "tables" / name, ignore_errors=True)
         (run / "tables" / name).mkdir()
         pq.write_table(table, run / "tables" / name / "part-00000.parquet")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from auditor.errors import UsageError
-from auditor.notebook.sql_views import VIEWS
+from auditor.notebook.sql_views import views
 from auditor.tables.published_schemas import TABLES
 from tests.made_runs import change_row, made_run
 from tests.reports.hostile import BOOKIE, HOSTILE
@@ -22,10 +22,10 @@ MAY_3 = 1_777_766_400_000  # 2026-05-03, midnight in UTC
 
 
 def test_every_table_is_a_view_and_every_column_says_what_it_is(tmp_path: Path, spark: SparkSession) -> None:
-    views = made_run(tmp_path).views(spark)
-    assert views == VIEWS
-    assert {*TABLES, "findings"} < set(views)
-    for view in views:
+    made = made_run(tmp_path).views(spark)
+    assert made == views()
+    assert {*TABLES, "findings"} < set(made)
+    for view in made:
         columns = spark.sql(f"DESCRIBE {view}").collect()
         assert columns, view
         assert all(column["comment"] for column in columns), view
@@ -33,8 +33,8 @@ def test_every_table_is_a_view_and_every_column_says_what_it_is(tmp_path: Path, 
 
 def test_two_runs_are_open_at_once_by_prefix(tmp_path: Path, spark: SparkSession) -> None:
     made_run(tmp_path / "old", [LOST, ORPHAN]).views(spark, "old_")
-    views = made_run(tmp_path / "new", [ORPHAN], changes=[change_row(ORPHAN, MAY_3)]).views(spark, "new_")
-    assert "new_findings_since" in views
+    made = made_run(tmp_path / "new", [ORPHAN], changes=[change_row(ORPHAN, MAY_3)]).views(spark, "new_")
+    assert "new_findings_since" in made
     gone = spark.sql("SELECT o.id FROM old_findings o LEFT ANTI JOIN new_findings n USING (fingerprint, id)")
     assert [row["id"] for row in gone.collect()] == [LOST.id]
     [known] = spark.sql("SELECT * FROM new_findings_since").collect()
@@ -75,7 +75,7 @@ def test_a_run_has_the_views_of_the_tables_that_it_wrote(tmp_path: Path, spark: 
         part.unlink()
     (tmp_path / "tables" / "judged").rmdir()
     (tmp_path / "tables" / "of_a_later_version").mkdir()
-    assert set(run.views(spark)) == set(VIEWS) - {"judged", "missing"}
+    assert set(run.views(spark)) == set(views()) - {"judged", "missing"}
 
 
 @pytest.mark.parametrize("prefix", ["a b", "1st_", "x; DROP", "`", "a.", "é_"])

@@ -42,7 +42,7 @@ def write_tables(run: Path, tables: dict[str, Rows], names: Iterable[str]) -> No
     for name in names:
         (run / "tables" / name).mkdir(parents=True)
         for number, rows in enumerate([[], *([row] for row in tables.get(name, []))]):
-            table = pa.Table.from_pylist(rows, schema=TABLES[name])
+            table = pa.Table.from_pylist(rows, schema=TABLES[name].columns)
             pq.write_table(table, run / "tables" / name / f"part-{number:05}.parquet")
 
 

@@ -44,6 +44,6 @@ def test_what_goes_next_and_was_known_by_its_map_is_read_and_nothing_else(
         for path in (wrong, other, kept, scanned, "/c#/l/0.log")
     ]
     rows = deletion_candidates(
-        frame(spark, "entry_logs", logs), frame(spark, "log_foresight", plans), 2
+        frame(spark, "entry_logs", logs), frame(spark, "log_foresight", plans)
     ).collect()
     assert {row["path"]: row["state"] for row in rows} == {wrong: "map-wrong", other: "ok"}

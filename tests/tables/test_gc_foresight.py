@@ -88,7 +88,7 @@ def answers(
         None,
         NOW,
     )
-    assert rows.columns == TABLES["gc_foresight"].names
+    assert rows.columns == TABLES["gc_foresight"].columns.names
     found = rows.collect()
     assert {(row["bookie_id"], row["scope_id"], row["since"]) for row in found} == {(HERE, 0, NOW)}
     return {row["ledger_id"]: (row["action"], row["cause"], row["verdict"], row["reason"]) for row in found}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from time import sleep
 
 import pytest
@@ -35,7 +34,7 @@ def test_two_threads_get_the_same_question_and_other_tables_another(spark: Spark
     assert [row["bookie_id"] for row in names(one).collect()] == ["bk1"]
     assert len(made) == 1
 
-    later = replace(one, bookies=tables(spark, bookies=[{"bookie_id": "bk3"}]).bookies)
+    later = one.add(bookies=tables(spark, bookies=[{"bookie_id": "bk3"}]).bookies)
     assert [row["bookie_id"] for row in names(later).collect()] == ["bk3"]
     assert made == [one, later]
     assert (registered.__name__, registered.__doc__) == ("registered", "Bookies that are registered.")

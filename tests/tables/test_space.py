@@ -75,7 +75,7 @@ CASES = [
 
 def frame(spark: SparkSession, name: str, rows: list[Row]) -> DataFrame:
     """A published table with these rows; what they do not say is null."""
-    schema = TABLES[name]
+    schema = TABLES[name].columns
     assert all(set(row) <= set(schema.names) for row in rows)
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema), from_arrow_schema(schema))
 
