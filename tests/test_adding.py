@@ -1,7 +1,8 @@
-"""docs/adding.md does what it says: its check finds, its form writes."""
+"""docs/adding.md does what it says: its check finds, its table arrives, its form writes."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from textwrap import indent
@@ -10,12 +11,18 @@ from typing import Any, get_args
 import pytest
 from pyspark.sql import SparkSession
 
+from auditor.audit.derived_tables import with_declared
+from auditor.audit.landing import Landing
 from auditor.checks import Basis, Need, TableCheck
 from auditor.checks.check import Way
 from auditor.findings.table import ask_table_checks
+from auditor.model.progress import Silent
 from auditor.notebook.run import open_run
 from auditor.reports.forms import FORMS
-from auditor.tables.published_schemas import OPTIONAL
+from auditor.reports.reference_pages import tables_page
+from auditor.runs.directory import RunDirectory
+from auditor.tables.published_schemas import OPTIONAL, TABLES, to_json
+from auditor.tables.table import Table
 from tests.checks.tables_builder import ledger, tables
 from tests.made_runs import made_run
 
@@ -41,6 +48,32 @@ def test_the_check_of_the_page_finds_and_leaves_alone(spark: SparkSession) -> No
     assert [(row["id"], row["ledger_id"], row["severity"]) for row in rows] == [
         ("ledger-unreplicated", 1, "note")
     ]
+
+
+def test_the_table_of_the_page_arrives_in_a_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = eval(code_of("table row"), {"Table": Table, **told("table")})
+    run = made_run(tmp_path / "run")
+    monkeypatch.setitem(TABLES, row.name, row)
+    landing = Landing(spark, RunDirectory(run.path), Silent())
+    single = [ledger(1, "bk1", write_quorum=1, ensemble_size=1), ledger(2, "bk1", "bk2", write_quorum=2)]
+    asked = with_declared(landing, tables(spark, ledgers=single))
+    rows = [{"scope_id": 0, "ledger_id": 1, "ensemble_size": 1}]
+    assert [each.asDict() for each in asked.single_copies.collect()] == rows
+    assert run.table(row.name).to_pylist() == rows
+    assert run.views(spark, "page_")[f"page_{row.name}"] == row.row
+    said = {each["col_name"]: each["comment"] for each in spark.sql("DESCRIBE page_single_copies").collect()}
+    assert said == {name: each["comment"] for name, each in json.loads(to_json())[row.name].items()}
+    assert f"| `{row.name}` | {row.row} |" in tables_page()
+
+
+def test_a_check_is_not_asked_of_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+    row = eval(code_of("table row"), {"Table": Table, **told("table")})
+    landing = Landing(spark, RunDirectory(str(tmp_path)), Silent())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(TABLES, row.name, row)
+        assert row.name in with_declared(landing, tables(spark)).known_empty
 
 
 def code_of(name: str) -> str:

@@ -1,8 +1,8 @@
-"""Tables of the documents that are written from the program: every option, every metric.
+"""Tables of the documents that are written from the program: options, metrics, tables of a run.
 
 python -m auditor.reports.reference_pages
 
-writes docs/options.md, and the table of metrics in docs/reports.md.
+writes docs/options.md, docs/tables.md, and the table of metrics in docs/reports.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, get_args
 from auditor.model.finding import Severity
 from auditor.model.options import AuditOptions, FailOn, Moment, Option, YesNo, option_types
 from auditor.reports.openmetrics import LABELS, METRICS
+from auditor.tables.published_schemas import TABLES
 
 _TABLE = re.compile(r"(?<=<!-- metrics -->\n\n)(?:\|.*\n)*")
 _WORDS = {bool: "true, false", int: "whole number", float: "number", str: "text"}
@@ -28,6 +29,16 @@ Python, and a flag of `bkaudit audit`: `rate_limit` is `--rate-limit`; a flag go
 | option | value | default | |
 | --- | --- | --- | --- |
 """
+_TABLES_PAGE = """\
+# Tables of a run
+
+Written from the program itself by `python -m auditor.reports.reference_pages`. Each lies in `RUN/tables/NAME`
+as Parquet. [schemas/tables.json](../schemas/tables.json) says of each column what it means, and so does
+`DESCRIBE NAME` in SQL after `run.views(spark)`.
+
+| table | a row is | only in |
+| --- | --- | --- |
+"""
 
 
 def options_page() -> str:
@@ -39,6 +50,12 @@ def options_page() -> str:
         for name, (kind, option) in option_types().items()
     )
     return _OPTIONS + "".join(rows)
+
+
+def tables_page() -> str:
+    """docs/tables.md: every table of a run, and what a row of it is."""
+    rows = (f"| `{name}` | {_cell(table.row)} | {table.only or ''} |\n" for name, table in TABLES.items())
+    return _TABLES_PAGE + "".join(rows)
 
 
 def metrics_table() -> str:
@@ -89,6 +106,7 @@ def _cell(text: str) -> str:
 def main(docs: Path = Path("docs")) -> None:
     """Write what the program knows into its documents."""
     (docs / "options.md").write_text(options_page(), "utf-8")
+    (docs / "tables.md").write_text(tables_page(), "utf-8")
     reports = docs / "reports.md"
     reports.write_text(with_metrics(reports.read_text("utf-8")), "utf-8")
 

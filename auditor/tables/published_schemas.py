@@ -49,9 +49,9 @@ LIVE = "runs of a live store"
 ASKED = "runs that asked bookies for their ledgers"
 WITNESSED = "runs that asked bookies for entries"
 OWNED = "runs that read owners"
-LOGS = "`--entry-logs`"
-DEEP = "`--deep`"
-LISTING = "`--offload-listing`"
+LOGS = "runs with `--entry-logs`"
+DEEP = "runs with `--deep`"
+LISTING = "runs with `--offload-listing`"
 PLACED = "runs that judge placement"
 
 _ALL = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from auditor.model.options import option_types
 from auditor.reports import openmetrics
-from auditor.reports.reference_pages import main, metrics_table, options_page
+from auditor.reports.reference_pages import main, metrics_table, options_page, tables_page
 from tests.reports.samples import NAMESPACES, NEAR_LOSSES, report, space_gauges
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -17,14 +17,19 @@ def test_the_options_in_docs_are_those_of_the_program() -> None:
     assert (DOCS / "options.md").read_text("utf-8") == options_page(), COMMAND
 
 
+def test_the_tables_in_docs_are_those_of_the_program() -> None:
+    assert (DOCS / "tables.md").read_text("utf-8") == tables_page(), COMMAND
+
+
 def test_the_metrics_in_docs_are_those_of_the_program() -> None:
     assert f"<!-- metrics -->\n\n{metrics_table()}\n" in (DOCS / "reports.md").read_text("utf-8"), COMMAND
 
 
-def test_the_command_writes_both(tmp_path: Path) -> None:
+def test_the_command_writes_them_all(tmp_path: Path) -> None:
     (tmp_path / "reports.md").write_text("# Reports\n\n<!-- metrics -->\n\n| old |\n\nMore.\n")
     main(tmp_path)
     assert (tmp_path / "options.md").read_text("utf-8") == options_page()
+    assert (tmp_path / "tables.md").read_text("utf-8") == tables_page()
     written = (tmp_path / "reports.md").read_text("utf-8")
     assert written == f"# Reports\n\n<!-- metrics -->\n\n{metrics_table()}\nMore.\n"
 
