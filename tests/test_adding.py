@@ -90,7 +90,7 @@ def test_a_basis_is_one_row() -> None:
 
 
 def test_a_need_is_said_in_one_place() -> None:
-    text = (SOURCES / "reports" / "blind_spots.py").read_text("utf-8")
+    text = (SOURCES / "checks" / "needs.py").read_text("utf-8")
     assert indent(code_of("need"), "    ") in text
     for need in Need:
         assert f"Need.{need.name}" in text, f"{need} is never lacking"

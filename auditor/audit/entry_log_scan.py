@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.landing import Landing
+from auditor.checks.needs import ENTRIES_WHOLE
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
 from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.states import DigestState, NotChecked
-from auditor.reports.blind_spots import ENTRIES_WHOLE
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.tables import (

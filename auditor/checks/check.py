@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, get_args
 
 from auditor.checks import manual
 from auditor.checks.manual import SECTIONS, Command
+from auditor.checks.needs import Need as Need
 from auditor.model.finding import Severity, Urgency
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
@@ -60,44 +61,6 @@ class Basis(StrEnum):
         made = str.__new__(cls, word)
         made._value_, made.way, made.table = word, way, table
         return made
-
-
-class Need(StrEnum):
-    """What a check cannot do without: where a run lacks it, finding nothing means nothing."""
-
-    METADATA = "metadata"
-    """All records of the metadata; no check declares it, all that rest on records alone need it."""
-
-    MARKS = "marks"
-    """A store that keeps under-replication marks and locks."""
-    ALL_MARKS = "all marks"
-    """A listing of the marks without holes: the check asks which are absent."""
-    ALL_LEDGERS = "all ledgers"
-    """A listing of the ledgers without holes."""
-    ALL_BOOKIES = "all bookies"
-    """A listing of cookies and registrations without holes: the check asks which are absent."""
-    TIMES = "times"
-    """A store that keeps when something changed."""
-    TWO_SCANS = "two scans"
-    """A live store: what changes shows in two scans only."""
-    INSTANCE_ID = "instance id"
-    """A cluster with an instance id, to compare with."""
-    COPIES = "copies"
-    """What bookies hold: their indexes, or their answers."""
-    DISKS = "disks"
-    """What lies in bookies' directories; a bookie that is asked does not tell it."""
-    ENTRY_LOGS = "entry logs"
-    """A run that was asked to read entry logs."""
-    DIGESTS = "digests"
-    """A run that was asked to look deep: entries are read completely then."""
-    OWNERS = "owners"
-    """Who refers to the ledgers: the lists of an application."""
-    OBJECTS = "objects"
-    """An inventory of the bucket that ledgers are offloaded to."""
-    LOCATIONS = "locations"
-    """A mapping of bookies to locations, or a placement policy that was chosen."""
-    WITNESS = "witness"
-    """Bookies of a live store that may be asked for entries."""
 
 
 # Column and Spark type, in order. A check leaves urgency and severity null where its own hold.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from auditor.checks.needs import Sight
 from auditor.doctor.bookies import Bookies, look_at_bookies
 from auditor.doctor.machine import machine
 from auditor.doctor.out import look_at_out
@@ -17,7 +18,7 @@ from auditor.model.amounts import first_names
 from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions
-from auditor.reports.blind_spots import Sight, blind_spots
+from auditor.reports.blind_spots import blind_spots
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.tables.registry import instance_id
 

@@ -64,7 +64,8 @@ class Run(RunReader):
     @property
     def blind_spots(self) -> list[BlindSpot]:
         """What checks could not see, and why: where they found nothing there, that means nothing."""
-        from auditor.reports.blind_spots import Sight, blind_spots
+        from auditor.checks.needs import Sight
+        from auditor.reports.blind_spots import blind_spots
 
         return blind_spots(Sight.of(self.report))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from auditor.checks import BY_ID, Check
+from auditor.checks.needs import Sight
 from auditor.model.amounts import first_names, format_time, plural
 from auditor.model.exit_code import exit_code
 from auditor.model.finding import Confidence, Finding, Severity, Standing, Urgency
@@ -18,7 +19,7 @@ from auditor.model.run_facts import Tally
 from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView
 from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when, storages_of
-from auditor.reports.blind_spots import Sight, blind_spots
+from auditor.reports.blind_spots import blind_spots
 from auditor.reports.cause_text import cause_sentence, causes_of, follows
 from auditor.reports.coverage import (
     accepted_gaps,

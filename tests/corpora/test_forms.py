@@ -18,8 +18,9 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser
 
 from auditor.checks import ALL
+from auditor.checks.needs import Sight
 from auditor.cli import main
-from auditor.reports.blind_spots import Sight, blind_checks, blind_spots, saw_nothing
+from auditor.reports.blind_spots import blind_checks, blind_spots, saw_nothing
 from auditor.reports.forms import FORMS
 from tests.corpora.audited import Audited
 

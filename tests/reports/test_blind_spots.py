@@ -11,10 +11,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from auditor.checks import ALL, BY_ID, Basis, Need
+from auditor.checks.needs import Sight
 from auditor.findings.basis import of_marks
 from auditor.model.report import BookiesRead, Report
 from auditor.reports import cells, first_screen, history, junit, markdown, openmetrics, sarif
-from auditor.reports.blind_spots import Sight, blind_checks, blind_spots, checks_that_need, saw_nothing
+from auditor.reports.blind_spots import blind_checks, blind_spots, checks_that_need, saw_nothing
 from tests.reports.samples import TALLIES, coverage, report, tally
 
 COPIES = checks_that_need(Need.COPIES, Need.DISKS)

@@ -1,0 +1,225 @@
+"""What checks cannot do without, what a run looked at, and what of the first it lacks: a need is said here.
+
+A check that looks at what a store does not keep, or that no source showed, is silent and not satisfied.
+`lacks` is the one place that says what a run lacks; every form asks it, and the doctor for an audit to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from auditor.model.amounts import first_names
+from auditor.model.report import Report
+
+UNCLEAR_SHOWN = 5
+"""So many bookies are named of which a cookie or a registration could not be read."""
+
+ENTRIES_WHOLE = "entries read whole"
+"""The operation of a run that looked deep: it held entries to their digests."""
+
+
+class Need(StrEnum):
+    """What a check cannot do without: where a run lacks it, finding nothing means nothing."""
+
+    METADATA = "metadata"
+    """All records of the metadata; no check declares it, all that rest on records alone need it."""
+
+    MARKS = "marks"
+    """A store that keeps under-replication marks and locks."""
+    ALL_MARKS = "all marks"
+    """A listing of the marks without holes: the check asks which are absent."""
+    ALL_LEDGERS = "all ledgers"
+    """A listing of the ledgers without holes."""
+    ALL_BOOKIES = "all bookies"
+    """A listing of cookies and registrations without holes: the check asks which are absent."""
+    TIMES = "times"
+    """A store that keeps when something changed."""
+    TWO_SCANS = "two scans"
+    """A live store: what changes shows in two scans only."""
+    INSTANCE_ID = "instance id"
+    """A cluster with an instance id, to compare with."""
+    COPIES = "copies"
+    """What bookies hold: their indexes, or their answers."""
+    DISKS = "disks"
+    """What lies in bookies' directories; a bookie that is asked does not tell it."""
+    ENTRY_LOGS = "entry logs"
+    """A run that was asked to read entry logs."""
+    DIGESTS = "digests"
+    """A run that was asked to look deep: entries are read completely then."""
+    OWNERS = "owners"
+    """Who refers to the ledgers: the lists of an application."""
+    OBJECTS = "objects"
+    """An inventory of the bucket that ledgers are offloaded to."""
+    LOCATIONS = "locations"
+    """A mapping of bookies to locations, or a placement policy that was chosen."""
+    WITNESS = "witness"
+    """Bookies of a live store that may be asked for entries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What a run looked at, or an audit to come will; as it is without arguments, all of it.
+
+    None where a run of an earlier version does not say. ``hidden`` and ``unclear`` are cookies and
+    registrations that could not be read (`auditor.model.report.BookiesListed`). ``sources``: ``--bookies``
+    named any; ``directories`` of bookies were found, ``read`` bookies were read completely. ``undecided``:
+    not all ledgers and replicas could be decided.
+    """
+
+    live: bool = True
+    two_scans: bool = True
+    keeps_marks: bool | None = True
+    keeps_times: bool | None = True
+    marks_listed: bool | None = True
+    hidden: str | None = None
+    unclear: tuple[str, ...] | None = ()
+    gaps: bool = False
+    in_doubt: bool = False
+    instance_id: bool = True
+    sources: bool = True
+    directories: int | None = 1
+    read: int = 1
+    unread: tuple[str, ...] = ()
+    undecided: bool = False
+    witness: bool | None = True
+    entry_logs: bool = True
+    deep: bool = True
+    owners: bool = True
+    offload_listing: bool = True
+    placement: bool | None = True
+
+    @classmethod
+    def of(cls, report: Report) -> Sight:
+        """That of a finished run."""
+        run, seen, listed = report.run, report.coverage, report.run.bookies_listed
+        return cls(
+            live=run.live,
+            two_scans=len(run.positions) > 1,
+            keeps_marks=run.keeps_marks,
+            keeps_times=run.keeps_times,
+            marks_listed=run.marks_listed,
+            hidden=listed["hidden"] if listed else None,
+            unclear=tuple(listed["unclear"]) if listed else None,
+            gaps=bool(run.gaps),
+            in_doubt=run.in_doubt is not None,
+            instance_id=report.cluster.instance_id is not None,
+            sources=not report.metadata_only,
+            directories=run.directories_read,
+            read=seen.bookies.read,
+            unread=seen.bookies.unread,
+            undecided=not seen.complete,
+            witness=run.witness_asked,
+            entry_logs=run.entry_logs,
+            deep=ENTRIES_WHOLE in run.operations,
+            owners=run.owners,
+            offload_listing=run.offload_listing,
+            placement=None if run.keeps_marks is None else run.placement is not None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Why something is lacking; ``where`` names the part that lacks it, empty for all. Not ``known``: nobody
+    can say whether it was there."""
+
+    why: str
+    where: str = ""
+    known: bool = True
+
+
+def lacks(sight: Sight) -> dict[Need, Lack]:
+    """What checks need and this did not show them, and why: what is lacking altogether first."""
+    found = [*_of_store(sight), *_of_bookies(sight), *_of_options(sight), *_of_parts(sight)]
+    first: dict[Need, Lack] = {}
+    for need, lack in sorted(found, key=lambda each: (bool(each[1].where), not each[1].known)):
+        first.setdefault(need, lack)
+    return first
+
+
+def _unsaid(what: str) -> Lack:
+    return Lack(f"an earlier version wrote this run, which does not say whether {what}", known=False)
+
+
+def _of_store(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+    """What the metadata store does not keep, or could not list."""
+    if sight.keeps_marks is False:
+        yield Need.MARKS, Lack("the store keeps no under-replication marks and no locks")
+    elif sight.keeps_marks is None:
+        yield Need.MARKS, _unsaid("the store keeps under-replication marks")
+    elif sight.marks_listed is False:
+        yield Need.ALL_MARKS, Lack("not all under-replication marks could be listed")
+    if sight.keeps_times is False:
+        yield Need.TIMES, Lack("the store keeps no times, so no age is known")
+    elif sight.keeps_times is None:
+        yield Need.TIMES, _unsaid("the store keeps times")
+    if sight.hidden is not None:
+        yield Need.ALL_BOOKIES, Lack(sight.hidden)
+    elif sight.unclear is None:
+        yield Need.ALL_BOOKIES, _unsaid("all cookies and registrations could be read")
+    elif sight.unclear:
+        where = first_names(sight.unclear, UNCLEAR_SHOWN)
+        yield Need.ALL_BOOKIES, Lack("a cookie or a registration could not be read", where)
+    if not sight.instance_id:
+        yield Need.INSTANCE_ID, Lack("the cluster has no instance id to compare with")
+    if not sight.two_scans:
+        why = "one scan of saved metadata stands for both, so nothing can be seen to change"
+        yield Need.TWO_SCANS, Lack(why, "what changed while the bookies were read")
+
+
+def _of_bookies(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+    """What no bookie showed, or was asked for."""
+    if not sight.directories and not sight.read:
+        lack = Lack("no bookie was read" if sight.sources else "no --bookies was given")
+        yield Need.COPIES, lack
+        yield Need.DISKS, lack
+        yield Need.ENTRY_LOGS, lack
+    elif sight.directories is None:
+        yield Need.DISKS, _unsaid("it read the directories of any bookie")
+    elif sight.directories == 0:
+        yield Need.DISKS, Lack("bookies were only asked (rpc:), which tells nothing of their disks")
+    elif sight.witness is False:
+        why = "--witness no" if sight.live else "saved metadata"
+        yield Need.WITNESS, Lack(f"{why}: no bookie was asked what its index lacks")
+    if sight.witness is None:
+        yield Need.WITNESS, _unsaid("bookies could be asked what their indexes lack")
+
+
+def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+    """What a run was not given to read, or not asked to, and how it reads it."""
+    if not sight.entry_logs:
+        yield Need.ENTRY_LOGS, Lack("entry logs were not read: --entry-logs reads them")
+    elif not sight.deep:
+        yield Need.DIGESTS, Lack("no entry was read in full: --deep does")
+    if sight.placement is None:
+        yield Need.LOCATIONS, _unsaid("it looked at placement")
+    elif not sight.placement:
+        why = "placement was not looked at: no racks lie beside BookKeeper's root, and --racks gives none"
+        yield Need.LOCATIONS, Lack(why)
+    if not sight.owners:
+        why = "nobody's owners were read: none lie beside BookKeeper's root, and --owners names none"
+        yield Need.OWNERS, Lack(why)
+    elif not sight.offload_listing:
+        yield Need.OBJECTS, Lack("the bucket of offloaded ledgers was not looked at: --offload-listing does")
+
+
+def _of_parts(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+    """What was looked at but for a part: some bookies, some ids, some places of the metadata."""
+    if sight.unread and (sight.read or sight.directories):
+        left = len(sight.unread)
+        where = f"{left:,} bookies that were not fully read" if left > 1 else sight.unread[0]
+        lack = Lack("what is not in a readable index is neither there nor missing", where)
+        yield from ((need, lack) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
+    if sight.gaps:
+        lack = Lack("not all of the metadata could be read", "what the gaps hide")
+        yield from ((need, lack) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS))
+    if sight.in_doubt:
+        why = "a part of the ledger tree could not be read, or lies in the wrong place"
+        lack = Lack(why, "ids that it could stand for")
+        yield Need.ALL_LEDGERS, lack
+        yield Need.METADATA, lack
+    if sight.undecided:
+        lack = Lack("not everything could be decided: see the coverage", "what is not decided")
+        yield Need.COPIES, lack
+        yield Need.DISKS, lack
