@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from auditor.model.amounts import first_names
-from auditor.model.report import Report
+
+if TYPE_CHECKING:
+    from auditor.model.report import Report
 
 UNCLEAR_SHOWN = 5
 """So many bookies are named of which a cookie or a registration could not be read."""
