@@ -201,9 +201,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     disks = _bookies_own(tables.disks, metadata.source.live)
     logs = landing.land(
         "log_foresight",
-        lambda: log_foresight(
-            tables.space, tables.entry_logs, rows, collector.settings, now, earlier, disks
-        ),
+        lambda: log_foresight(tables.space, tables.entry_logs, rows, collector.settings, now, earlier, disks),
     )
     # What logs do to ledgers that the index lacks is asked of the same check as gc_foresight.
     return tables.add(landing.empty - {"gc_foresight"}, gc_foresight=rows, log_foresight=logs)
