@@ -33,7 +33,12 @@ PORTS_LOOKED_AT = 5_000
 START_LIMIT_S = 400.0
 STOP_LIMIT_S = 60.0
 # Netty and the broker's caches reach into the Java runtime.
-OPENS = ("java.base/java.lang", "java.base/java.nio", "java.base/jdk.internal.misc")
+OPENS = (
+    "java.base/java.lang",
+    "java.base/java.nio",
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.platform",
+)
 CONF = """\
 clusterName=standalone
 brokerServicePort={broker}
@@ -55,6 +60,7 @@ managedLedgerOffloadDriver=aws-s3
 managedLedgerOffloadBucket=cold
 managedLedgerOffloadRegion=eu-west-3
 managedLedgerOffloadDeletionLagMs=0
+loadBalancerOverrideBrokerNicSpeedGbps=1
 narExtractionDirectory={root}
 ledgerStorageClass=org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage
 flushInterval=1000
@@ -62,7 +68,10 @@ allowLoopback=true
 diskUsageThreshold=0.99
 diskUsageWarnThreshold=0.99
 """
-"""Ledgers of ten messages that are kept for ever; what is larger than the threshold is compressed."""
+"""Ledgers of ten messages that are kept for ever; what is larger than the threshold is compressed.
+
+Pulsar 3.0 does not start where no network card says its speed.
+"""
 RELEASE = "4.2.4"
 OFFLOADER = "name: nothing\ndescription: copies nothing\noffloaderFactoryClass: Offloader$Factory\n"
 

@@ -15,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from auditor.spark.java import user_cache
 from tests.servers.etcd import Etcd, running
 
 DATA = Path(__file__).parents[1] / "data"
-VERSIONS = ("3.4.23", "3.7.3")
+VERSIONS = ("3.4.23", "3.5.35", "3.6.16", "3.7.3")
 DEBIAN = "3.4.23"
 SCOPE = "/bk/cluster1"
 _PROGRAMS = {"etcd": "server/v3", "etcdctl": "etcdctl/v3", "etcdutl": "etcdutl/v3"}
@@ -84,11 +86,21 @@ def live(server: Etcd) -> None:
     server.delete(ledgers[9][0])
 
 
+@contextmanager
+def on_path(version: str) -> Iterator[None]:
+    """The programs of a version are those that are found within a ``with`` block."""
+    before = os.environ["PATH"]
+    if (place := programs(version)) is not None:
+        os.environ["PATH"] = f"{place}{os.pathsep}{before}"
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
 def make(version: str, target: Path) -> None:
     """Write the files of one version."""
-    if (place := programs(version)) is not None:
-        os.environ["PATH"] = f"{place}{os.pathsep}{os.environ['PATH']}"
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, on_path(version):
         folder = Path(scratch)
         with running(folder / "member") as server:
             assert version in server.ctl("version")

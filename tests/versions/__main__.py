@@ -1,9 +1,10 @@
-"""Every release of BookKeeper that is audited, with each storage: ``python -m tests.versions``.
+"""Every release of BookKeeper that is audited, with each storage and store: ``python -m tests.versions``.
 
-Each pair is a cluster of its own (`tests.living`): real bookies of that release write ledgers of every digest
-under load, are killed, stopped and slowed, and are audited meanwhile, by disk, by what they say themselves,
-and by both, with witness reads. Each finding is held to what the bookies serve. Then 19 faults are made, each
-of which must be confirmed. Prints a row a pair; ends with 1 where anything is false, overlooked or missed.
+Each pair is a cluster of its own (`tests.living`): real bookies of that release, on a ZooKeeper or an etcd,
+write ledgers of every digest under load, are killed, stopped and slowed, and are audited meanwhile, by disk,
+by what they say themselves, and by both, with witness reads. Each finding is held to what the bookies serve.
+Then 19 faults are made (17 on etcd), each of which must be confirmed. Prints a row a pair; ends with 1 where
+anything is false, overlooked or missed.
 """
 
 from __future__ import annotations
@@ -12,38 +13,46 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from auditor.spark.session import build_session
 from tests.living.__main__ import STORAGES
 from tests.living.scenario import KEPT_LEDGERS, Outcome, play
 from tests.living.ways import BOTH, DISK, RPC
-from tests.servers.bookies.jars import RELEASES
+from tests.servers.bookies.jars import RELEASE, RELEASES
+from tests.truth.etcd import VERSIONS as ETCDS
+from tests.truth.etcd import on_path
 from tests.truth.zookeeper import VERSIONS as ZOOKEEPERS
 from tests.truth.zookeeper import jars_of
 
 WAYS = (DISK, RPC, BOTH)
-HEAD = ("BookKeeper", "storage", "ZooKeeper", "day", "ledgers written", "faults confirmed", "wrong")
+HEAD = ("BookKeeper", "storage", "store", "day", "ledgers written", "faults confirmed", "wrong")
 
 
 class Pair(NamedTuple):
-    """A release of BookKeeper, how its bookies store, and the ZooKeeper that they are on."""
+    """A release of BookKeeper, how its bookies store, and what they keep metadata in: ``etcd 3.7.3``."""
 
     release: str
     storage: str
-    zookeeper: str
+    store: str
 
     @property
     def name(self) -> str:
         return " ".join(self)
 
 
-# Each storage of each release, and each ZooKeeper with each storage.
+# Each storage of each release, and each ZooKeeper with each storage; each etcd with one, for of its driver
+# there is one release.
 PAIRS = [
-    Pair(release, storage, ZOOKEEPERS[(number + shift) % len(ZOOKEEPERS)])
-    for number, release in enumerate(RELEASES)
-    for shift, storage in enumerate(STORAGES)
+    *(
+        Pair(release, storage, f"ZooKeeper {ZOOKEEPERS[(number + shift) % len(ZOOKEEPERS)]}")
+        for number, release in enumerate(RELEASES)
+        for shift, storage in enumerate(STORAGES)
+    ),
+    *(Pair(RELEASE, STORAGES[number % len(STORAGES)], f"etcd {etcd}") for number, etcd in enumerate(ETCDS)),
 ]
 
 
@@ -59,7 +68,7 @@ def main() -> int:
     for pair in PAIRS:
         if given.only and not any(each in pair.name for each in given.only):
             continue
-        with tempfile.TemporaryDirectory(prefix="versions-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="versions-") as scratch, stored(pair) as store:
             outcome = play(
                 spark,
                 Path(scratch, "cluster"),
@@ -70,12 +79,23 @@ def main() -> int:
                 ledgers=KEPT_LEDGERS,
                 say=_say,
                 release=pair.release,
-                jars=[Path(jars_of(pair.zookeeper))],
+                **store,
             )
         print(" | ".join(row(pair, outcome)), flush=True)
         failed |= bool(outcome.wrong())
     spark.stop()
     return int(failed)
+
+
+@contextmanager
+def stored(pair: Pair) -> Iterator[dict[str, Any]]:
+    """What `living_cluster` takes for a pair's store, for the length of a ``with`` block."""
+    kind, version = pair.store.split()
+    if kind == "etcd":
+        with on_path(version):
+            yield {"on_etcd": True}
+    else:
+        yield {"jars": [Path(jars_of(version))]}
 
 
 def row(pair: Pair, outcome: Outcome) -> tuple[str, ...]:
