@@ -66,15 +66,19 @@ def main() -> int:
                 on_etcd=store == "etcd",
             )
             print(outcome.text(), flush=True)
-            with results.open("a") as file:
-                row = {"storage": storage, "store": store, "seed": seed, **counts(outcome)}
-                file.write(json.dumps(row) + "\n")
+            record(results, outcome, store=store, seed=seed)
             wrong += outcome.wrong()
             number += 1
         print(table(results))
     spark.stop()
     print("\n".join(wrong) or "nothing false, nothing overlooked")
     return 1 if wrong else 0
+
+
+def record(results: Path, outcome: Outcome, **named: str | int) -> None:
+    """Add a cluster's line to a file of results."""
+    with results.open("a") as file:
+        file.write(json.dumps({"storage": outcome.storage, **named, **counts(outcome)}) + "\n")
 
 
 def counts(outcome: Outcome) -> dict[str, int]:

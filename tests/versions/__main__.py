@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from auditor.spark.session import build_session
-from tests.living.__main__ import STORAGES
+from tests.living.__main__ import STORAGES, record
 from tests.living.scenario import KEPT_LEDGERS, Outcome, play
 from tests.living.ways import BOTH, DISK, RPC
 from tests.servers.bookies.jars import RELEASE, RELEASES
@@ -61,6 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.versions", description=__doc__)
     parser.add_argument("--only", action="append", help="pairs in whose names this is: 4.14.7, Sorted")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--results", type=Path, help="a file that each pair adds a line of counts to")
     given = parser.parse_args()
     spark = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
     failed = False
@@ -81,6 +82,8 @@ def main() -> int:
                 release=pair.release,
                 **store,
             )
+        if given.results:
+            record(given.results, outcome, store=pair.store, release=pair.release)
         print(" | ".join(row(pair, outcome)), flush=True)
         failed |= bool(outcome.wrong())
     spark.stop()
