@@ -107,7 +107,7 @@ def counts(outcome: Outcome) -> dict[str, int]:
 def table(results: Path) -> str:
     """The sums of a file of results, a line for each kind of cluster, and one for all."""
     rows = [json.loads(line) for line in results.read_text().splitlines()]
-    names = [name for name in rows[0] if name not in ("storage", "store", "seed")]
+    names = [name for name in rows[0] if name not in ("storage", "store", "seed", "release")]
     lines = ["\t".join(("cluster", *names))]
     for kind in (*dict.fromkeys((row["storage"], row["store"]) for row in rows), ()):
         chosen = [row for row in rows if not kind or (row["storage"], row["store"]) == kind]

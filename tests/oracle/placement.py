@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.living.store import ROOT, Store
+from tests.oracle.commands import zkcli
 from tests.oracle.plants import Plants
 from tests.servers.bookies.driver import Bookies
 
@@ -25,10 +26,10 @@ def write(cluster: Bookies) -> None:
 def set_racks(cluster: Bookies, store: Store, plants: Plants) -> dict[str, Any]:
     """Two racks, one bookie forgotten; the options of an audit."""
     a, b, c, d, _ = cluster.ids
-    store.client.create("/bookies", _mapping({a: "/r1", b: "/r1", c: "/r2", d: "/r2"}))
-    deed = "set in the store: /bookies with both in one rack"
+    zkcli(store, "create", "/bookies", _mapping({a: "/r1", b: "/r1", c: "/r2", d: "/r2"}))
+    deed = "zkCli.sh create /bookies with both in one rack"
     plants.plant("placement-violated", deed, IN_ONE_RACK)
-    plants.plant("bookie-without-location", "set in the store: /bookies without a bookie")
+    plants.plant("bookie-without-location", "zkCli.sh create /bookies without a bookie")
     return {"placement": "rack"}
 
 
@@ -36,24 +37,24 @@ def mix_racks(cluster: Bookies, store: Store, plants: Plants, root: Path) -> dic
     """Racks of all kinds, and servers that do not agree on the policy."""
     a, b, c, d, e = cluster.ids
     racks = {a: "/r1", b: "/r1", c: "/r2", d: "/r2//", e: "/east/r2"}
-    store.client.set("/bookies", _mapping(racks, other={c: "/r2"}))
-    store.client.delete(f"{ROOT}/INSTANCEID")
+    zkcli(store, "set", "/bookies", _mapping(racks, other={c: "/r2"}))
+    zkcli(store, "delete", f"{ROOT}/INSTANCEID")
     (broker := root / "broker.conf").write_text("bookkeeperClientMinNumRacksPerWriteQuorum=1\n")
     (server := root / "bk_server.conf").write_text("minNumRacksPerWriteQuorum=2\n")
     plants.plant("placement-at-risk", "a minimum of 1 rack, and both copies in one", IN_ONE_RACK)
-    plants.plant("location-depths-mixed", "set in the store: /bookies with /east/r2 and /r2")
-    plants.plant("location-slashes", "set in the store: /bookies with /r2 and /r2//")
-    plants.plant("bookie-in-two-groups", "set in the store: /bookies with two groups", None, c)
+    plants.plant("location-depths-mixed", "zkCli.sh set /bookies with /east/r2 and /r2")
+    plants.plant("location-slashes", "zkCli.sh set /bookies with /r2 and /r2//")
+    plants.plant("bookie-in-two-groups", "zkCli.sh set /bookies with two groups", None, c)
     plants.plant("placement-settings-differ", "broker.conf and bk_server.conf differ")
-    plants.plant("instance-id-missing", "INSTANCEID deleted from the store")
+    plants.plant("instance-id-missing", "zkCli.sh delete of INSTANCEID")
     return {"placement": str(broker), "bookie_conf": str(server)}
 
 
-def _mapping(racks: dict[str, str], **groups: dict[str, str]) -> bytes:
+def _mapping(racks: dict[str, str], **groups: dict[str, str]) -> str:
     all_groups = {"default": racks, **groups}
     return json.dumps(
         {
             name: {bookie: {"rack": rack, "hostname": None} for bookie, rack in each.items()}
             for name, each in all_groups.items()
         }
-    ).encode()
+    )
