@@ -14,15 +14,7 @@ import google_crc32c
 import numpy as np
 
 from auditor.cli.decode import KINDS, Kind, jsonable
-from auditor.codecs.bookie import (
-    entry_log,
-    entry_log_extraction,
-    entry_log_metadata,
-    java_properties,
-    ledger_data,
-    read,
-    wire,
-)
+from auditor.codecs.bookie import entry_log, entry_log_records, java_properties, ledger_data, wire
 from auditor.codecs.etcd import bbolt, mvcc
 from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.password import without_password
@@ -149,11 +141,11 @@ def _extraction(data: bytes) -> None:
     if len(data) >= entry_log.HEADER_BYTES:
         header = entry_log.as_it_stands(data)
         for direct in (False, True):
-            entry_log_extraction.extract_ledgers(part, len(data), header, direct)
+            entry_log_records.extract_ledgers(part, len(data), header, direct)
 
 
 def _answers(version: int) -> Callable[[bytes], object]:
-    return lambda data: read.read_answer(data[: read.HEAD_BYTES], len(data), version)
+    return lambda data: wire.read_answer(data[: wire.HEAD_BYTES], len(data), version)
 
 
 def _owner(data: bytes) -> None:
@@ -181,7 +173,7 @@ def _seeds_of(kind: str) -> Iterable[bytes]:
     return golden(f"decode:{kind}")
 
 
-_ANSWER_SEEDS = ("codecs/bookie/read.py", "codecs/bookie/wire.py")
+_ANSWER_SEEDS = ("codecs/bookie/wire.py", "codecs/bookie/wire.py")
 
 CODECS: tuple[Target, ...] = (
     *(Target(name, partial(_seeds_of, name), partial(shown, kind)) for name, kind in KINDS.items()),
@@ -204,9 +196,9 @@ CODECS: tuple[Target, ...] = (
     Target(
         "entry-log-metadata",
         lambda: [b"\0" + bytes(26) + (1).to_bytes(8, "big") + bytes(16), b"\1" + bytes(8)],
-        _first_byte_chooses(entry_log_metadata.decode, entry_log_metadata.decode_key),
+        _first_byte_chooses(entry_log.decode, entry_log.decode_key),
     ),
-    Target("entry-log-extraction", partial(golden, "codecs/bookie/entry_log_extraction.py"), _extraction),
+    Target("entry-log-extraction", partial(golden, "codecs/bookie/entry_log_records.py"), _extraction),
     Target(
         "bookie-answers",
         lambda: _for_each_way((seed[4:] for reader in _ANSWER_SEEDS for seed in golden(reader)), 3),

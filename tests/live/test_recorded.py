@@ -7,8 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from auditor.codecs.bookie.read import read_request
-from auditor.codecs.bookie.wire import list_request
+from auditor.codecs.bookie.wire import list_request, read_request
 from tests.live.recorded import record
 from tests.live.requests import READS, bookie_requests, zookeeper_requests
 

@@ -38,7 +38,7 @@ from tests.live.ways import BOTH, DISK, RPC, without_journals
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from auditor.codecs.bookie.read import ReadAnswer
+    from auditor.codecs.bookie.wire import ReadAnswer
 
 FLUSHED, UNFLUSHED, LARGE, OPEN, LOST, ABSENT, MOVED = range(2**20, 2**20 + 7)
 IDLE = {2**20 + 10 + number: 1 + 5 * number for number in range(7)} | {2**20 + 17: 1025}

@@ -13,8 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from auditor.codecs.bookie.read import read_request
-from auditor.codecs.bookie.wire import LENGTH, list_request
+from auditor.codecs.bookie.wire import LENGTH, list_request, read_request
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from tests.servers.bookies.driver import HOST, Bookies
 

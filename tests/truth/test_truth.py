@@ -24,7 +24,7 @@ VERSIONS = {
     "codecs/bookie/index_file.py": range(index_file.NEWEST_VERSION + 1),
     "codecs/bookie/entry_log.py": range(entry_log.NEWEST_VERSION + 1),
     "codecs/bookie/entry.py": (1, 2),
-    "codecs/bookie/read.py": (2, 3),
+    "codecs/bookie/wire.py": (2, 3),
     "codecs/bookie/cookie.py": (3, 4, 5),
     "codecs/store/layout.py": (1, 2),
     "codecs/ledger_metadata/one.py": tuple(READERS),

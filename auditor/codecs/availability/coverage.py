@@ -2,19 +2,231 @@
 
 Sets go in and come out as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint. Every
 answer is exact. Cost follows groups, never entries: a trillion striped entries are as quick as ten. What
-would take more than the bound of `auditor.codecs.availability.sweep` raises `CoverageLimitError`: sets of
+would take more than the bound of `MOST_RUNS` raises `CoverageLimitError`: sets of
 different periods whose common pattern, or whose result, is millions of runs that no group holds together.
+
+`sweep` counts how many of several sets hold each entry, without looking at entries. The edges of all groups
+cut the ids into intervals. Within one interval every set is empty, full or periodic, so their weighted sum
+repeats with the least common multiple of the periods, and one window of that length says all of it. Where the
+common period is longer than the interval, the whole interval is the window. So cost follows groups, and the
+runs of one window; both are bounded.
+
+    ids       low                                high
+              |--- window ---|                     |       one interval
+    steps     |--|---|-|-----|                             constant value in each
+
+Most results repeat one run of the window and stay one group, however long the interval. Where no single group
+can repeat its runs (every third entry together with every fifth, say), they are written out, within a bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups
-from auditor.codecs.availability.sweep import sweep, unroll
+from auditor.codecs.availability.fold import fold
+from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups, Longs
+from auditor.codecs.availability.maximal import LONGEST
+from auditor.errors import CoverageLimitError
+
+MOST_RUNS = 2**21
+"""How many runs one comparison may look at besides two for each group edge: 200 MB, a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A sum over sets, as steps of constant value.
+
+    Interval i is ``low[i]:high[i]`` and repeats its first ``window[i]`` entries. Step j is
+    ``start[j]:end[j]`` and lies in the window of interval ``interval[j]``; the steps of a
+    window leave nothing out and ascend.
+    """
+
+    low: Longs
+    high: Longs
+    window: Longs
+    start: Longs
+    end: Longs
+    interval: Longs
+    value: Longs
+
+
+def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
+    """Add up the weights of the sets that hold each entry. Each batch is one set; ids are below 2^63 - 1.
+
+    Raises `CoverageLimitError` beyond `MOST_RUNS`.
+
+    >>> every_third = GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])
+    >>> steps = sweep([every_third], [1])
+    >>> steps.start.tolist(), steps.end.tolist(), steps.value.tolist()
+    ([0, 1], [1, 3], [1, 0])
+    """
+    weights = [weight for one, weight in zip(sets, weights, strict=True) if len(one.first)]
+    sets = [one for one in sets if len(one.first)]
+    ends = [one.last + one.size for one in sets]
+    # Ends are exclusive here: ids stay below 2^63 - 1, so that one past the last still fits.
+    edges = np.unique(np.concatenate([np.empty(0, np.int64), *(one.first for one in sets), *ends]))
+    low, high = edges[:-1], edges[1:]
+    active = [_active(one, end, low) for one, end in zip(sets, ends, strict=True)]
+    window = np.ones_like(low)
+    for one, rows in zip(sets, active, strict=True):
+        window = _common(window, np.where(rows < 0, 1, np.maximum(one.period[rows], 1)), high - low)
+    # Every window opens and closes with a change of nothing: a step begins there even where no run does.
+    positions, deltas = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
+    seen = 0
+    for one, rows, weight in zip(sets, active, weights, strict=True):
+        start, end, extra = _runs(one, rows, low, window, MOST_RUNS - seen)
+        seen += extra
+        positions += [start, end]
+        deltas += [np.full_like(start, weight), np.full_like(end, -weight)]
+    at = np.concatenate(positions)
+    order = np.argsort(at, kind="stable")
+    at, value = at[order], np.cumsum(np.concatenate(deltas)[order])
+    # Of several changes at one id the running sum is right only after the last.
+    final = np.append(at[1:] != at[:-1], np.ones(min(len(at), 1), np.bool_))
+    at, value = at[final], value[final]
+    interval = np.searchsorted(low, at, side="right") - 1
+    inside = at < (low + window)[interval] if len(low) else np.zeros(0, np.bool_)
+    begins = np.flatnonzero(inside)
+    return Steps(low, high, window, at[begins], at[begins + 1], interval[begins], value[begins])
+
+
+def _active(one: GroupBatch, end: Longs, low: Longs) -> Longs:
+    """The group of the set that reaches over each interval, or -1."""
+    rows = np.searchsorted(one.first, low, side="right") - 1
+    return np.where(low < end[rows], rows, -1)
+
+
+def _common(window: Longs, period: Longs, span: Longs) -> Longs:
+    """The least common multiple, but no more than the interval's span."""
+    # Compared before it is multiplied: the product could pass int64.
+    rest = window // np.gcd(window, period)
+    return np.where(rest > span // period, span, rest * period)
+
+
+def _runs(one: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int) -> tuple[Longs, Longs, int]:
+    """The runs of a set inside each window, and how many of them are beyond two an interval."""
+    held = np.flatnonzero(rows >= 0)
+    rows, low, high = rows[held], low[held], (low + window)[held]
+    first, size, period = one.first[rows], one.size[rows], np.maximum(one.period[rows], 1)
+    repeats = one.last[rows] > first
+    lowest = np.where(repeats, (low - first) // period, 0)
+    count = np.where(repeats, (high - 1 - first) // period - lowest, 0) + 1
+    extra = np.maximum(count - 2, 0)
+    if float(extra.sum(dtype=np.float64)) > bound:
+        raise CoverageLimitError(f"more than {MOST_RUNS} runs to compare one by one")
+    row = np.repeat(np.arange(len(count)), count)
+    rank = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    start = first[row] + (lowest[row] + rank) * period[row]
+    end = np.minimum(start + size[row], high[row])
+    start = np.maximum(start, low[row])
+    real = start < end
+    return start[real], end[real], int(extra.sum())
+
+
+def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
+    """The maximal runs of the steps to keep: start, end and interval of each; none crosses an interval.
+
+    >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
+    >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
+    [[1], [3], [0]]
+    """
+    at = np.flatnonzero(keep)
+    start, end, interval = steps.start[at], steps.end[at], steps.interval[at]
+    opens = np.ones(len(at), np.bool_)
+    opens[1:] = (start[1:] != end[:-1]) | (interval[1:] != interval[:-1])
+    closes = np.ones(len(at), np.bool_)
+    closes[:-1] = opens[1:]
+    return start[opens], end[closes], interval[opens]
+
+
+_Parts = tuple[Longs, Longs, Longs, Longs]
+
+
+def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
+    """The entries of the steps to keep, in every repetition of their windows: one folded set.
+
+    Raises `CoverageLimitError` if more than `MOST_RUNS` runs would have to be written out.
+
+    >>> from auditor.codecs.availability.coverage import sweep
+    >>> steps = sweep([GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])], [1])
+    >>> unroll(steps, steps.value == 0).groups().tolist()
+    [(1, 2999999999998, 2, 3)]
+    """
+    start, end, interval = runs_of_steps(steps, keep)
+    low, high, window = steps.low[interval], steps.high[interval], steps.window[interval]
+    whole = (start == low) & (end == low + window)
+    # A run as long as its window touches its own repetition: all of the interval is one run.
+    end = np.where(whole, high, end)
+    once = whole | (low + window == high)
+    parts = [_singles(start[once], end[once])]
+    start, end, interval = start[~once], end[~once], interval[~once]
+
+    # A run that ends with the window goes on where the next repetition begins with one.
+    head = np.flatnonzero(np.append(True, interval[1:] != interval[:-1])[: len(interval)])
+    foot = np.append(head[1:], len(interval))[: len(head)] - 1
+    of = interval[head]
+    wraps = (foot > head) & (start[head] == steps.low[of]) & (end[foot] == (steps.low + steps.window)[of])
+    into, out_of = head[wraps], foot[wraps]
+    parts.append(_singles(start[into], end[into]))
+    end[out_of] += end[into] - start[into]
+    stays = np.ones(len(start), np.bool_)
+    stays[into] = False
+    start, end, interval = start[stays], end[stays], interval[stays]
+
+    # Runs of one size that divide the window evenly are one group of BP-34; all others are written out.
+    runs = np.bincount(interval, minlength=len(steps.low))
+    period = steps.window // np.maximum(runs, 1)
+    one_group = (period * runs == steps.window) & (period <= LONGEST)
+    same = interval[1:] == interval[:-1]
+    differs = (end - start)[1:] != (end - start)[:-1]
+    differs |= start[1:] - start[:-1] != period[interval[1:]]
+    one_group[interval[1:][same & differs]] = False
+    regular = one_group[interval]
+    opens = regular & np.append(True, ~same)[: len(start)]
+    parts.append(_repeat_runs(start[opens], end[opens], period[interval[opens]], steps.high[interval[opens]]))
+    rest = ~regular
+    owner = interval[rest]
+    parts.append(_repetitions(start[rest], end[rest], steps.window[owner], steps.high[owner]))
+
+    first, last, size, of_period = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(first, kind="stable")
+    offsets = np.array([0, len(first)])
+    return fold(GroupBatch(first[order], last[order], size[order], of_period[order], offsets))
+
+
+def _singles(start: Longs, end: Longs) -> _Parts:
+    return start, start, end - start, np.zeros_like(start)
+
+
+def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts:
+    """One run an interval, repeated up to the interval's end: full runs, and what fits of one more."""
+    size = end - start
+    full = np.maximum((high - size - start) // period + 1, 0)
+    last = start + (full - 1) * period
+    has = full > 0
+    # A group of one run has no period: that is how the proposal writes it.
+    body = (start[has], last[has], size[has], np.where(full > 1, period, 0)[has])
+    cut = high - last > period
+    tail = _singles((last + period)[cut], high[cut])
+    first, last, size, period = (np.concatenate(column) for column in zip(body, tail, strict=True))
+    return first, last, size, period
+
+
+def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _Parts:
+    """Every repetition of every run, up to the interval's end."""
+    times = (high - 1 - start) // window + 1
+    if float(times.sum(dtype=np.float64)) > MOST_RUNS:
+        raise CoverageLimitError(f"a result of more than {MOST_RUNS} runs that fold into no fewer groups")
+    row = np.repeat(np.arange(len(times)), times)
+    rank = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+    shift = rank * window[row]
+    return _singles(start[row] + shift, np.minimum(end[row] + shift, high[row]))
+
 
 _HIGH_HALF = 32
 
@@ -144,7 +356,7 @@ def last_entry(groups: Groups) -> int:
 def most_shared_entry(sets: Sequence[Groups]) -> int | None:
     """The first of the entries that are in the most sets; None where there is none.
 
-    Raises `CoverageLimitError` as `auditor.codecs.availability.sweep.sweep` does.
+    Raises `CoverageLimitError` as `auditor.codecs.availability.coverage.sweep` does.
 
     >>> every_third = np.array([(0, 9, 1, 3)], GROUP)
     >>> most_shared_entry([every_third, np.array([(3, 3, 4, 0)], GROUP)]), most_shared_entry([])

@@ -11,7 +11,17 @@ groups that touch), and a distance that is larger, or not above the size, never 
 The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) means to do the same and never
 does: it writes one group a run.
 
-`auditor.codecs.availability.opening_runs` says how it is done without a loop over runs.
+`auditor.codecs.availability.maximal` says how it is done without a loop over runs.
+
+`IncrementalFold` keeps one set folded that comes in pieces, ascending, so that memory follows its groups. Of
+what was gathered only the last two groups can change with what comes: the last one, and, where that is a
+single run that the next piece makes longer, the one before it, which the longer run may join. A piece is
+folded already; it is folded again from its start until both ways come to the same group, most often at once.
+
+`repeating_groups` takes slots apart where they repeat, so that no run of a striped ledger is looked at alone:
+a bookie holds a run of every period. One comparison of the slots with themselves, a
+period later, shows where that breaks off; between two breaks all follows from the first period. What is found
+this way are groups already, though not yet folded: runs beside a break stand alone.
 """
 
 from __future__ import annotations
@@ -20,9 +30,85 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
-from auditor.codecs.availability.maximal import LONGEST, maximal, set_heads
-from auditor.codecs.availability.opening_runs import every_other, openers, opening_runs
-from auditor.codecs.availability.repeats import repeating_groups
+from auditor.codecs.availability.maximal import (
+    LONGEST,
+    every_other,
+    maximal,
+    openers,
+    opening_runs,
+    set_heads,
+)
+from auditor.errors import CoverageLimitError
+
+SAMPLE = 4096
+"""Slots that are looked at for a period."""
+
+LONGEST_PERIOD = 64
+
+Held = NDArray[np.bool_]
+Groups = tuple[Longs, Longs, Longs, Longs]
+"""First start, last start, size and period of some groups."""
+
+
+def repeating_groups(held: Held, heads: Longs) -> Groups | None:
+    """The groups of slots, or None where little repeats, and to look at every run is as good.
+
+    Slot i is ``held[i + 1]``: one item more at either end is false. Sets begin at the slots ``heads``, and no
+    run goes on from set to set. Groups come in order, each ends before the next begins, and is of one set.
+
+    >>> [part.tolist() for part in repeating_groups(np.arange(100) % 3 == 2, np.array([0])) or ()]
+    [[1, 4, 97], [1, 94, 97], [1, 1, 1], [0, 3, 0]]
+    """
+    period = _period(held[:SAMPLE])
+    if period is None:
+        return None
+    breaks = held[period:] != held[:-period]
+    breaks[heads[heads + 1 >= period] + 1 - period] = True
+    at = np.flatnonzero(breaks) + period
+    if len(at) * 16 > len(held):
+        return None
+    start, end = np.append(period, at + 1), np.append(at, len(held))
+    long = end - start >= 4 * period
+    start, end = start[long], end[long]
+    window = held[start[:, None] + np.arange(-1, period)]
+    rises = window[:, 1:] & ~window[:, :-1]
+    count = rises.sum(axis=1)
+    # Without a rise all is alike from start to end; with two in a period it is not one group.
+    start = np.where(count == 1, start + rises.argmax(axis=1), start)[count < 2]
+    size, end, single = window[count < 2, 1:].sum(axis=1), end[count < 2], count[count < 2] == 1
+    times = np.where(single, (end - start) // period, 0)
+    end = np.where(single, start + times * period, end)
+    lone = _lone_runs(held, np.append(1, end), np.append(start, len(held)))
+    if lone is None:
+        return None
+    first = np.concatenate((lone[0], start[single]))
+    last = np.concatenate((lone[0], (end - period)[single]))
+    size = np.concatenate((lone[1], size[single]))
+    periods = np.append(np.zeros_like(lone[0]), np.full(np.count_nonzero(single), period))
+    order = np.argsort(first, kind="stable")
+    return first[order] - 1, last[order] - 1, size[order], periods[order]
+
+
+def _period(sample: Held) -> int | None:
+    """The distance that most runs have from the one before."""
+    distances = np.diff(np.flatnonzero(sample[1:] > sample[:-1]))
+    if len(distances) < 8:
+        return None
+    counts = np.bincount(distances)
+    period = int(counts.argmax())
+    return period if counts[period] * 4 > len(distances) * 3 and period <= LONGEST_PERIOD else None
+
+
+def _lone_runs(held: Held, start: Longs, end: Longs) -> tuple[Longs, Longs] | None:
+    """Start and size of the runs between ``start[i]`` and ``end[i]``; None if that is much of it all."""
+    length = end - start
+    total = int(length.sum())
+    if total * 4 > len(held):
+        return None
+    at = np.repeat(start - np.cumsum(length) + length, length) + np.arange(total)
+    edges = at[held[at] != held[at - 1]]
+    return edges[0::2], edges[1::2] - edges[0::2]
+
 
 __all__ = ["GROUP", "GroupBatch", "fold", "fold_entries", "fold_runs", "fold_slots"]
 
@@ -193,3 +279,76 @@ def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]
     ledgers, entries = distinct(ledger_ids, entry_ids)
     ids, starts = np.unique(ledgers, return_index=True)
     return ids, fold_entries(entries, np.append(starts, len(entries)).astype(np.int64))
+
+
+MAX_GROUPS = 8 << 20
+"""Groups of one set, 192 MiB of them: an index so irregular is not kept."""
+
+SEAM = 16
+"""Groups of a piece that are folded again at first; eight times as many whenever that was not enough."""
+
+Columns = tuple[Longs, Longs, Longs, Longs]
+"""First start, last start, size and period of some groups."""
+
+
+class IncrementalFold:
+    """The groups of one set so far; a run that goes on from piece to piece is joined.
+
+    >>> gathered = IncrementalFold()
+    >>> for piece in ([(0, 0, 2, 0)], [(2, 2, 3, 0)]):
+    ...     gathered.add(GroupBatch.of([piece]))
+    >>> gathered.result().size.tolist()
+    [5]
+    """
+
+    def __init__(self) -> None:
+        self._settled: list[Columns] = []
+        self._open = _columns(GroupBatch.of([[]]))
+        self._count = 0
+
+    def add(self, piece: GroupBatch) -> None:
+        """Add a folded set that comes after all that was added before. Raises `CoverageLimitError`."""
+        groups = _columns(piece)
+        if len(self._open[0]) and len(piece.first):
+            groups = _join(self._open, groups)
+        elif not len(piece.first):
+            return
+        cut = max(len(groups[0]) - 2, 0)
+        if cut:
+            self._settled.append(_part(groups, 0, cut))
+        self._open = _part(groups, cut, len(groups[0]))
+        self._count += cut
+        if self._count + len(self._open[0]) > MAX_GROUPS:
+            raise CoverageLimitError(f"more than {MAX_GROUPS} groups of entries")
+
+    def result(self) -> GroupBatch:
+        """All of it as one set."""
+        first, last, size, period = map(np.concatenate, zip(*self._settled, self._open, strict=True))
+        return GroupBatch(first, last, size, period, np.array([0, len(first)], np.int64))
+
+
+def _join(before: Columns, piece: Columns) -> Columns:
+    """Fold the groups before a folded piece and the piece into one."""
+    count, seam = len(piece[0]), SEAM
+    while True:
+        seam = min(seam, count)
+        first, last, size, period = _both(before, _part(piece, 0, seam))
+        head = _columns(fold(GroupBatch(first, last, size, period, np.array([0, len(first)], np.int64))))
+        # What joins a group depends on nothing but the group: after the same one all goes on alike.
+        if seam == count or all(own[-1] == alone[seam - 1] for own, alone in zip(head, piece, strict=True)):
+            return _both(head, _part(piece, seam, count))
+        seam *= 8
+
+
+def _both(one: Columns, other: Columns) -> Columns:
+    first, last, size, period = (np.concatenate(pair) for pair in zip(one, other, strict=True))
+    return first, last, size, period
+
+
+def _part(columns: Columns, start: int, stop: int) -> Columns:
+    first, last, size, period = columns
+    return first[start:stop], last[start:stop], size[start:stop], period[start:stop]
+
+
+def _columns(batch: GroupBatch) -> Columns:
+    return batch.first, batch.last, batch.size, batch.period

@@ -1,4 +1,6 @@
-"""What is said to a bookie and heard from it: the listing of a ledger's entries, protocol version 3.
+"""The two requests that a bookie is sent: the listing of a ledger's entries, and the plain read of one entry.
+
+The listing, protocol version 3:
 
     byte  0          4
           length     protobuf message of that many bytes
@@ -9,10 +11,33 @@
     response  {header 1, status 2,
                getListOfEntriesOfLedgerResponse 108: {status 1, ledgerId 2, availability 3}}
 
-Only one request can be written here: GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10), which consults the index; a
-plain read is in `auditor.codecs.bookie.read`.
-Nothing here fences a ledger or writes. Answers may come in any order; ``txnId`` says which
-request one is for. The messages are those of ``BookkeeperProtocol.proto``, seen in 4.17.2.
+GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10) consults the index. Nothing here fences a ledger or writes. Answers
+may come in any order; ``txnId`` says which request one is for. The messages are those of
+``BookkeeperProtocol.proto``, seen in 4.17.2.
+
+The read, protocol versions 3 and 2:
+
+    version 3, protobuf, in the same frames
+      request   {header 1: {version 1, operation 2, txnId 3}, readRequest 100: {ledgerId 1, entryId 2}}
+      response  {header 1, status 2,
+                 readResponse 100: {status 1, ledgerId 2, entryId 3, body 4, maxLAC 5}}
+
+    version 2, big-endian, after the frame's length
+      request   0: version u8 = 2, 1: operation u8 = 2, 2: flags u16 = 0, 4: ledger i64, 12: entry i64
+      response  0: version u8, 1: operation u8, 2: 0, 4: status i32, 8: ledger i64, 16: entry i64, 24: body
+                an answer has no number: ledger and entry say what it is for
+
+    Of a ledger in limbo, version 3 refuses every entry (EUNKNOWNLEDGERSTATE) and sends what it has all the
+    same; version 2 gives what it has.
+
+    body        0: ledger i64, 8: entry i64, then the rest of the entry, which is nobody's business here
+
+The server's read request can also fence a ledger, with a flag and a master key. Neither has a place here: the
+message of version 3 has no such field, and the flags of version 2 are padding. So whatever is asked, the
+ledger's writer goes on writing.
+
+Of an answer only the first `HEAD_BYTES` are ever looked at. They hold the status, the ids and the first 16
+bytes of the body, which repeat the ids; whoever receives an answer drops the rest as it arrives.
 """
 
 from __future__ import annotations
@@ -171,3 +196,155 @@ def status_text(status: int) -> str:
     ('EUA (502)', 'status 999')
     """
     return f"{Status(status).name} ({status})" if status in list(Status) else f"status {status}"
+
+
+HEAD_BYTES = 128
+"""More than all fields before an entry's 17th byte can take: header 26, status 11, three numbers 33, tags and
+lengths 24, ids 16."""
+VERSION_2 = 2
+
+_READ_WHAT = "bookie's answer"
+_OPERATION = int(pb.READ_ENTRY)
+_RESPONSE, _READ_BODY = 100, 4  # the fields of the operation's own part, and of the entry in it
+_IDS = struct.Struct(">qq")
+_REQUEST_2 = struct.Struct(">BBxxqq")
+_RESPONSE_2 = struct.Struct(">BBxxiqq")
+_OPERATION_2 = 2
+# Codes of ``BookieProtocol``; version 3 has other numbers for the same answers.
+_STATUS_2 = {
+    0: Status.EOK,
+    1: Status.ENOLEDGER,
+    2: Status.ENOENTRY,
+    100: Status.EBADREQ,
+    101: Status.EIO,
+    102: Status.EUA,
+    103: Status.EBADVERSION,
+    104: Status.EFENCED,
+    105: Status.EREADONLY,
+    106: Status.ETOOMANYREQUESTS,
+    107: Status.EUNKNOWNLEDGERSTATE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnswer:
+    """What a bookie says of one entry; never the entry.
+
+    ``status`` is a number of version 3 that `Status` may not know; EOK: the bookie has the entry, and sent
+    it. ``txn_id`` is None in version 2; the ids are None where a request was refused before it was looked at.
+    """
+
+    status: int
+    ledger_id: int | None
+    entry_id: int | None
+    txn_id: int | None = None
+
+
+def read_request(
+    txn_id: int, ledger_id: int, entry_id: int, scope_id: int = 0, version: int = VERSION
+) -> bytes:
+    """Write the frame that asks a bookie for one entry, its length included; version 2 has no ``txn_id``.
+
+    >>> read_request(7, 99, 5).hex()
+    '0000000f0a06080310011807a2060408631005'
+    >>> read_request(7, 99, 5, version=2).hex()
+    '000000140202000000000000000000630000000000000005'
+
+    Raises `UsageError` for what must not be asked: an entry below 0 is another question (how far the ledger
+    is confirmed), and of scopes see `auditor.codecs.bookie.wire.unaskable`.
+    """
+    reason = unaskable(scope_id)
+    if reason is not None:
+        raise UsageError(reason)
+    if entry_id < 0:
+        raise UsageError(f"entry {entry_id}: entries count from 0")
+    if version == VERSION_2:
+        message = _REQUEST_2.pack(VERSION_2, _OPERATION_2, ledger_id, entry_id)
+    else:
+        message = pb.EntryRequest(
+            header=pb.RequestHeader(version=pb.VERSION_THREE, operation=pb.READ_ENTRY, txnId=txn_id),
+            readRequest=pb.ReadRequest(ledgerId=ledger_id, entryId=entry_id),
+        ).SerializeToString()
+    return LENGTH.pack(len(message)) + message
+
+
+def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
+    """Read the beginning of an answer, ``length`` bytes long without its frame's length; offsets count there.
+
+    ``head`` is all of it, or the first `HEAD_BYTES`.
+
+    >>> read_answer(bytes.fromhex("0a06080310011807 109303 a20607 089303 1063 1805"), 21)
+    ReadAnswer(status=403, ledger_id=99, entry_id=5, txn_id=7)
+
+    Raises `DecodeError` for what is no answer to a read, where its parts disagree, for an entry of other ids
+    than the answer's, and for an entry that is not there or should not be.
+    """
+    if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
+        raise DecodeError(_READ_WHAT, len(head), f"{len(head)} of {length} bytes")
+    return _answer_2(head, length) if version == VERSION_2 else _answer_3(head, length)
+
+
+def _answer_3(head: bytes, length: int) -> ReadAnswer:
+    # HEAD_BYTES may cut the entry off, and protobuf refuses what is cut: only what is before it is parsed.
+    part = proto_wire.first_bytes(head, _RESPONSE, _READ_WHAT, 0, length)
+    outer_end = length if part is None else part[0]
+    response = proto_wire.parse(pb.EntryResponse, head, _READ_WHAT, 0, outer_end)
+    header = response.header
+    if header.version != VERSION:
+        raise DecodeError(_READ_WHAT, 0, f"version {header.version}, not {VERSION}")
+    if header.operation != _OPERATION:
+        raise DecodeError(
+            _READ_WHAT, 0, f"operation {header.operation}, not {_OPERATION}: an answer to no question"
+        )
+    if part is None:
+        if response.status == Status.EOK:
+            raise DecodeError(_READ_WHAT, length, "status 0 (EOK) without an entry")
+        return ReadAnswer(response.status, None, None, header.txnId)
+    tag, start, end = part
+    entry = proto_wire.first_bytes(head, _READ_BODY, _READ_WHAT, start, end)
+    inner = proto_wire.parse(pb.ReadResponse, head, _READ_WHAT, start, end if entry is None else entry[0])
+    if inner.status != response.status:
+        raise DecodeError(_READ_WHAT, tag, f"status {response.status} outside and {inner.status} inside")
+    unasked = entry is not None and response.status == Status.EUNKNOWNLEDGERSTATE
+    if not unasked and (entry is not None) != (response.status == Status.EOK):
+        found = "without" if entry is None else "with"
+        raise DecodeError(_READ_WHAT, tag, f"status {response.status} {found} an entry")
+    if entry is not None:
+        _same_ids(head, entry[1], entry[2], inner.ledgerId, inner.entryId)
+    return ReadAnswer(inner.status, inner.ledgerId, inner.entryId, header.txnId)
+
+
+def _answer_2(head: bytes, length: int) -> ReadAnswer:
+    if length < _RESPONSE_2.size:
+        raise DecodeError(_READ_WHAT, length, f"{length} bytes, not {_RESPONSE_2.size} or more")
+    version, operation, code, ledger_id, entry_id = _RESPONSE_2.unpack_from(head)
+    if version > VERSION_2:
+        raise DecodeError(_READ_WHAT, 0, f"version {version}, not {VERSION_2}")
+    if operation != _OPERATION_2:
+        raise DecodeError(
+            _READ_WHAT, 1, f"operation {operation}, not {_OPERATION_2}: an answer to no question"
+        )
+    status = int(_STATUS_2.get(code, code))
+    if (length > _RESPONSE_2.size) != (status == Status.EOK):
+        found = "with" if length > _RESPONSE_2.size else "without"
+        raise DecodeError(_READ_WHAT, 4, f"status {code} {found} an entry")
+    if status == Status.EOK:
+        _same_ids(head, _RESPONSE_2.size, length, ledger_id, entry_id)
+    return ReadAnswer(status, ledger_id, entry_id)
+
+
+def _same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> None:
+    """An entry begins with its ids: what it says it is must be what the answer says."""
+    if end - start < _IDS.size:
+        raise DecodeError(
+            _READ_WHAT, start, f"an entry of {end - start} bytes: it begins with {_IDS.size} of ids"
+        )
+    if start + _IDS.size > len(head):
+        raise DecodeError(_READ_WHAT, start, f"an entry that begins after the first {HEAD_BYTES} bytes")
+    found = _IDS.unpack_from(head, start)
+    if found != (ledger_id, entry_id):
+        raise DecodeError(
+            _READ_WHAT,
+            start,
+            f"entry {found[1]} of ledger {found[0]}, announced as {entry_id} of {ledger_id}",
+        )

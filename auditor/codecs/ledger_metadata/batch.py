@@ -10,8 +10,16 @@ import pyarrow as pa
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.byte_column import ByteColumn, begin_with
 from auditor.codecs.ledger_metadata import one as ledger_metadata
-from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns, merge_columns
-from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, LedgerFields, SegmentField
+from auditor.codecs.ledger_metadata.columns import (
+    DIGEST_NAMES,
+    STATE_NAMES,
+    CustomField,
+    LedgerColumns,
+    LedgerField,
+    LedgerFields,
+    SegmentField,
+    merge_columns,
+)
 from auditor.codecs.ledger_metadata.lines_v2 import read_lines
 from auditor.codecs.ledger_metadata.wellformed import sound_ledgers
 from auditor.codecs.protobuf.fields import read_fields, varints

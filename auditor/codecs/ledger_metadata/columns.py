@@ -3,12 +3,25 @@
 Building an object for every ledger and segment costs several times what reading the bytes does. Here each
 field is one array over the whole batch, nested ones flat with counts beside them. Every row says what
 `auditor.codecs.ledger_metadata.one` would; damage is a row, never an exception.
+
+The readers of formats 2 and 3 fill `LedgerFields`, by the numbers of the message:
+
+    LedgerMetadataFormat               Segment                          cMetadataMapEntry
+     1 quorumSize      7 digestType    1 ensembleMember (repeated)      1 key
+     2 ensembleSize    8 password      2 firstEntryId                   2 value
+     3 length          9 ackQuorumSize
+     4 lastEntryId    10 ctime
+     5 state          11 customMetadata (repeated cMetadataMapEntry)
+     6 segment        12 cToken
+
+Format 3 has the numbers, format 2 the names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
 from itertools import chain
 from typing import Any
 
@@ -18,6 +31,8 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.ledger_metadata.message import DIGESTS, STATES
+from auditor.codecs.protobuf.fields import Fields
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.model.ledger_metadata import BrokenRule
 
 STATE_NAMES = (None, *(STATES[number].value for number in sorted(STATES)))
@@ -130,3 +145,56 @@ def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
 def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
     """What is kept for a few rows of each part, by the place of the row in all."""
     return {int(at[row]): said for at, each in parts for row, said in getattr(each, name).items()}
+
+
+_NUMBER = {name: each.number for name, each in LedgerMetadataFormat.DESCRIPTOR.fields_by_name.items()}
+
+
+class LedgerField(IntEnum):
+    """The fields of the message itself, by their numbers."""
+
+    QUORUM = _NUMBER["quorumSize"]
+    ENSEMBLE = _NUMBER["ensembleSize"]
+    LENGTH = _NUMBER["length"]
+    LAST = _NUMBER["lastEntryId"]
+    STATE = _NUMBER["state"]
+    SEGMENT = _NUMBER["segment"]
+    DIGEST = _NUMBER["digestType"]
+    PASSWORD = _NUMBER["password"]
+    ACK = _NUMBER["ackQuorumSize"]
+    CTIME = _NUMBER["ctime"]
+    CUSTOM = _NUMBER["customMetadata"]
+    TOKEN = _NUMBER["cToken"]
+
+
+class SegmentField(IntEnum):
+    """The fields of a segment."""
+
+    MEMBER = 1
+    FIRST = 2
+
+
+class CustomField(IntEnum):
+    """The fields of an item of the custom metadata."""
+
+    KEY = 1
+    VALUE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFields:
+    """The fields of many ledgers, and of their segments and custom metadata; all blobs lie in ``octets``.
+
+    Of the ledgers' own blobs only the owners are used: item i of `LedgerField.SEGMENT` is message i of
+    ``segments``. ``unescaped`` are the keys and the values of custom metadata not lying there as they are, by
+    place.
+    """
+
+    format: int
+    octets: NDArray[np.uint8]
+    ledgers: Fields
+    segments: Fields
+    custom: Fields
+    unescaped: dict[CustomField, dict[int, bytes]] = field(
+        default_factory=lambda: {CustomField.KEY: {}, CustomField.VALUE: {}}
+    )

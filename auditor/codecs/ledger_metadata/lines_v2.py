@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.byte_column import ByteColumn, begin_with, windows
-from auditor.codecs.ledger_metadata.columns import Bools
-from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, LedgerFields, SegmentField
+from auditor.codecs.ledger_metadata.columns import Bools, CustomField, LedgerField, LedgerFields, SegmentField
 from auditor.codecs.protobuf.fields import Blobs, Fields
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.text import MAX_TEXT_BYTES, unescape

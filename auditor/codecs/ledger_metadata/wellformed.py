@@ -16,8 +16,16 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.byte_column import arrow_of
-from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, Bools, LedgerColumns
-from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, LedgerFields, SegmentField
+from auditor.codecs.ledger_metadata.columns import (
+    DIGEST_NAMES,
+    STATE_NAMES,
+    Bools,
+    CustomField,
+    LedgerColumns,
+    LedgerField,
+    LedgerFields,
+    SegmentField,
+)
 from auditor.codecs.protobuf.fields import Blobs
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.wire import is_text

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.codecs.availability import incremental_fold, maximal
-from auditor.codecs.availability.fold import fold_entries, fold_runs
+from auditor.codecs.availability import fold, maximal
+from auditor.codecs.availability.fold import IncrementalFold, fold_entries, fold_runs
 from auditor.codecs.availability.groups import GroupBatch
-from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.errors import CoverageLimitError
 
 
@@ -36,7 +35,7 @@ def test_pieces_gather_to_what_the_whole_set_folds_to(
         at += size + gap
     ends = [0, *sorted(cut for cut in cuts if cut < len(entries)), len(entries)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(incremental_fold, "SEAM", seam)
+        patch.setattr(fold, "SEAM", seam)
         pieces = IncrementalFold()
         for start, end in pairwise(ends):
             pieces.add(folded(entries[start:end]))
@@ -64,7 +63,7 @@ def test_a_run_longer_than_a_group_can_say_is_cut_where_it_would_be_if_it_came_w
 
 
 def test_groups_are_counted_as_they_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incremental_fold, "MAX_GROUPS", 3)
+    monkeypatch.setattr(fold, "MAX_GROUPS", 3)
     pieces = IncrementalFold()
     for start in (0, 100, 200):
         pieces.add(folded([start, start + 1]))

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.availability.java import JavaAvailability
-from auditor.codecs.availability.wire import decode
+from auditor.codecs.availability.wire import JavaAvailability, decode
 from auditor.errors import CoverageLimitError, DecodeError
 from tests.codecs.bp34_vectors import bytes_of, entries_of, vectors
 

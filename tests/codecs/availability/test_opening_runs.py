@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.availability import opening_runs as module
+from auditor.codecs.availability import maximal as module
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import offsets_of
-from auditor.codecs.availability.opening_runs import openers
+from auditor.codecs.availability.maximal import openers
 from tests.codecs.scalar import LONGEST, greedy, packed, runs_of_entries
 
 COUNTS = (st.integers(1, 12), st.integers(1, 5))

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from auditor.codecs.availability import repeats
-from auditor.codecs.availability.fold import fold_slots
+from auditor.codecs.availability import fold
+from auditor.codecs.availability.fold import fold_slots, repeating_groups
 from auditor.codecs.availability.groups import offsets_of
-from auditor.codecs.availability.repeats import repeating_groups
 from tests.codecs.scalar import greedy, packed, runs_of_entries
 
 
@@ -67,7 +66,7 @@ def test_slots_that_do_not_repeat_closely_are_left_alone(
 
 
 def test_a_pattern_that_ends_behind_the_sample_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeats, "SAMPLE", 300)
+    monkeypatch.setattr(fold, "SAMPLE", 300)
     held = np.random.default_rng(7).random(9_000) < 0.5
     held[:300] = np.arange(300) % 3 < 2
     assert repeating_groups(np.pad(held, 1), np.array([0])) is None

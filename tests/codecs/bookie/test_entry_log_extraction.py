@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from auditor.codecs.bookie.entry_log import as_it_stands, is_direct
-from auditor.codecs.bookie.entry_log_extraction import extract_ledgers
+from auditor.codecs.bookie.entry_log_records import extract_ledgers
 from auditor.errors import DecodeError
 from auditor.model.states import EntryLogState
 from auditor.sources.bookies.entry_logs.reader import contents_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.bookie.entry_log_metadata import decode, decode_key
+from auditor.codecs.bookie.entry_log import decode, decode_key
 from auditor.errors import DecodeError
 
 # A server's value for a log with ledger 5 twice and ledger 9, in entries of 18 bytes.

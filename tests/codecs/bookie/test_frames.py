@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from auditor.codecs.availability import wire as availability
-from auditor.codecs.bookie.read import HEAD_BYTES, read_answer
-from auditor.codecs.bookie.wire import LENGTH, Status, answer, frame_length
+from auditor.codecs.bookie.wire import HEAD_BYTES, LENGTH, Status, answer, frame_length, read_answer
 
 HOME = Path(__file__).parents[2] / "data" / "frames-4.17.2"
 FRAMES: list[dict[str, Any]] = json.loads(gzip.decompress((HOME / "frames.json.gz").read_bytes()))

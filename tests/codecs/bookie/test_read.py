@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.bookie.read import HEAD_BYTES, ReadAnswer, read_answer, read_request
-from auditor.codecs.bookie.wire import LENGTH, MAX_FRAME_BYTES, Status
+from auditor.codecs.bookie.wire import (
+    HEAD_BYTES,
+    LENGTH,
+    MAX_FRAME_BYTES,
+    ReadAnswer,
+    Status,
+    read_answer,
+    read_request,
+)
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 from auditor.errors import DecodeError, UsageError
 from tests.codecs.damage import refusal, within

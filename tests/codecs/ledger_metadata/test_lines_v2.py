@@ -7,7 +7,7 @@ from google.protobuf import text_format
 from hypothesis import given
 
 from auditor.codecs.byte_column import ByteColumn
-from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, SegmentField
+from auditor.codecs.ledger_metadata.columns import CustomField, LedgerField, SegmentField
 from auditor.codecs.ledger_metadata.lines_v2 import read_lines
 from auditor.codecs.protobuf import text as proto_text
 from auditor.codecs.protobuf.fields import Blobs

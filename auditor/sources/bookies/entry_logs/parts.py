@@ -4,7 +4,7 @@ The driver lists nothing: a task lists its directory and takes every ``of``-th l
 thousands of logs is read by several.
 
 A collector with gcEntryLogMetadataCacheEnabled reads a log's map once, keeps it in the database
-``metadata-cache`` (`auditor.codecs.bookie.entry_log_metadata`), and goes by that from then on. It is held to
+``metadata-cache`` (`auditor.codecs.bookie.entry_log`), and goes by that from then on. It is held to
 the logs: ledgers that the collector has dropped are no longer in it; all that is in it must be what the log
 has. A log that is not in it says nothing: the collector did not meet it yet.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from auditor.codecs.bookie.entry_log_metadata import KEY_BYTES, EntryLogMetadata, decode
+from auditor.codecs.bookie.entry_log import KEY_BYTES, EntryLogMetadata, decode
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.columns import column
 from auditor.model.states import CacheState, LogFileKind

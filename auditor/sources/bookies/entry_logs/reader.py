@@ -27,8 +27,7 @@ from auditor.codecs.bookie.entry_log import (
     decode_map,
     is_direct,
 )
-from auditor.codecs.bookie.entry_log_extraction import extract_ledgers
-from auditor.codecs.bookie.entry_log_records import EntryLogRecords
+from auditor.codecs.bookie.entry_log_records import EntryLogRecords, extract_ledgers
 from auditor.codecs.bookie.length_prefixed import LENGTH, Longs, ReadAt
 from auditor.errors import DecodeError
 from auditor.model.amounts import plural

@@ -20,9 +20,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.availability.fold import fold_slots
+from auditor.codecs.availability.fold import IncrementalFold, fold_slots
 from auditor.codecs.availability.groups import GroupBatch, Longs
-from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
 from auditor.model.states import VANISHED, IndexState

@@ -22,9 +22,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.fold import IncrementalFold, fold_entries
 from auditor.codecs.availability.groups import GroupBatch, Longs, offsets_of
-from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.codecs.bookie import ledger_data
 from auditor.errors import CoverageLimitError, DecodeError
 from auditor.sources.bookies.rocksdb.scan import Rows, Strings, UnexpectedRows

@@ -5,7 +5,7 @@
     answered "no such ledger"      it serves nothing of that ledger: the rest of it need not be asked for
     another refusal, no answer     unknown: of that entry, or of the whole bookie
 
-Entries are dropped as they arrive (`auditor.codecs.bookie.read`). Every storage answers. A bookie that does
+Entries are dropped as they arrive (`auditor.codecs.bookie.wire`). Every storage answers. A bookie that does
 not speak protocol version 3 is asked in version 2.
 
 What could not be asked is there too, unknown with its reason. What a bookie was not asked for since it has
@@ -22,8 +22,17 @@ from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from auditor.codecs.bookie.read import HEAD_BYTES, VERSION_2, ReadAnswer, read_answer, read_request
-from auditor.codecs.bookie.wire import VERSION, Status, status_text, unaskable
+from auditor.codecs.bookie.wire import (
+    HEAD_BYTES,
+    VERSION,
+    VERSION_2,
+    ReadAnswer,
+    Status,
+    read_answer,
+    read_request,
+    status_text,
+    unaskable,
+)
 from auditor.errors import DecodeError
 from auditor.model.columns import schema_of
 from auditor.model.states import WitnessAnswer

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.codecs.availability import incremental_fold
+from auditor.codecs.availability import fold
 from auditor.codecs.availability.fold import fold_entries
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import IndexBatch, IndexFiles
@@ -182,7 +182,7 @@ def test_a_large_file_reads_as_a_small_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_reader, "ROOM", 4096)
         patch.setattr(index_reader, "CHUNK_BYTES", chunk)
-        patch.setattr(incremental_fold, "SEAM", 2)
+        patch.setattr(fold, "SEAM", 2)
         large = rows(read(paths))
     assert large == rows(read(paths))
 
@@ -191,7 +191,7 @@ def test_an_index_too_irregular_to_keep_is_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_reader, "ROOM", 4096)
-    monkeypatch.setattr(incremental_fold, "MAX_GROUPS", 3)
+    monkeypatch.setattr(fold, "MAX_GROUPS", 3)
     paths = write(tmp_path, index_bytes({1, 2, 5, 6, 7, 11, 20, 21, 30, 40}, 1024))
     assert rows(read(paths))[0][:2] == (b"", "unreadable")
 

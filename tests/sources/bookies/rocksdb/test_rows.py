@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.codecs.availability import incremental_fold
+from auditor.codecs.availability import fold
 from auditor.codecs.availability.fold import fold_entries
 from auditor.sources.bookies import part_rows
 from auditor.sources.bookies.availability import SCHEMA
@@ -154,7 +154,7 @@ def test_rows_that_are_none_of_the_storages_make_the_bookie_partial_and_hide_not
 def test_a_ledger_too_irregular_to_keep_is_unreadable_and_the_next_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(incremental_fold, "MAX_GROUPS", 3)
+    monkeypatch.setattr(fold, "MAX_GROUPS", 3)
     monkeypatch.setattr(rocksdb_scan, "BATCH_ROWS", 5)
     root = write_bookie(tmp_path / "l0", {1: [number**2 for number in range(40)], 2: range(20), 3: [1]})
     assert states(read_directory(root)) == {1: "unreadable", 2: "ok", 3: "ok"}
