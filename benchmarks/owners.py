@@ -21,8 +21,8 @@ from auditor.sources.metadata.store import Znode, ZnodeBatch
 from auditor.sources.owners.applications import owner_rows
 from auditor.sources.owners.pulsar import read_owner
 from auditor.spark.session import build_session
-from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.ownership import Moments, ownership
+from auditor.tables.scans import DOUBTFUL_IDS
 from benchmarks.measure import Line, alternate
 
 if TYPE_CHECKING:

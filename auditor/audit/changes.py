@@ -43,8 +43,8 @@ from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.changes import CHANGED
-from auditor.tables.moved import scan_ids
 from auditor.tables.orphans import COLLECTED_WITHIN_MS
+from auditor.tables.scans import scan_ids
 
 _COUNTED = ("change", "urgency", "severity", "id", "confidence", "suppression", "bookie_id")
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from auditor.audit.bookie_rows import bookie_rows, start_rows
+from auditor.audit.bookies import bookie_rows, start_rows
 from auditor.audit.changes import RunsBefore
 from auditor.audit.comparison import BookieAnswers, SideComparison
 from auditor.audit.index_scan import Indexes
@@ -26,8 +26,8 @@ from auditor.spark.aggregates import aggregate_many
 from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
 from auditor.tables import ClusterFacts, Roster, Tables
+from auditor.tables.cluster_state import UNDRAWN, find_undrawn
 from auditor.tables.contents import LargeTables, bookies_in_doubt, contents
-from auditor.tables.id_generator import UNDRAWN, find_undrawn
 from auditor.tables.identities import (
     EDGES,
     IDENTITIES,

@@ -34,10 +34,7 @@ from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame
-from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
-from auditor.tables.doubtful_ids import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids
-from auditor.tables.id_generator import Ids, ids_drawn, is_bare
-from auditor.tables.moved import find_moves
+from auditor.tables.cluster_state import CLUSTER, Ids, cluster_state, ids_drawn, is_bare, unlisted_bookies
 from auditor.tables.registry import (
     COOKIES,
     REGISTRATIONS,
@@ -47,6 +44,7 @@ from auditor.tables.registry import (
     registrations,
     store_cookies,
 )
+from auditor.tables.scans import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids, find_moves
 
 
 @dataclass(frozen=True)

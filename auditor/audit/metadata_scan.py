@@ -33,8 +33,8 @@ from auditor.spark import functions as F
 from auditor.spark.batches import as_frame, read_source
 from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame
-from auditor.tables.doubtful_ids import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
 from auditor.tables.registry import instance_id
+from auditor.tables.scans import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
 
 _PATHS_A_TASK = 2_000
 """Of less than this another task would cost more than it brings."""

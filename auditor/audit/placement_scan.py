@@ -39,8 +39,7 @@ from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_meta
 from auditor.sources.racks import PULSAR_MAPPING, Said, ask_script, locate_all, of_pulsar, read_racks
 from auditor.sources.regular_file import read_regular
 from auditor.tables import Tables
-from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
-from auditor.tables.placement import PlacementJudge, placement
+from auditor.tables.placement import BOOKIE_LOCATIONS, PlacementJudge, placement
 
 DEFAULT_POLICY = "the default of bookies and brokers"
 RESOLVER = "reppDnsResolverClass"

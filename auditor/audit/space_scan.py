@@ -32,14 +32,13 @@ from auditor.sources.regular_file import read_regular
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
+from auditor.tables.cluster_state import Ids
 from auditor.tables.digests import digests
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, gc_foresight
 from auditor.tables.gc_listing import ServerListing, listed_ids, odd, outcome, places, ranges
-from auditor.tables.id_generator import Ids
 from auditor.tables.log_foresight import log_foresight
-from auditor.tables.misplaced import misplaced_locations
 from auditor.tables.orphans import Lately
-from auditor.tables.space import each_file_once, space
+from auditor.tables.space import each_file_once, misplaced_locations, space
 
 
 def with_space(

@@ -43,7 +43,7 @@ from auditor.spark import functions as F
 from auditor.spark.aggregates import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.bookie_locations import locations_of
+from auditor.tables.placement import locations_of
 
 ON_ABSENCE = frozenset(
     {each.id for each in ALL if each.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}

@@ -126,7 +126,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
     A ledger counts apart where it is not closed, moved between the scans, or may be another bookie's.
     """
 
-    from auditor.tables.moved import doubtful
+    from auditor.tables.scans import doubtful
 
     each = (
         filter_part(column, tables.judged)

@@ -110,7 +110,7 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
     scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger moved between the scans), and ``columns``.
     """
 
-    from auditor.tables.moved import doubtful
+    from auditor.tables.scans import doubtful
 
     return doubtful(marks, moved).select(
         *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful"), *columns

@@ -54,7 +54,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         Shortly after a bookie went away, and during the recovery delay, missing marks are right.
     """
 
-    from auditor.tables.moved import doubtful
+    from auditor.tables.scans import doubtful
 
     unregistered = tables.unregistered.where("depending > 0")
     depending = (

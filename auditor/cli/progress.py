@@ -26,7 +26,7 @@ _TABLES: dict[str, tuple[str, ...]] = {
     "reading the metadata": ("cluster", "ledgers", "marks", "cookies", "registrations"),
     "reading the indexes": ("directories", "availability", "journal_tails", "tails", "entry_logs"),
     "asking bookies": ("answers",),
-    "comparing": ("unequal", "judged_by_index", "judged", "testimony", "verdicts", "bookies"),
+    "comparing": ("unequal", "judged_by_index", "witness", "judged", "verdicts", "bookies"),
     "reading the metadata again": ("ledgers_again", "marks_again", "moved"),
     "checking": (
         "orphans",

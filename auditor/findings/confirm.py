@@ -32,7 +32,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.moved import unsettled_ledgers
+from auditor.tables.scans import unsettled_ledgers
 
 OF_DELETED = ("orphan-ledger-deleting",)
 """Checks that speak of ledgers which were deleted between the scans."""
@@ -41,7 +41,7 @@ OF_DELETED = ("orphan-ledger-deleting",)
 def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
     """Withdraw findings of ledgers that were deleted between the scans; doubt those of changed ones.
 
-    ``moved`` is what two scans of a live store differ in (`auditor.tables.moved`), None where one scan stands
+    ``moved`` is what two scans of a live store differ in (`auditor.tables.scans`), None where one scan stands
     for both.
     """
     if moved is None:
@@ -77,7 +77,7 @@ def confirm_by_two_runs(
 ) -> DataFrame:
     """``findings``, with those confirmed that two runs have seen; all others stay as they are.
 
-    ``moved`` is what two scans of this run differ in (`auditor.tables.moved`), ``bookies`` its table of that
+    ``moved`` is what two scans of this run differ in (`auditor.tables.scans`), ``bookies`` its table of that
     name, which says how new each index is.
     """
     suspects = _with_version(healing_suspects(findings))

@@ -6,7 +6,7 @@ from auditor.model.placement import Locations, PlacementSettings
 from auditor.model.run_layout import REPORT
 from auditor.runs.directory import damaged
 from auditor.runs.reader import RunReader
-from auditor.tables.bookie_locations import BOOKIE_LOCATIONS, locations_of
+from auditor.tables.placement import BOOKIE_LOCATIONS, locations_of
 
 
 def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:

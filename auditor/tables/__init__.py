@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from auditor.model.collector_settings import CollectorSettings
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
-from auditor.tables.facts import ClusterFacts
-from auditor.tables.roster import Roster
+from auditor.tables.roster import ClusterFacts, Roster
 
 __all__ = ["ClusterFacts", "Roster", "Tables"]
 
@@ -31,7 +30,7 @@ class Tables:
     """What is known of the bookies, as rows and not as tables."""
     cluster: ClusterFacts
     moved: DataFrame | None = None
-    """What two scans of a live store differ in (`auditor.tables.moved`); None where one stands for both."""
+    """What two scans of a live store differ in (`auditor.tables.scans`); None where one stands for both."""
     collector: CollectorSettings = field(default_factory=CollectorSettings)
     """How the bookies' garbage collectors are taken to be set."""
     known_empty: frozenset[str] = frozenset()

@@ -53,7 +53,7 @@ class BookieState:
 
 
 @dataclass(frozen=True, slots=True)
-class Testimony:
+class ReadReplies:
     """What a bookie said of entries of one ledger when it was asked for them by plain reads.
 
     ``denied`` are entries that it does not have; with ``no_ledger`` it has none of them. ``silent`` is why
@@ -78,7 +78,7 @@ class Pair:
     held: Groups
     index_state: str  # an `IndexState`
     answered: int | None = None  # ms; when the bookie itself listed its entries, and no index speaks for it
-    testimony: Testimony | None = None
+    replies: ReadReplies | None = None
     listed: Groups = field(default_factory=lambda: NOTHING)
 
 
@@ -188,7 +188,7 @@ def _as_served(pair: Pair) -> Pair:
 
     Of a ledger in limbo it refuses every entry. Where it gave one, the ledger is in limbo no more.
     """
-    refuses = pair.index_state == IndexState.LIMBO and not (pair.testimony and len(pair.testimony.served))
+    refuses = pair.index_state == IndexState.LIMBO and not (pair.replies and len(pair.replies.served))
     return replace(pair, held=NOTHING) if refuses or pair.index_state == IndexState.NOT_INDEXED else pair
 
 
@@ -198,8 +198,8 @@ def _classify_replica(
     """What is expected and not held: missing where the index speaks for everything, else unknown."""
     # Another cluster's ledger may have the same id: what such a bookie holds says nothing here.
     lacking = pair.expected if state.foreign else coverage.difference(pair.expected, pair.held)
-    if pair.testimony is not None and not state.foreign:
-        _weigh_testimony(ledger, pair, pair.testimony, lacking, state, grace_ms, answer)
+    if pair.replies is not None and not state.foreign:
+        _weigh_replies(ledger, pair, pair.replies, lacking, state, grace_ms, answer)
         return
     if len(pair.listed) and _is_accountable(ledger, pair, state, grace_ms):
         listed = coverage.intersection(pair.expected, pair.listed)
@@ -214,10 +214,10 @@ def _classify_replica(
     answer.doubts |= doubts_of(ledger, pair, state, grace_ms)
 
 
-def _weigh_testimony(
+def _weigh_replies(
     ledger: LedgerFacts,
     pair: Pair,
-    said: Testimony,
+    said: ReadReplies,
     lacking: Groups,
     state: BookieState,
     grace_ms: int,

@@ -16,7 +16,7 @@ from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import DECODED
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
-from auditor.tables.moved import new_ids
+from auditor.tables.scans import new_ids
 
 STALE_MARKS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; marks are of 0"),

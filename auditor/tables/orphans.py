@@ -15,9 +15,8 @@ from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import ON_DISK
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.doubtful_ids import with_doubts
-from auditor.tables.moved import deleted_ids, new_ids, scan_ids
 from auditor.tables.parts import filter_part
+from auditor.tables.scans import deleted_ids, new_ids, scan_ids, with_doubts
 
 # One leaf of the hierarchical layouts holds this many ids; a vanished inner znode takes a whole one along.
 _LEAF_IDS = 10_000
@@ -103,11 +102,11 @@ def orphans(
     """Ledgers on a bookie that the store does not list, one row per pair.
 
     ``indexes`` is what the bookies hold, ``again`` a live store's second scan and ``moved`` what is different
-    in it (`auditor.tables.moved`; None for a saved store), ``index_times`` how new each bookie's index is, in
+    in it (`auditor.tables.scans`; None for a saved store), ``index_times`` how new each bookie's index is, in
     ms, None where nothing says. A ledger that the first scan lists and the second does not was deleted in
     between, and each of its copies is here, a healthy one too. A ledger that only the second lists was made
     in between, and is none. ``doubt`` says why the store may have the ledger all the same, unseen: its id is
-    one of ``doubtful`` (`auditor.tables.doubtful_ids`; None: no id is); null where nothing says so.
+    one of ``doubtful`` (`auditor.tables.scans`; None: no id is); null where nothing says so.
 
     Of ``ledgers`` those of the unequal pairs are enough; ``every`` has all of them then. So it is with
     ``indexes`` where nothing moved. Of ``index_times`` those of RocksDB indexes are asked for.

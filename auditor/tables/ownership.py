@@ -39,8 +39,7 @@ from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS
 from auditor.model.columns import schema_of
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.doubtful_ids import with_doubts
-from auditor.tables.moved import deleted_ids, new_ids
+from auditor.tables.scans import deleted_ids, new_ids, with_doubts
 
 _FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
 
@@ -169,7 +168,7 @@ def ownership(
 ) -> DataFrame:
     """Rows of `OWNERSHIP`.
 
-    ``moved`` is what two scans of a live store differ in (`auditor.tables.moved`), ``doubtful`` the ids that
+    ``moved`` is what two scans of a live store differ in (`auditor.tables.scans`), ``doubtful`` the ids that
     a scan may have missed, ``earlier`` the table ownership of a run that is older by the grace or more,
     ``applications`` those whose owners were read.
     """

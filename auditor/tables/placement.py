@@ -1,12 +1,13 @@
-"""placement: segments that break the placement policy, and others of which one domain has all copies.
+"""placement, bookie_locations: segments that break the placement policy, or have all copies in one domain.
 
 Every segment of every ledger is judged, those of ledgers that are not closed and empty ones too, from the
-files of the table ``ledgers``, many ensembles at once. What is healthy has no row.
+files of the table ``ledgers``, many ensembles at once. What is healthy has no row. Where each bookie stands,
+and what says so, is the table bookie_locations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,7 +32,7 @@ from auditor.model.adherence import (
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.distinct_rows import distinct_rows
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.placement import POLICY_LEVEL, Locations, PlacementSettings, Policy
+from auditor.model.placement import POLICY_LEVEL, Location, Locations, PlacementSettings, Policy
 from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles, from_files
 from auditor.spark.types import SparkSession
@@ -248,3 +249,25 @@ def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: Plac
 def _lists(texts: Sequence[str | None], codes: Numbers, offsets: NDArray[np.int64]) -> pa.ListArray:
     values = pc.array_take(pa.array(texts, pa.string()), pa.array(codes))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+
+
+BOOKIE_LOCATIONS = schema_of(
+    ("bookie_id", pa.string(), "every id of the table bookies, and others that Pulsar's groups name"),
+    (
+        "location",
+        pa.string(),
+        "its location as a server keeps it, such as /region/rack; null: not known, or no bookie",
+    ),
+    ("given", pa.string(), "the same as it was written; null: nothing was"),
+    ("groups", pa.list_(pa.string()), "Pulsar's groups that it is in"),
+    ("origin", pa.string(), "the file, script or key that says so; null: nothing does"),
+)
+
+
+def locations_of(rows: Iterable[Mapping[str, Any]], origin: str | None) -> Locations:
+    """The mapping that rows of the table make; ``origin`` is what all of it was taken from."""
+    found = {
+        row["bookie_id"]: Location(row["location"], tuple(row["groups"]), row["origin"], row["given"])
+        for row in rows
+    }
+    return Locations(found, origin)

@@ -18,28 +18,23 @@ from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN
 from auditor.sources.metadata.mark_rows import MARKS
 from auditor.sources.owners.applications import OWNERS
-from auditor.tables.bookie_locations import BOOKIE_LOCATIONS
 from auditor.tables.changes import CHANGES
-from auditor.tables.cluster_state import CLUSTER
+from auditor.tables.cluster_state import CLUSTER, UNDRAWN
 from auditor.tables.contents import CONTENTS
-from auditor.tables.deletion_candidates import DELETION_CANDIDATES, deletion_candidates
 from auditor.tables.digests import DIGESTS
-from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.gc_foresight import GC_FORESIGHT
-from auditor.tables.id_generator import UNDRAWN
 from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
-from auditor.tables.log_foresight import LOG_FORESIGHT
+from auditor.tables.log_foresight import DELETION_CANDIDATES, LOG_FORESIGHT, deletion_candidates
 from auditor.tables.marks import STALE_MARKS
 from auditor.tables.members import MEMBERS
-from auditor.tables.misplaced import MISPLACED
-from auditor.tables.moved import MOVED
 from auditor.tables.offload_objects import OFFLOAD_OBJECTS
 from auditor.tables.orphans import HOLDINGS, ORPHANS, VANISHED_RANGES
 from auditor.tables.ownership import OWNERSHIP
-from auditor.tables.placement import PLACEMENT
+from auditor.tables.placement import BOOKIE_LOCATIONS, PLACEMENT
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
-from auditor.tables.space import SPACE
+from auditor.tables.scans import DOUBTFUL_IDS, MOVED
+from auditor.tables.space import MISPLACED, SPACE
 from auditor.tables.starts import STARTS
 from auditor.tables.table import Table
 from auditor.tables.unequal import UNEQUAL

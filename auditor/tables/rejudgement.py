@@ -65,7 +65,7 @@ from auditor.tables.judge_replicas import (
     Judgement,
     LedgerFacts,
     Pair,
-    Testimony,
+    ReadReplies,
     groups_of,
     judge,
 )
@@ -153,35 +153,35 @@ def judge_again(
 
     ``askable`` are the bookies that could be asked; the others are judged as `judge` does. Raises as that.
     """
-    said = per_bookie(answers)
+    said = replies_by_bookie(answers)
     asked = [
-        replace(pair, testimony=said.get(pair.bookie_id, Testimony(silent=BOUND)))
+        replace(pair, replies=said.get(pair.bookie_id, ReadReplies(silent=BOUND)))
         if pair.bookie_id in askable
         else pair
         for pair in pairs
     ]
     unequal = {pair.bookie_id for pair in pairs}
-    for bookie_id, (testimony, entries) in _of_equal_replicas(answers, said, unequal).items():
+    for bookie_id, (replies, entries) in _of_equal_replicas(answers, said, unequal).items():
         # Its index shows all that it should: what was asked for stands for it.
-        asked.append(Pair(bookie_id, entries, entries, IndexState.OK, testimony=testimony))
+        asked.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
     return judge(ledger, asked, bookies, grace_ms)
 
 
-def per_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, Testimony]:
+def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadReplies]:
     """What each bookie said, from rows of the table witness of one ledger."""
     by_bookie: dict[str, list[Mapping[str, Any]]] = {}
     for row in answers:
         by_bookie.setdefault(row["bookie_id"], []).append(row)
-    return {bookie: _testimony(rows) for bookie, rows in by_bookie.items()}
+    return {bookie: _replies_of(rows) for bookie, rows in by_bookie.items()}
 
 
-def _testimony(rows: Sequence[Mapping[str, Any]]) -> Testimony:
+def _replies_of(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
     def of(*answers: WitnessAnswer) -> list[Mapping[str, Any]]:
         return [row for row in rows if row["answer"] in answers]
 
     # The least of the reasons, so that the same answers in another order give the same row.
     unknown = of(WitnessAnswer.UNKNOWN)
-    return Testimony(
+    return ReadReplies(
         served=_entries(of(WitnessAnswer.SERVED)),
         denied=_entries(of(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
         no_ledger=bool(of(WitnessAnswer.NO_SUCH_LEDGER)),
@@ -190,13 +190,13 @@ def _testimony(rows: Sequence[Mapping[str, Any]]) -> Testimony:
 
 
 def _of_equal_replicas(
-    answers: Sequence[Mapping[str, Any]], said: Mapping[str, Testimony], unequal: Collection[str]
-) -> dict[str, tuple[Testimony, Groups]]:
+    answers: Sequence[Mapping[str, Any]], said: Mapping[str, ReadReplies], unequal: Collection[str]
+) -> dict[str, tuple[ReadReplies, Groups]]:
     """Bookies without an unequal replica that deny an entry, and the entries that they were asked for."""
     return {
-        bookie_id: (testimony, _entries([row for row in answers if row["bookie_id"] == bookie_id]))
-        for bookie_id, testimony in said.items()
-        if bookie_id not in unequal and len(testimony.denied)
+        bookie_id: (replies, _entries([row for row in answers if row["bookie_id"] == bookie_id]))
+        for bookie_id, replies in said.items()
+        if bookie_id not in unequal and len(replies.denied)
     }
 
 

@@ -15,7 +15,7 @@ from auditor.model.columns import schema_of
 from auditor.model.comparison import CopyState, StoreItem
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.doubtful_ids import doubtful_ids, with_doubts
+from auditor.tables.scans import doubtful_ids, with_doubts
 
 STORE_DIFFERENCES = schema_of(
     ("item", pa.string(), "ledger, owner, cookie, layout or instance-id"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from auditor.tables.judged import find_unindexed
-from auditor.tables.moved import MOVED
+from auditor.tables.scans import MOVED
 from tests.checks.tables_builder import find, tables
 
 

@@ -12,7 +12,7 @@ from auditor.checks.orphan_ledger import orphan_ledger
 from auditor.findings.confirm import confirm
 from auditor.findings.table import FINDINGS, FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.finding import fingerprint
-from auditor.tables.moved import find_moves
+from auditor.tables.scans import find_moves
 from tests.checks.tables_builder import INSTANCE, entries, find, ledger, packed, places, tables
 
 

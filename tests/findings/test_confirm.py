@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from auditor.checks import ALL
 from auditor.findings.confirm import OF_DELETED, confirm
-from auditor.tables.moved import MOVED
+from auditor.tables.scans import MOVED
 
 STILL, CHANGED, DELETED, MADE = 1, 2, 3, 4
 _FINDING = "id string, confidence string, scope_id long, ledger_id long, bookie_id string"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.sources.rate_limit import RateLimit
+from auditor.sources.clock import RateLimit
 
 
 class Clock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.tables.deletion_candidates import deletion_candidates, hold_map
+from auditor.tables.log_foresight import deletion_candidates, hold_map
 from tests.checks.tables_builder import frame
 from tests.codecs.entry_logs import header, ledgers_map, log, record
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from auditor.model.layout import LayoutKind
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, Znode
 from auditor.sources.metadata.stores import open_store
-from auditor.tables.id_generator import Ids, find_undrawn, ids_drawn, is_bare
+from auditor.tables.cluster_state import Ids, find_undrawn, ids_drawn, is_bare
 
 DATA = Path(__file__).parents[1] / "data"
 LARGEST = 2**63 - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from auditor.tables.misplaced import MISPLACED, misplaced_locations
+from auditor.tables.space import MISPLACED, misplaced_locations
 from tests.checks.tables_builder import NOW, Row, frame
 
 if TYPE_CHECKING:

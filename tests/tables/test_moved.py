@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.findings.confirm import confirm
-from auditor.tables.doubtful_ids import doubtful_ids
-from auditor.tables.moved import deleted_ids, find_moves, new_ids
+from auditor.tables.scans import deleted_ids, doubtful_ids, find_moves, new_ids
 from tests.tables.rows import ledger, ledgers
 
 if TYPE_CHECKING:

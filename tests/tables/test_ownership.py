@@ -11,9 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.owners.applications import OWNERS
 from auditor.tables import ownership as owned_tables
-from auditor.tables.doubtful_ids import DOUBTFUL_IDS
-from auditor.tables.moved import MOVED
 from auditor.tables.ownership import AGELESS, OWNERSHIP, Moments, ownership
+from auditor.tables.scans import DOUBTFUL_IDS, MOVED
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,13 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor.audit.space_scan import drawn_since
-from auditor.tables.doubtful_ids import doubtful_ids
-from auditor.tables.id_generator import Ids
+from auditor.tables.cluster_state import Ids
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
 from auditor.tables.marks import of_first_scan, stock
-from auditor.tables.moved import find_moves
 from auditor.tables.orphans import Lately, find_over_replicated, holdings, orphans, vanished_ranges
+from auditor.tables.scans import doubtful_ids, find_moves
 from auditor.tables.unequal import BookieWords
 from auditor.tables.verdicts import verdicts_of_judged
 from tests.checks.tables_builder import tables

@@ -39,8 +39,8 @@ from auditor.sources.bookies.rpc.connection import (
     Wire,
     open_connection,
 )
+from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.rate_limit import RateLimit
 from auditor.spark.types import DataFrame
 
 Reply = TypeVar("Reply")

@@ -24,9 +24,9 @@ import grpc
 from etcd3 import etcdrpc
 
 from auditor.errors import CompactedError, StoreError
+from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import EtcdCredentials, Tls, read_credentials
 from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.rate_limit import RateLimit
 from auditor.sources.regular_file import read_regular
 
 MESSAGE_LIMIT = 4 * 1024 * 1024

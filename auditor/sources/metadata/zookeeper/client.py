@@ -15,11 +15,11 @@ from typing import Any
 from kazoo.exceptions import UnimplementedError, ZookeeperError
 
 from auditor.errors import DecodeError, StoreError
+from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.zookeeper.requests import Answer, NodeData, Operation
 from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Session, reason_of
-from auditor.sources.rate_limit import RateLimit
 
 NO_NODE = -101
 NO_AUTH = -102

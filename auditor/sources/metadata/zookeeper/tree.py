@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from kazoo.exceptions import UnimplementedError, ZookeeperError
 
 from auditor.errors import DecodeError, StoreError
+from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import BATCH_ZNODES, LedgerMoves, StoreOptions, Tree, Znode, tree_of
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
@@ -43,7 +44,6 @@ from auditor.sources.metadata.zookeeper.requests import (
     WatchEvent,
 )
 from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Session, reason_of
-from auditor.sources.rate_limit import RateLimit
 
 DEPTH_LIMIT = 16
 """Levels below the znode where a walk starts; the deepest tree, that of scopes, has nine."""

@@ -17,8 +17,8 @@ from auditor.codecs.bookie.wire import LENGTH, MAX_FRAME_BYTES
 from auditor.sources.bookies.rpc import client as bookie_client
 from auditor.sources.bookies.rpc import listings
 from auditor.sources.bookies.rpc.listings import ListingClient, Reply
+from auditor.sources.clock import BURST_S
 from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.rate_limit import BURST_S
 from tests.sources.fake_bookie import FakeBookie, Request, framed, unfolded
 
 PATIENT = StoreOptions(rate_limit=0, in_flight=4, timeout_s=10.0)
