@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from auditor.checks.finding_rows import if_known, in_words, with_attribution, words
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables import Tables
-from auditor.tables.once import once
+from auditor.tables import Tables, cached_query
 
 # More than one in twenty, and so many: retention deletes old ledgers every day, and a handful that was made
 # and deleted within one interval of garbage collection may be all that a new bookie has.
@@ -20,7 +19,7 @@ _SHARE = 20
 _LEAST = 100
 
 
-@once
+@cached_query
 def distrusted_bookies(tables: Tables) -> DataFrame:
     """Bookies for which the metadata looks wrong: bookie_id, rules (that hold), and their figures.
 
@@ -85,7 +84,7 @@ def _names_of(rules: Mapping[str, str]) -> str:
     return f"array_compact(array({named}))"
 
 
-@once
+@cached_query
 def doubted_orphans(tables: Tables) -> DataFrame:
     """The rows of ``orphans`` with ``doubts``: why each may not be one."""
     distrusted = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")

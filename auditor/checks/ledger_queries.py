@@ -26,8 +26,7 @@ from auditor.model.placement import PlacementSettings, Policy
 from auditor.model.states import LedgerClass
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables import Tables
-from auditor.tables.once import once
+from auditor.tables import Tables, cached_query
 
 
 def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
@@ -77,7 +76,7 @@ def in_queue(tables: Tables) -> Column:
     )
 
 
-@once
+@cached_query
 def waiting_marks(tables: Tables) -> DataFrame:
     """Marks older than a day that no worker holds, with ``empty``: the ledger is closed and has no entry.
 
@@ -117,7 +116,7 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
     )
 
 
-@once
+@cached_query
 def deleted_marks(tables: Tables) -> DataFrame:
     """Marks of ledgers that no row of the ledger tree stands for, or could stand for."""
 
@@ -189,7 +188,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
     )
 
 
-@once
+@cached_query
 def _judged_with_queue(tables: Tables) -> DataFrame:
     return with_queue(judged_with_class(tables), tables)
 

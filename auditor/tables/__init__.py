@@ -1,16 +1,18 @@
-"""The tables a check may read."""
+"""The tables a check may read, and queries of them that several checks ask."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
+from threading import RLock
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables.roster import ClusterFacts, Roster
 
-__all__ = ["ClusterFacts", "Roster", "Tables"]
+__all__ = ["ClusterFacts", "Roster", "Tables", "cached_query"]
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,10 @@ class Tables:
     known_empty: frozenset[str] = frozenset()
     """Tables, those of the properties and parts (`auditor.tables.parts`) too, of which the driver knows that
     they have no rows."""
-    made_once: dict[Callable[[Tables], DataFrame], DataFrame] = field(
+    queries: dict[Callable[[Tables], DataFrame], DataFrame] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """What `auditor.tables.once` keeps; nothing of it goes along when other tables are made of these."""
+    """What `cached_query` keeps; nothing of it goes along when other tables are made of these."""
 
     def __getattr__(self, name: str) -> DataFrame:
         """A table by its name."""
@@ -60,3 +62,29 @@ class Tables:
         return self.bookies.where(
             F.col("bookie_id").isin([row["bookie_id"] for row in self.roster.unregistered])
         )
+
+
+Query = Callable[[Tables], DataFrame]
+
+_CACHING = RLock()
+"""Two threads put questions together side by side; what both ask for is made by the first of them."""
+
+
+def cached_query(make: Query) -> Query:
+    """What ``make`` makes of an audit's tables: whoever asks for it again gets what was made at first.
+
+    A query is put together step by step, and of a small audit each step costs more than the rows do. Nothing
+    is worked out or kept but the question. It is let go with the tables.
+
+        @cached_query
+        def distrusted_bookies(tables: Tables) -> DataFrame: ...
+    """
+
+    @wraps(make)
+    def cached(tables: Tables) -> DataFrame:
+        with _CACHING:
+            if make not in tables.queries:
+                tables.queries[make] = make(tables)
+            return tables.queries[make]
+
+    return cached

@@ -1,4 +1,4 @@
-"""Every table of a run: a new one is a row here, which all that knows of tables reads.
+"""Every table of a run: what it is, its columns, what it is made of. A new one is a row here, which all read.
 
     python -m auditor.tables.published_schemas > schemas/tables.json
 
@@ -8,6 +8,10 @@ publishes their columns.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS
@@ -18,6 +22,7 @@ from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN
 from auditor.sources.metadata.mark_rows import MARKS
 from auditor.sources.owners.applications import OWNERS
+from auditor.spark.types import DataFrame
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER, UNDRAWN
 from auditor.tables.contents import CONTENTS
@@ -36,9 +41,28 @@ from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.scans import DOUBTFUL_IDS, MOVED
 from auditor.tables.space import MISPLACED, SPACE
 from auditor.tables.starts import STARTS
-from auditor.tables.table import Table
 from auditor.tables.unequal import UNEQUAL
 from auditor.tables.verdicts import VERDICTS
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table, as `auditor.tables.published_schemas` lists it; whatever knows of tables reads that list.
+
+    ``row`` says what a row is, ``columns`` (`auditor.model.columns.schema_of`) what each column means.
+    ``only`` says which runs have it, None where every audit does.
+
+    An audit lands a table with ``make`` by itself, where it has all tables that ``of`` names: ``make`` gets
+    these, in this order. Others are landed by the stage that reads them.
+    """
+
+    name: str
+    row: str
+    columns: pa.Schema
+    only: str | None = None
+    make: Callable[..., DataFrame] | None = None
+    of: tuple[str, ...] = ()
+
 
 LIVE = "runs of a live store"
 ASKED = "runs that asked bookies for their ledgers"

@@ -8,22 +8,21 @@ from time import sleep
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from auditor.tables import Tables
-from auditor.tables.once import once
+from auditor.tables import Tables, cached_query
 from tests.checks.tables_builder import tables
 
 
 def test_two_threads_get_the_same_question_and_other_tables_another(spark: SparkSession) -> None:
     made: list[Tables] = []
 
-    @once
+    @cached_query
     def registered(these: Tables) -> DataFrame:
         """Bookies that are registered."""
         made.append(these)
         sleep(0.05)  # so that the second thread asks meanwhile
         return these.bookies.where("registered is not null")
 
-    @once
+    @cached_query
     def names(these: Tables) -> DataFrame:
         return registered(these).select("bookie_id")
 
@@ -43,7 +42,7 @@ def test_two_threads_get_the_same_question_and_other_tables_another(spark: Spark
 def test_what_could_not_be_made_is_made_when_it_is_asked_for_again(spark: SparkSession) -> None:
     tries: list[Tables] = []
 
-    @once
+    @cached_query
     def refused_at_first(these: Tables) -> DataFrame:
         tries.append(these)
         if len(tries) == 1:
