@@ -1,4 +1,4 @@
-"""JSON of a type: whether a value has its shape, and the schema to publish of it.
+"""JSON of a type: a value of it, read, and the schema to publish of it.
 
 A type is said with dataclasses, TypedDicts, lists, tuples, dicts by text, unions with None and plain types,
 as annotations have them. What a schema says besides stands in ``Annotated``, as `Facet`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from types import UnionType
@@ -46,40 +47,62 @@ Count = Annotated[int, Facet("minimum", 0)]
 Time = Annotated[int, about("milliseconds since 1970, UTC")]
 
 
-def require_shape(value: Any, kind: Any, where: str) -> None:
-    """Refuse a value that is not of this type, or a part of it that is not; ``where`` is its name.
+def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
+    """A value of this type, of what JSON or TOML says; objects become dataclasses. ``where`` is its name.
 
-    >>> require_shape({"a": [1, "2"]}, dict[str, list[int]], "file")
+    ``sparse``, as a file of TOML is: what is None or an empty tuple has no key, and there are no other keys.
+
+    >>> read_value({"a": [1, "2"]}, dict[str, list[int]], "file")
     Traceback (most recent call last):
     ValueError: file.a.1 is not a number: '2'
 
     Raises:
-        ValueError: it is not; the message names the part.
+        ValueError: it is of another type; the message names the part.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         # A union here is a type or None.
         [other] = [part for part in parts if part is not type(None)]
-        if value is not None:
-            require_shape(value, other, where)
-    elif origin in (list, tuple):
+        return None if value is None else read_value(value, other, where, sparse)
+    if origin in (list, tuple):
         _require(value, list, where)
-        for number, each in enumerate(value):
-            require_shape(each, parts[0], f"{where}.{number}")
-    elif origin is dict or origin is Mapping:
+        return origin(read_value(each, parts[0], f"{where}.{at}", sparse) for at, each in enumerate(value))
+    if origin is dict or origin is Mapping:
         _require(value, dict, where)
-        for key, each in value.items():
-            require_shape(each, parts[1], f"{where}.{key}")
-    elif is_dataclass(kind) or is_typeddict(kind):
+        return {key: read_value(each, parts[1], f"{where}.{key}", sparse) for key, each in value.items()}
+    if is_dataclass(kind) or is_typeddict(kind):
         _require(value, dict, where)
-        for name, part in _hints(kind).items():
-            if name not in value:
-                raise ValueError(f"{where} has no {name}")
-            require_shape(value[name], part, f"{where}.{name}")
-    elif kind is not Any:
+        return kind(**_read_fields(value, kind, f"{where}." if where else "", sparse))
+    if kind is int and isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{where}: a time without its zone, such as Z")
+        return (value - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        if value not in [*kind]:
+            raise ValueError(f"{where}: {value!r:.60} is none of {', '.join(kind)}")
+        return kind(value)
+    if kind is not Any:
         _require(value, kind, where)
+    return value
 
 
+def _read_fields(value: dict[str, Any], kind: Any, where: str, sparse: bool) -> dict[str, Any]:
+    hints, found = _hints(kind), {}
+    if sparse and (unknown := next((name for name in value if name not in hints), None)):
+        raise ValueError(f"{where}{unknown}: no such key")
+    for name, hint in hints.items():
+        if name in value:
+            found[name] = read_value(value[name], hint, f"{where}{name}", sparse)
+        elif sparse and type(None) in get_args(hint):
+            found[name] = None
+        elif sparse and get_origin(hint) is tuple:
+            found[name] = ()
+        else:
+            raise ValueError(f"{where}{name}: is missing")
+    return found
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMES = {int: "a number", str: "a text", bool: "true or false", list: "a list", dict: "an object"}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity, Urgency, finding_from_json, finding_to_json
-from auditor.model.json_shape import Count, require_shape
+from auditor.model.json_shape import Count, read_value
 from auditor.model.placement import PlacementSettings
 from auditor.model.remark import RemarkKind, remark_with_reason
 from auditor.model.run_facts import RunFacts, Step, Tally
@@ -188,22 +188,10 @@ class Report:
                 for tally in value["run"].get("tally", ()):
                     tally.setdefault("urgency", Urgency.REST)
             _same_shape(value["run"])
-            for name, kind in _SHAPE.items():
-                require_shape(value[name], kind, name)
+            read = {name: read_value(value[name], kind, name) for name, kind in _SHAPE.items()}
             _require_words(value)
-            bookies = value["coverage"]["bookies"]
-            return cls(
-                run=RunFacts(**{name: value["run"][name] for name in RunFacts.__annotations__}),
-                cluster=Cluster(**value["cluster"]),
-                coverage=Coverage(
-                    DecidedCount(**value["coverage"]["ledgers"]),
-                    BookiesRead(bookies["expected"], bookies["read"], tuple(bookies["unread"])),
-                    Replicas(**value["coverage"]["replicas"]),
-                ),
-                verdict=value["verdict"],
-                counts=value["counts"],
-                findings=tuple(finding_from_json(finding) for finding in value["findings"]),
-            )
+            read["findings"] = tuple(map(finding_from_json, read["findings"]))
+            return cls(**read)
         except KeyError as error:
             raise RunError(f"it has no {error}") from error
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -216,6 +204,7 @@ _SHAPE: dict[str, Any] = {
     "run": RunFacts,
     "cluster": Cluster,
     "coverage": Coverage,
+    "verdict": Verdict,
     "counts": dict[str, int],
     "findings": list[dict[str, Any]],
 }
@@ -223,7 +212,6 @@ _SHAPE: dict[str, Any] = {
 
 def _require_words(value: Mapping[str, Any]) -> None:
     """Refuse words and times that no report has; ValueError names them."""
-    Verdict(value["verdict"])
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
     for step in value["run"]["steps"]:

@@ -15,18 +15,17 @@ import csv
 import io
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import tomli_w
 
 from auditor.errors import UsageError
 from auditor.model.amounts import format_time
-from auditor.model.json_shape import require_shape
+from auditor.model.json_shape import read_value
 from auditor.model.plan import PLAN_SCHEMA, PlannedLedger, RepairPlan
 from auditor.reports.plain_text import printable
 from auditor.runs.whole_file import write_whole
@@ -135,7 +134,7 @@ def read_plan(path: str) -> RepairPlan:
         if isinstance(step, dict) and _LEDGERS in step
     }
     try:
-        plan: RepairPlan = _read(value, RepairPlan, "")
+        plan: RepairPlan = read_value(_unfolded(value), RepairPlan, "", sparse=True)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
     steps = list(plan.steps)
@@ -171,42 +170,10 @@ def _read_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
     return tuple(found)
 
 
-def _read(value: Any, kind: Any, where: str) -> Any:
-    """A value of a type, from what TOML says. ValueError: it is not; the message names the key."""
-    if get_origin(kind) is UnionType:
-        [kind] = [part for part in get_args(kind) if part is not type(None)]
-    if get_origin(kind) is tuple:
-        require_shape(value, list[Any], where)
-        return tuple(_read(each, get_args(kind)[0], f"{where}.{place}") for place, each in enumerate(value))
-    if is_dataclass(kind):
-        return _read_table(value, kind, where)
-    if kind is int and isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError(f"{where}: a time without its zone, such as Z")
-        return (value - _EPOCH) // timedelta(milliseconds=1)
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        if value not in [*kind]:
-            raise ValueError(f"{where}: {value!r:.60} is none of {', '.join(kind)}")
-        return kind(value)
-    require_shape(value, kind, where)
-    if kind is str and "\n" in value and not where.endswith(".text"):
-        return " ".join(value.split())
-    return value
-
-
-def _read_table(value: Any, kind: Any, where: str) -> Any:
-    require_shape(value, dict[str, Any], where)
-    hints, below = get_type_hints(kind), f"{where}." if where else ""
-    if unknown := next((name for name in value if name not in hints), None):
-        raise ValueError(f"{below}{unknown}: no such key")
-    found = {}
-    for name, hint in hints.items():
-        if name in value:
-            found[name] = _read(value[name], hint, f"{below}{name}")
-        elif type(None) in get_args(hint):
-            found[name] = None
-        elif get_origin(hint) is tuple:
-            found[name] = ()
-        else:
-            raise ValueError(f"{below}{name}: is missing")
-    return kind(**found)
+def _unfolded(value: Any, key: str = "") -> Any:
+    """What TOML says, blanks and line ends of its sentences as one blank; ``text`` is kept as it is."""
+    if isinstance(value, dict):
+        return {name: _unfolded(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_unfolded(each, key) for each in value]
+    return " ".join(value.split()) if isinstance(value, str) and "\n" in value and key != "text" else value

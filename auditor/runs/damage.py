@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.table import FINDINGS
-from auditor.model.json_shape import parse_json, require_shape
+from auditor.model.json_shape import parse_json, read_value
 from auditor.model.run_layout import MANIFEST
 from auditor.runs.directory import WAY_OUT, RunDirectory, damaged
 from auditor.tables.published_schemas import TABLES
@@ -85,7 +85,7 @@ def require_whole_findings(tables: RunDirectory) -> None:
 def _noted_files(tables: RunDirectory) -> dict[str, int] | None:
     try:
         noted = parse_json(tables.read_file(MANIFEST))["findings"]
-        require_shape(noted, dict[str, int], "findings")
+        found: dict[str, int] = read_value(noted, dict[str, int], "findings")
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return dict(noted)
+    return found

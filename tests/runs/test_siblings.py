@@ -93,7 +93,7 @@ def landing(path: str) -> Landing:
 
         run = type("Run", (), {"path": path})
 
-        def remember(self, name: str, value: Any) -> Any:
+        def pin_fact(self, name: str, value: Any) -> Any:
             return value
 
     return Memory()  # type: ignore[return-value]
