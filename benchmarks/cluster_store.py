@@ -20,9 +20,12 @@ _ROWS = 100_000  # records filled in at once
 _FACTORY = b"org.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory"
 
 
-def write_snapshot(cluster: Cluster, directory: Path) -> str:
-    """Write ``version-2/snapshot.<zxid>`` as a server does; returns its metadata URI."""
-    path = snapshot_file.write(directory / "version-2" / "snapshot.64", _records(cluster))
+def write_snapshot(cluster: Cluster, directory: Path, session: int = 1) -> str:
+    """Write ``version-2/snapshot.<zxid>`` as a server does; returns its metadata URI.
+
+    Bookies are registered by ``session``. The file has no sessions: a server starts on it with 0 alone.
+    """
+    path = snapshot_file.write(directory / "version-2" / "snapshot.64", _records(cluster, session))
     return f"zk-snapshot://{path.parent}"
 
 
@@ -38,9 +41,9 @@ def write_dump(cluster: Cluster, path: Path) -> str:
     return f"dump://{path}"
 
 
-def _records(cluster: Cluster) -> Iterator[bytes]:
+def _records(cluster: Cluster, session: int) -> Iterator[bytes]:
     """All znodes, those of ledgers that are alike many at once."""
-    for name, data, owner in [("", b"", 0), *_own_nodes(cluster), *_inner_nodes(cluster.end)]:
+    for name, data, owner in [("", b"", 0), *_own_nodes(cluster, session), *_inner_nodes(cluster.end)]:
         yield record(name, data, owner)
     for alike in cluster.groups_of_ledgers():
         path = f"{ROOT}/{LONG_HIERARCHICAL.to_path(0)}"
@@ -71,7 +74,7 @@ def _inner_nodes(ledgers: int) -> Iterator[tuple[str, bytes, int]]:
     return ((f"{ROOT}/{name}", b"", 0) for name in seen)
 
 
-def _own_nodes(cluster: Cluster) -> Iterator[tuple[str, bytes, int]]:
+def _own_nodes(cluster: Cluster, session: int = 1) -> Iterator[tuple[str, bytes, int]]:
     yield ROOT, b"", 0
     yield f"{ROOT}/LAYOUT", b"2\n" + _FACTORY + b":1", 0
     yield f"{ROOT}/INSTANCEID", INSTANCE_ID.encode(), 0
@@ -79,7 +82,7 @@ def _own_nodes(cluster: Cluster) -> Iterator[tuple[str, bytes, int]]:
         yield f"{ROOT}/{parent}", b"", 0
     for number, bookie in enumerate(cluster.ids):
         yield f"{ROOT}/cookies/{bookie}", cluster.cookie(number), 0
-        yield f"{ROOT}/available/{bookie}", b"", 1
+        yield f"{ROOT}/available/{bookie}", b"", session
 
 
 def _line(path: str, data: bytes, owner: int) -> str:

@@ -244,6 +244,12 @@ def _land_indexes(
         return others, landing.land("availability", partial(_read, landing, others, wanted, parts))
 
 
+DAMAGED = "its availability is damaged: not all of it can be read"
+UNSEEN = (
+    "tasks find no file of its availability: executors must see a collection under the path that it has here"
+)
+
+
 def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[str, str]:
     """The collections, by path, whose availability cannot be read to its end, and why; one job for each."""
     from py4j.protocol import Py4JError
@@ -256,8 +262,8 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
         try:
             rows = PartTable(spark, from_arrow_schema(SCHEMA), parts).frame()
             rows.write.format("noop").mode("overwrite").save()
-        except (Py4JError, PySparkException):
-            found[collection.path] = "its availability is damaged: not all of it can be read"
+        except (Py4JError, PySparkException) as error:
+            found[collection.path] = UNSEEN if "FileNotFoundError" in str(error) else DAMAGED
     return found
 
 

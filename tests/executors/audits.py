@@ -61,7 +61,7 @@ def made_up(ledgers: int, folder: Path, server: S3) -> Iterator[Bookies]:
     """So many ledgers of arithmetic; the findings are known, and benchmarks hold audits to them."""
     made = MadeUp(ledgers, BOOKIES)
     collected = write_collection(made, folder / "made-up")
-    write_snapshot(made, folder / "made-up" / "zookeeper")
+    write_snapshot(made, folder / "made-up" / "zookeeper", session=0)
     name = f"{ledgers:,} made-up ledgers"
     with EmbeddedZooKeeper(folder / "made-up" / "zookeeper", heap="3g") as store:
         uploaded = server.upload(collected, "made-up")
@@ -77,9 +77,13 @@ def differing(run: str, other: str) -> list[str]:
 
 
 def _rows(run: str, name: str) -> pa.Table:
-    """The rows of a table, in an order that only they give, without the time of the run."""
+    """The rows of a table, in an order that only they give, without the time of the run.
+
+    Which columns Spark knows to be without nulls depends on how it was asked.
+    """
     files, base = run_files(run)
     table = pq.read_table(f"{base}/tables/{name}", filesystem=files)
     table = table.drop_columns([column for column in MOMENTS if column in table.column_names])
+    table = table.cast(pa.schema([column.with_nullable(True) for column in table.schema]))
     plain = [column.name for column in table.schema if not pa.types.is_nested(column.type)]
     return table.sort_by([(column, "ascending") for column in plain]).combine_chunks()

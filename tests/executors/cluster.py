@@ -1,8 +1,8 @@
-"""A standalone master and two workers that see nothing of the driver's files, and jobs submitted to them.
+"""A standalone master and two workers that do not see the driver's files, and jobs submitted to them.
 
-A worker has a namespace of mounts and of processes to itself. There the checkout, the environment of the
-tests, the directory of temporary files and the cache are empty; what it has is a Spark, the machine's Python
-and Java, and what a job sends along. Killed, it is gone with its executors and their Python, as a machine is.
+A worker has a namespace of mounts and of processes to itself, in which the directories that it must not see
+are empty. Killed, it is gone with its executors and their Python, as a machine is. Without root there are no
+namespaces: then a worker has a directory and an address of its own, and nothing else is kept from it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ from tests.servers.zookeeper import free_ports
 
 ROOT = Path(__file__).parents[2]
 JOB = Path(__file__).with_name("job.py")
+THE_DRIVERS = (ROOT, Path(sys.prefix), user_cache(), Path(tempfile.gettempdir()))
+"""What a machine of its own would not have: checkout, environment, cache and temporary files."""
 WORKERS = 2
 """Each has one core."""
 OWN = (*IN_A_NAMESPACE, "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
 PLACE = "/mnt"
+CLASS = "org.apache.spark.deploy.worker.Worker"
 WORKER = f"""
 set -e
 spark=$1 work=$2; shift 2
@@ -42,7 +45,7 @@ mount --bind "$spark" {PLACE}/spark
 mount --bind "$work" {PLACE}/work
 while [ "$1" != -- ]; do [ ! -d "$1" ] || mount -t tmpfs tmpfs "$1"; shift; done
 shift
-exec {PLACE}/spark/bin/spark-class org.apache.spark.deploy.worker.Worker --work-dir {PLACE}/work "$@"
+exec {PLACE}/spark/bin/spark-class {CLASS} --work-dir {PLACE}/work "$@"
 """
 
 
@@ -57,13 +60,14 @@ class Ended:
 
 @dataclass
 class Cluster:
-    """``url`` is the master's; ``sent`` is what spark-submit sends to executors."""
+    """``url`` is the master's; ``sent`` is what executors are sent, ``hidden`` what they do not see."""
 
     url: str
     folder: Path
     memory: str
     sent: Sequence[str]
     server: S3
+    hidden: Sequence[Path]
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start_workers(self) -> None:
@@ -82,10 +86,11 @@ class Cluster:
         self,
         arguments: Sequence[str],
         local: bool = False,
+        job: Path = JOB,
         at: str = "",
         deed: Callable[[], object] = lambda: None,
     ) -> Ended:
-        """Run the job ``audit`` on the cluster, or in one process of as many cores.
+        """Run a job on the cluster, or in one process of as many cores.
 
         ``deed`` is done when its output names the piece of work ``at``.
         """
@@ -107,56 +112,70 @@ class Cluster:
         known = {**environment(), **self.server.environment, "PYTHONPATH": str(ROOT)}
         began, said, done = time.monotonic(), "", False
         with subprocess.Popen(
-            [*command, str(JOB), *arguments, "-v"],
+            [*command, str(job), *arguments, "-v"],
             env=known,
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-        ) as job:
-            assert job.stdout is not None
-            for line in job.stdout:
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
                 said += line
                 if at and f"({at})" in line and not done:
                     done = True
                     deed()
         assert done or not at, f"no {at}: {said[-3000:]}"
-        return Ended(job.returncode, time.monotonic() - began, said)
+        return Ended(process.returncode, time.monotonic() - began, said)
 
     def _worker(self) -> subprocess.Popen[bytes]:
         number = len(list(self.folder.glob("worker*.log")))
         work = self.folder / f"work{number}"
         work.mkdir()
         [ui] = free_ports(1)
-        hidden = (ROOT, Path(sys.prefix), user_cache(), Path(tempfile.gettempdir()), self.folder)
         # An address of its own: on one host executors read each other's shuffle files from the disk.
         host = f"127.0.0.{2 + number}"
         own = ["--host", host, "--webui-port", str(ui), "--cores", "1", "--memory", self.memory, self.url]
-        command = [*OWN, "sh", "-c", WORKER, "worker", str(SPARK), str(work), *map(str, hidden), "--", *own]
-        known = {"PATH": os.defpath, "JAVA_HOME": str(find_java().home), "SPARK_HOME": f"{PLACE}/spark"}
+        if self.hidden:
+            spark = Path(PLACE, "spark")
+            hiding = ["sh", "-c", WORKER, "worker", str(SPARK), str(work), *map(str, self.hidden), "--"]
+            command = [*OWN, *hiding, *own]
+        else:
+            spark = SPARK
+            command = [str(spark / "bin" / "spark-class"), CLASS, "--work-dir", str(work), *own]
+        known = {"PATH": os.defpath, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark)}
         known |= {"SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
+        known |= {"JDK_JAVA_OPTIONS": environment()["JDK_JAVA_OPTIONS"]}
         with (self.folder / f"worker{number}.log").open("wb") as log:
             return subprocess.Popen(command, env=known, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 @contextmanager
-def cluster(folder: Path, server: S3, memory: str) -> Iterator[Cluster]:
-    """A master with its workers, for the length of a block; ``memory`` is what each executor may take."""
+def cluster(
+    folder: Path, server: S3, memory: str, imports: Path, hidden: Sequence[Path]
+) -> Iterator[Cluster]:
+    """A master with its workers, for the length of a block; ``memory`` is what each executor may take.
+
+    With the package, as a zip, goes an archive of what it imports, ``imports``.
+    """
     port, ui = free_ports(2)
     master = ("Master", "--host", LOOPBACK, "--port", str(port), "--webui-port", str(ui))
+    package = shutil.make_archive(str(folder / "package" / "auditor"), "zip", ROOT, "auditor")
+    sent = ["--py-files", package, "--archives", f"{imports}#environment"]
     with ExitStack() as ending:
         ending.enter_context(daemon(folder, *master))
         wait_for(port, folder / "Master.log")
-        made = Cluster(f"spark://{LOOPBACK}:{port}", folder, memory, sent_along(folder), server)
+        url = f"spark://{LOOPBACK}:{port}"
+        made = Cluster(url, folder, memory, sent, server, hidden if namespaces() else ())
         ending.callback(made.kill_workers)
         made.start_workers()
         yield made
 
 
-def sent_along(folder: Path) -> list[str]:
-    """The package as a zip and a packed environment, as docs/operate.md says."""
-    package = shutil.make_archive(str(folder / "package" / "auditor"), "zip", ROOT, "auditor")
-    return ["--py-files", package, "--archives", f"{packed_environment()}#environment"]
+def namespaces() -> bool:
+    """Whether this process may give others mounts of their own."""
+    mount = [*OWN, "mount", "-t", "tmpfs", "tmpfs", PLACE]
+    return subprocess.run(mount, capture_output=True, check=False).returncode == 0
 
 
 def packed_environment() -> Path:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from auditor.jobs.job import run_command
-from tests.killed.victims import large_plans
+from auditor.spark import batches, query_plans
 
 if __name__ == "__main__":
-    with large_plans():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(query_plans, "TINY_BYTES", -1)
+        patch.setattr(batches, "HERE_BYTES", -1)
         run_command("audit")

@@ -1,4 +1,4 @@
-"""A real Spark standalone cluster for tests: a master and a worker from pyspark's own jars, on loopback."""
+"""The servers of a standalone Spark for tests, from pyspark's own jars, on loopback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
@@ -15,7 +15,6 @@ import pyspark
 from auditor.spark.class_archive import archive_options
 from auditor.spark.java import find_java
 from tests.servers.java import SHORT_LIVED
-from tests.servers.zookeeper import free_ports
 
 SPARK = Path(pyspark.__file__).parent
 START_LIMIT_S = 120.0
@@ -29,21 +28,6 @@ def environment() -> dict[str, str]:
     own = {"JAVA_HOME": str(java.home), "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": LOOPBACK}
     options = " ".join((*SHORT_LIVED, *archive_options(java)))
     return {**os.environ, **own, "SPARK_DAEMON_MEMORY": "256m", "JDK_JAVA_OPTIONS": options}
-
-
-@contextmanager
-def standalone(folder: Path) -> Iterator[str]:
-    """A master and one worker of two cores; gives the master's URL. Executors work below ``folder``."""
-    port, master_ui, worker_ui = free_ports(3)
-    url = f"spark://{LOOPBACK}:{port}"
-    host = ("--host", LOOPBACK)
-    with ExitStack() as running:
-        master = ("Master", *host, "--port", str(port), "--webui-port", str(master_ui))
-        running.enter_context(daemon(folder, *master))
-        wait_for(port, folder / "Master.log")
-        limits = ("--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"))
-        running.enter_context(daemon(folder, "Worker", *host, "--webui-port", str(worker_ui), *limits, url))
-        yield url  # a job waits for the worker by itself
 
 
 @contextmanager

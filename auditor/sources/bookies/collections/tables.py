@@ -37,6 +37,7 @@ from auditor.sources.bookies.part_rows import SCHEMA as INDEX_ROWS
 from auditor.sources.bookies.parts import IndexDirectory
 from auditor.sources.bookies.places import PlaceFound
 from auditor.spark import functions as F
+from auditor.spark.tasks import file_system_errors
 from auditor.spark.types import DataFrame, SparkSession
 
 
@@ -178,8 +179,6 @@ def collected_rows(
     Rows of pieces that nobody owns are left out; None where no collection has a file of the table. Only files
     that a manifest lists are read; a page of them that was changed since fails the job by its checksum.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
     paths = [
         literal_path(f"{collection.path}/{file.path}")
@@ -189,13 +188,20 @@ def collected_rows(
     ]
     if not paths:
         return None
-    reader = spark.read.schema(from_arrow_schema(schema))
-    rows = reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*paths)
+    rows = _read(spark, schema, paths)
     owners = spark.createDataFrame(
         [(piece, owner.bookie_id, list(owner.roots)) for piece, owner in owner_of_piece.items()],
         f"piece string, owner string, {ROOTS} array<string>",
     )
     return rows.join(F.broadcast(owners), "piece").withColumn("bookie_id", F.col("owner"))
+
+
+def _read(spark: SparkSession, schema: pa.Schema, files: Sequence[str]) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    reader = spark.read.schema(from_arrow_schema(schema))
+    with file_system_errors(files[0]):
+        return reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*files)
 
 
 def literal_path(path: str) -> str:
@@ -254,15 +260,12 @@ def rows_of_directories(
 ) -> DataFrame:
     """The rows of ``owners``' directories, with ``bookie_id``, ``logger`` and renamed paths; others are left
     out."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     files = [
         literal_path(f"{collection.path}/{file.path}")
         for collection, manifest in collections
         for file in manifest.tables[table]
     ]
-    reader = spark.read.schema(from_arrow_schema(schema))
-    rows = reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*files)
+    rows = _read(spark, schema, files)
     whose = spark.createDataFrame(
         list(owners), "collection string, directory string, named string, bookie_id string, logger int"
     )

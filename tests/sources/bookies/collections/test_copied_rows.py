@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import fs
 from pyarrow import parquet as pq
 
+from auditor.audit import index_scan
 from auditor.collect.collect import collect
+from auditor.errors import UsageError
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections import copied_rows
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, Share, shares
 from auditor.sources.bookies.collections.places import PieceOwner
+from auditor.sources.bookies.collections.tables import LOGS, rows_of_directories
 from tests.sources.bookie_corpora import unpack_bookies
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Whole = tuple[Collection, CollectionManifest]
 
@@ -134,3 +141,23 @@ def test_a_collection_under_a_uri_is_read_as_one_at_a_path(
 ) -> None:
     remote = (Collection(f"file://{whole[0].base}"), whole[1])
     assert sorted(copied(remote, owners), key=repr) == sorted(copied(whole, owners), key=repr)
+
+
+def elsewhere(whole: Whole, path: str) -> Any:
+    """The collection under another path, where nobody has put it."""
+    return SimpleNamespace(path=path, base=path, files=whole[0].files), whole[1]
+
+
+def test_a_collection_that_tasks_do_not_find_is_not_called_damaged(
+    whole: Whole, owners: dict[str, PieceOwner], spark: SparkSession
+) -> None:
+    hidden: Any = SimpleNamespace(
+        settled=SimpleNamespace(owner_of_piece=owners),
+        collected=SimpleNamespace(whole=[elsewhere(whole, "/hidden")]),
+    )
+    assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.UNSEEN}
+
+
+def test_a_collection_that_spark_has_no_classes_for_is_named(whole: Whole, spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match=r"^s3a://bucket/collected/entry_logs/part-00000.parquet: Spark has"):
+        rows_of_directories(spark, "entry_logs", LOGS, [elsewhere(whole, "s3a://bucket/collected")], [])
