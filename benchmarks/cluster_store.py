@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.keys.layouts import LONG_HIERARCHICAL
+from auditor.keys.ledger_path import LONG_HIERARCHICAL
 from benchmarks import snapshot_file
 from benchmarks.cluster import INSTANCE_ID, NOW_MS, Cluster, Longs
 from benchmarks.snapshot_file import record

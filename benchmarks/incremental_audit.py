@@ -39,7 +39,7 @@ from auditor.audit.earlier_run import REUSABLE
 from auditor.keys import index_path
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
-from auditor.model.run_layout import MANIFEST
+from auditor.model.run_facts import MANIFEST
 from auditor.sources.bookies.availability import RACY_NS
 from auditor.sources.bookies.earlier_rows import QUIET_MS
 from auditor.sources.metadata.store import StoreOptions

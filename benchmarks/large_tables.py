@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.metadata.spark_source import LedgerSource
 from auditor.spark.batches import arrow_frame

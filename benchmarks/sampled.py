@@ -23,7 +23,7 @@ from typing import NamedTuple
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from auditor import open_run
-from auditor.model.exit_code import FOUND
+from auditor.model.report import FOUND
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files
 from benchmarks.cluster_store import write_dump

@@ -26,7 +26,7 @@ from auditor import open_run
 from auditor.demo.sample import ROOT, unpack
 from auditor.demo.show import plant, sample_znodes
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
-from auditor.model.exit_code import FOUND
+from auditor.model.report import FOUND
 from auditor.sources.clock import now_ms
 from benchmarks.measure import Line
 from benchmarks.memory import descendants

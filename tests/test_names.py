@@ -15,7 +15,7 @@ SAME_MEANING = {
     ),
     **dict.fromkeys(("render", "samples"), "a report in the form that the module is called after"),
     **dict.fromkeys(("to_json", "to_csv"), "a value as JSON or CSV"),
-    **dict.fromkeys(("from_path", "to_path", "ledger_ids", "ledger_spelt", "classify"), "keys, by layout"),
+    **dict.fromkeys(("from_path", "to_path", "ledger_ids"), "keys, by layout"),
     **dict.fromkeys(("build_index", "count_ledgers", "probe", "recognise"), "stores, each its own"),
     **dict.fromkeys(("register",), "a door that Spark opens by this name"),
     **dict.fromkeys(("instance_id_missing",), "the rule, and the check that reports it"),

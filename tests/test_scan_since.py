@@ -16,7 +16,7 @@ from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
 from auditor.errors import StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
-from auditor.model.run_layout import MANIFEST
+from auditor.model.run_facts import MANIFEST
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.store import History

@@ -24,15 +24,13 @@ from auditor.checks import ALL, Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
-from auditor.findings.steps import FindingCount
 from auditor.findings.suppress import Suppress, apply_suppressions, read_suppressions
-from auditor.findings.table import order
+from auditor.findings.table import FindingCount, order
 from auditor.model.columns import LEDGER
 from auditor.model.history import RunSummary
 from auditor.model.options import AuditOptions
 from auditor.model.report import Cluster
-from auditor.model.run_facts import AcceptedGaps, Changes, Suppression, Tally
-from auditor.model.run_layout import WHOLE
+from auditor.model.run_facts import WHOLE, AcceptedGaps, Changes, Suppression, Tally
 from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.history import Previous, RunsBeside, comparable_run, runs_beside

@@ -14,8 +14,7 @@ from auditor.audit.changes import RunsBefore
 from auditor.audit.landing import Landing
 from auditor.checks import TableCheck, place_of_check
 from auditor.findings.causes import COPIES, PROVING, Claim, find_claims, uneven_directories
-from auditor.findings.confirm import confirm
-from auditor.findings.owners import with_owners
+from auditor.findings.confirm import confirm, with_owners
 from auditor.findings.table import FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.finding import Confidence
 from auditor.model.options import AuditOptions

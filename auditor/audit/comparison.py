@@ -31,8 +31,7 @@ from auditor.audit.metadata_scan import FirstScan
 from auditor.model.amounts import plural
 from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
-from auditor.model.remark import Remark, RemarkKind, remark
-from auditor.model.run_layout import WHOLE
+from auditor.model.run_facts import WHOLE, Remark, RemarkKind, remark
 from auditor.model.states import BookieRead, WitnessAnswer
 from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc.connection import endpoints, every_replica

@@ -33,9 +33,7 @@ from auditor.audit.landing import Landing
 from auditor.errors import RunError, UsageError
 from auditor.model.options import LAST
 from auditor.model.report import Cluster, Report
-from auditor.model.run_facts import Reuse, ReuseCount
-from auditor.model.run_layout import MANIFEST, WHOLE
-from auditor.model.version import program_version
+from auditor.model.run_facts import MANIFEST, WHOLE, Reuse, ReuseCount, program_version
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings

@@ -18,7 +18,7 @@ from auditor.audit.landing import Landing
 from auditor.checks.needs import ENTRIES_WHOLE
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
-from auditor.model.remark import Remark, RemarkKind, remark
+from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.states import DigestState, NotChecked
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest

@@ -17,8 +17,7 @@ from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
 from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment
-from auditor.model.remark import Remark, RemarkKind, remark
-from auditor.model.run_facts import ReuseCount
+from auditor.model.run_facts import Remark, RemarkKind, ReuseCount, remark
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import OF_REPLICAS, BookieRead, IndexState, TailRead
 from auditor.sources.bookies import parts as index_parts

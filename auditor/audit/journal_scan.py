@@ -23,7 +23,7 @@ from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model import start_refusal
 from auditor.model.amounts import plural
 from auditor.model.columns import REPLICA
-from auditor.model.remark import Remark, RemarkKind, remark
+from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, TailRead, TailState
 from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces

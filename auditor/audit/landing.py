@@ -27,8 +27,7 @@ from auditor.model.amounts import format_time
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress
 from auditor.model.report import Report
-from auditor.model.run_layout import MANIFEST, REPORT, WHOLE
-from auditor.model.version import program_version
+from auditor.model.run_facts import MANIFEST, REPORT, WHOLE, program_version
 from auditor.runs.directory import RunDirectory
 from auditor.runs.siblings import directories_with
 from auditor.sources.clock import now_ms

@@ -20,10 +20,8 @@ import pyarrow as pa
 from auditor.audit.earlier_run import earlier_ledgers, reusable_facts
 from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_ledgers, whole_tree_elsewhere
 from auditor.errors import RunError, StoreError
-from auditor.model.layout import LayoutKind
-from auditor.model.remark import Remark, RemarkKind, remark, remark_with_reason
-from auditor.model.run_facts import BookiesListed
-from auditor.model.run_layout import WHOLE
+from auditor.model.ledger_id import LayoutKind
+from auditor.model.run_facts import WHOLE, BookiesListed, Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.states import LedgerStatus
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.etcd.key_ranges import NOTE, PATHS_NOTE

@@ -16,9 +16,8 @@ import pyarrow as pa
 from auditor.audit.earlier_run import EarlierRun, note_files, note_ledgers, reusable_facts
 from auditor.audit.landing import Landing
 from auditor.errors import RunError, StoreError
-from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.amounts import plural
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import Cluster
 from auditor.model.run_facts import InDoubt

@@ -17,7 +17,7 @@ from auditor.audit.owner_scan import Owners
 from auditor.errors import UsageError
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
-from auditor.model.remark import Remark, RemarkKind, remark
+from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables import Tables

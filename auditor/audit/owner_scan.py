@@ -27,8 +27,7 @@ from auditor.codecs.pulsar.managed_cursor import decode_position
 from auditor.errors import DecodeError, StoreError, UnreadError
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
-from auditor.model.remark import Remark, RemarkKind, remark, remark_with_reason
-from auditor.model.run_layout import WHOLE
+from auditor.model.run_facts import WHOLE, Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.states import IndexState, TailRead
 from auditor.sources.bookies.entry_logs.locations import find_location, read_body
 from auditor.sources.metadata.store import NeighbourStore

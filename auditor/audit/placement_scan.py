@@ -33,7 +33,7 @@ from auditor.model.placement import (
     PlacementSettings,
     Policy,
 )
-from auditor.model.remark import Remark, RemarkKind, remark
+from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.sources.metadata.store import MetadataStore, value_beside
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact
 from auditor.sources.racks import PULSAR_MAPPING, Said, ask_script, locate_all, of_pulsar, read_racks

@@ -22,8 +22,8 @@ from auditor.codecs.bookie import java_properties
 from auditor.errors import DecodeError, UsageError
 from auditor.model.amounts import plural
 from auditor.model.collector_settings import CollectorSettings
-from auditor.model.layout import LayoutKind
-from auditor.model.remark import Remark, RemarkKind, remark
+from auditor.model.ledger_id import LayoutKind
+from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION

@@ -22,21 +22,30 @@ from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
 from auditor.codecs.pulsar.placement_config import KEY
 from auditor.findings.causes import Claim
-from auditor.findings.rows import finding_of
-from auditor.findings.steps import next_steps
-from auditor.findings.table import order
+from auditor.findings.table import next_steps, order
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.placement import Locations
-from auditor.model.remark import Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.report import BookiesRead, Coverage, DecidedCount, Replicas, Report
-from auditor.model.run_facts import FindingCause, Impact, InDoubt, ReuseCount, RunFacts, Tally
+from auditor.model.run_facts import (
+    FindingCause,
+    Impact,
+    InDoubt,
+    Remark,
+    RemarkKind,
+    ReuseCount,
+    RunFacts,
+    Tally,
+    program_version,
+    remark,
+    remark_with_reason,
+)
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
-from auditor.model.version import program_version
 from auditor.reports.blind_spots import saw_nothing
 from auditor.reports.simulation import near_words
 from auditor.runs.directory import RunDirectory
+from auditor.runs.reader import finding_of
 from auditor.simulate.near_loss import near_loss
 from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F

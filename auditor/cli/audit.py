@@ -24,7 +24,7 @@ from auditor.cli.output import flat_option, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.text import TextChoice
 from auditor.cli.verbosity import say, verbosity_options
-from auditor.model.exit_code import exit_code
+from auditor.model.report import exit_code
 from auditor.spark.types import SparkSession
 
 

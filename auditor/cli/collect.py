@@ -14,7 +14,7 @@ from auditor.cli.options import cluster_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.errors import UsageError
-from auditor.model.exit_code import CLEAN, NOT_COVERED
+from auditor.model.report import CLEAN, NOT_COVERED
 from auditor.spark.types import SparkSession
 
 

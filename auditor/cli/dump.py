@@ -18,7 +18,7 @@ from auditor.cli.progress import PERIOD_S
 from auditor.cli.verbosity import quietness_options, say
 from auditor.errors import UsageError
 from auditor.model.amounts import plural, size
-from auditor.model.exit_code import CLEAN, NOT_COVERED
+from auditor.model.report import CLEAN, NOT_COVERED
 
 
 @click.command()

@@ -25,7 +25,7 @@ from auditor.cli.text import TextChoice, print_text
 from auditor.cli.verbosity import say
 from auditor.errors import AuditorError, UsageError
 from auditor.model.report_source import ReportSource
-from auditor.model.run_layout import REPORT
+from auditor.model.run_facts import REPORT
 from auditor.reports.forms import FORMS
 from auditor.runs.whole_file import write_whole
 

@@ -12,7 +12,7 @@ from auditor.cli.options import named_ledgers, runs_options
 from auditor.cli.output import Output, flat_option, outputs, outputs_option, show
 from auditor.cli.text import SEVERITIES, TextChoice
 from auditor.errors import UsageError
-from auditor.model.owners import LEVELS, Level
+from auditor.model.report_source import LEVELS, Level
 from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
 

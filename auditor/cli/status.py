@@ -11,12 +11,11 @@ from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
 from auditor.cli.options import runs_options
 from auditor.errors import RunError, RunUsageError
-from auditor.model.exit_code import NOT_COVERED, exit_code
 from auditor.model.finding import Severity
 from auditor.model.json_shape import parse_json
 from auditor.model.options import NEW, FailOn
-from auditor.model.report import Report
-from auditor.model.run_layout import MANIFEST
+from auditor.model.report import NOT_COVERED, Report, exit_code
+from auditor.model.run_facts import MANIFEST
 from auditor.reports.history import status_line
 from auditor.runs.directory import damaged
 from auditor.runs.newest import newest_report

@@ -27,8 +27,8 @@ from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.errors import AuditorError, UsageError
 from auditor.model.amounts import duration, format_time
-from auditor.model.exit_code import exit_code
 from auditor.model.options import LAST, AuditOptions
+from auditor.model.report import exit_code
 from auditor.sources.file_systems import child_of
 
 if TYPE_CHECKING:

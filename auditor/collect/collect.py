@@ -31,8 +31,8 @@ from auditor.errors import DecodeError, UsageError
 from auditor.model.columns import column
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
+from auditor.model.run_facts import program_version
 from auditor.model.states import ELSEWHERE, BookieRead, EntryLogState, IndexState, LogFileKind, TailState
-from auditor.model.version import program_version
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collection import (
     DIRECTORIES,

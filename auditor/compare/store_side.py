@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auditor.audit.landing import Landing
 from auditor.errors import NoRootError
 from auditor.model.comparison import StoreSummary
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerValueSource, StoreSource
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, NeighbourStore

@@ -18,7 +18,7 @@ from auditor.audit.landing import Landing
 from auditor.compare.store_side import StoreSide, open_side
 from auditor.errors import RunUsageError
 from auditor.model.comparison import Comparison, CopyState, ItemTally, StoreDifference, StoreItem
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.runs.directory import RunDirectory

@@ -23,7 +23,7 @@ from auditor.model.decommission import (
     Rehearsal,
     Work,
 )
-from auditor.model.new_ensembles import refuses_by_place
+from auditor.model.replacements import refuses_by_place
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader

@@ -17,8 +17,8 @@ from pathlib import Path
 from auditor.audit.audit import Audit
 from auditor.demo.sample import ROOT, SampleCluster, unpack
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
-from auditor.keys import index_path, marks
-from auditor.keys.layouts import HIERARCHICAL
+from auditor.keys import index_path, ledger_path
+from auditor.keys.ledger_path import HIERARCHICAL
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress
 from auditor.model.report import Report
@@ -94,9 +94,9 @@ def an_entry_of_another_segment(cluster: SampleCluster) -> None:
 
 def marks_gone_wrong(cluster: SampleCluster) -> None:
     """One names a bookie that nobody knows, one cannot be read; a worker copies ledger 65."""
-    cluster.put(marks.to_path(41), b'replica: "127.0.101.77:3181"\nctime: 1795237669000\n')
-    cluster.put(marks.to_path(45), b"replica: 127.0.101.1")
-    cluster.put(marks.lock_to_path(65), b'bookieId: "worker"\n', ephemeral=True)
+    cluster.put(ledger_path.mark_to_path(41), b'replica: "127.0.101.77:3181"\nctime: 1795237669000\n')
+    cluster.put(ledger_path.mark_to_path(45), b"replica: 127.0.101.1")
+    cluster.put(ledger_path.lock_to_path(65), b'bookieId: "worker"\n', ephemeral=True)
 
 
 FAULTS: tuple[Callable[[SampleCluster], None], ...] = (

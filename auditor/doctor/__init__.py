@@ -15,10 +15,10 @@ from auditor.doctor.machine import machine
 from auditor.doctor.out import look_at_out
 from auditor.doctor.store import Metadata, read_metadata
 from auditor.model.amounts import first_names
-from auditor.model.doctor import Diagnosis, Line, State
-from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions
+from auditor.model.report import NOT_COVERED
 from auditor.reports.blind_spots import blind_spots
+from auditor.reports.doctor import Diagnosis, Line, State
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.tables.registry import instance_id
 

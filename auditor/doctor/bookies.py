@@ -14,10 +14,10 @@ from pathlib import Path
 from auditor.doctor.journals import expected_index_time, journal_lines, look_at_journals
 from auditor.doctor.store import Metadata
 from auditor.model.amounts import age, duration, plural, size
-from auditor.model.doctor import Line, State
-from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions, parse_moment
+from auditor.model.report import NOT_COVERED
 from auditor.model.states import BookieRead
+from auditor.reports.doctor import Line, State
 from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, settle_places
 from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory

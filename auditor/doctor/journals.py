@@ -8,7 +8,7 @@ from pathlib import Path
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model.amounts import plural, size
-from auditor.model.doctor import Line, State
+from auditor.reports.doctor import Line, State
 from auditor.sources.bookies.journal.files import list_journals
 from auditor.sources.bookies.owners import AttributedBookie
 

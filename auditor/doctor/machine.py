@@ -12,9 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from auditor.errors import JavaMissingError, SparkError, UsageError
-from auditor.model.doctor import Line, State
-from auditor.model.exit_code import UNREACHABLE
 from auditor.model.options import AuditOptions
+from auditor.model.report import UNREACHABLE
+from auditor.reports.doctor import Line, State
 from auditor.spark.java import look_for_java
 
 FILES = 4096

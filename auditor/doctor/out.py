@@ -12,9 +12,9 @@ import pyarrow as pa
 from auditor.audit.lock import holder
 from auditor.errors import RunError
 from auditor.model.amounts import size
-from auditor.model.doctor import Line, State
-from auditor.model.exit_code import USAGE
-from auditor.model.run_layout import MANIFEST, REPORT
+from auditor.model.report import USAGE
+from auditor.model.run_facts import MANIFEST, REPORT
+from auditor.reports.doctor import Line, State
 from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import absolute
 

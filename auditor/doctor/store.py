@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from auditor.errors import StoreError, UsageError
 from auditor.model.amounts import age, duration, plural
-from auditor.model.doctor import Line, State
-from auditor.model.exit_code import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions, parse_moment
+from auditor.model.report import NOT_COVERED, UNREACHABLE, USAGE
+from auditor.reports.doctor import Line, State
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import Credentials, read_credentials
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, Server, StoreOptions

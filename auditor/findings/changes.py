@@ -1,23 +1,43 @@
-"""The table changes: this run's findings joined with those of the run before, in Spark.
+"""What changed since the run before: in Spark inside an audit, and between any two finished runs without.
 
-Findings may be tens of millions, so nothing is collected; `auditor.findings.compare` says the same of two
-finished runs without Spark. What makes a finding fixed or unseen is decided in `auditor.findings.basis`.
+Findings may be tens of millions, so nothing is collected: an audit joins its findings with those of the run
+before. Two finished runs are compared from their tables changes without Spark, with pyarrow and numpy: of
+each finding three numbers are kept to find its pair (`Marks`); all else is read again, batch by batch, and
+only of what changed. What makes a finding fixed or unseen is decided in `auditor.findings.basis`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
-from auditor.findings.basis import STAGES, UNREADABLE, ids_resting_on, of_marks
+from auditor.findings.basis import (
+    STAGES,
+    UNREADABLE,
+    Batches,
+    among,
+    covers,
+    find,
+    fingerprint_numbers,
+    ids_resting_on,
+    of_marks,
+    subjects,
+    to_codes,
+    whole,
+)
 from auditor.findings.table import fingerprints, ranks
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Confidence, Urgency
+from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
+from auditor.tables.changes import CHANGED
 
 _SUBJECT = (
     "fingerprint", "id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
@@ -214,3 +234,112 @@ def _was_looked_at(looked: RunCoverage) -> Column:
 def _whole() -> Column:
     """Whether a bookie's directories were found and read to the end; its own answers are less than that."""
     return F.col("found") & (F.col("read") == BookieRead.READ)
+
+
+KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN, Change.SAME)
+_NEW, _WORSE, _BETTER, _FIXED, _UNSEEN, _SAME = range(len(KINDS))
+_RANKS = {str(severity): severity.rank for severity in Severity}
+CONFIDENCES = [str(confidence) for confidence in Confidence]
+_SURE = {confidence: place for place, confidence in enumerate(CONFIDENCES)}
+_CONFIRMED = _SURE[Confidence.CONFIRMED]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The findings that one run knows, as arrays in the order of its table: 18 bytes each, and their rows.
+
+    ``trouble`` is the number that runs are joined by, ``rank`` that of the severity, 0 the worst;
+    ``confidence`` its place in `CONFIDENCES`; ``row`` the place in the table.
+    """
+
+    trouble: NDArray[np.uint64]
+    rank: NDArray[np.int8]
+    missing: NDArray[np.int64]
+    confidence: NDArray[np.int8]
+    row: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FindingPairs:
+    """Each finding of the new run with its change and its pair in the old one, and those only the old has.
+
+    ``pair`` are positions in the old `Marks`, -1 for none; ``gone`` are positions there too, ascending.
+    """
+
+    old: Marks
+    new: Marks
+    pair: NDArray[np.int64]
+    change: NDArray[np.int8]
+    gone: NDArray[np.int64]
+    gone_change: NDArray[np.int8]
+
+    def counts(self) -> dict[str, int]:
+        """How many findings changed how."""
+        total = np.bincount(self.change, minlength=len(KINDS)) + np.bincount(
+            self.gone_change, minlength=len(KINDS)
+        )
+        return {kind: int(count) for kind, count in zip(KINDS, total, strict=True)}
+
+
+def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
+    """Read the findings of a run whose change is one of ``known``: severity, missing and confidence.
+
+    ``prefix`` is that of their columns: "" as the run found them, "known_" as it leaves them known.
+
+    Raises `RunError` where the table cannot be what an audit wrote.
+    """
+    parts: list[tuple[Any, ...]] = []
+    start = 0
+    severity, missing, confidence = (f"{prefix}{name}" for name in ("severity", "missing", "confidence"))
+    for batch in batches(CHANGED, ["trouble", "change", severity, missing, confidence]):
+        rows = np.flatnonzero(among(batch["change"], known))
+        parts.append(
+            (
+                fingerprint_numbers(batch["trouble"])[rows],
+                to_codes(batch[severity], _RANKS)[rows],
+                whole(batch[missing])[rows],
+                to_codes(batch[confidence], _SURE)[rows],
+                rows + start,
+            )
+        )
+        start += batch.num_rows
+    kinds = (np.uint64, np.int8, np.int64, np.int8, np.int64)
+    columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
+    trouble, rank, absent, sure, row = (
+        np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
+    )
+    return Marks(trouble, rank, absent, sure, row)
+
+
+def pair_findings(old: Batches, new: Batches, holes: bool) -> FindingPairs:
+    """Compare two runs; ``holes``: the new one's listings of metadata had some.
+
+    What the old run did not see and still knew takes part, as what it last was.
+    """
+    before = marks(old, (*FOUND, Change.UNSEEN), "known_")
+    now = marks(new, FOUND)
+    order = np.argsort(before.trouble, kind="stable")
+    pair = find(before.trouble[order], now.trouble)
+    met = pair >= 0
+    pair[met] = order[pair[met]]
+    change = np.full(len(now.trouble), _NEW, np.int8)
+    change[met] = _compare_marks(before, now, pair, met)
+    gone = np.flatnonzero(find(np.sort(now.trouble), before.trouble) < 0)
+
+    better = np.flatnonzero(change == _BETTER)
+    # Better or gone because less was looked at is neither.
+    change[better[~covers(new, holes, subjects(new, now.row[better]))]] = _SAME
+    fixed = covers(new, holes, subjects(old, before.row[gone]))
+    gone_change = np.where(fixed, _FIXED, _UNSEEN).astype(np.int8)
+    return FindingPairs(before, now, pair, change, gone, gone_change)
+
+
+def _compare_marks(
+    before: Marks, now: Marks, pair: NDArray[np.int64], met: NDArray[np.bool_]
+) -> NDArray[np.int8]:
+    rank, was = now.rank[met], before.rank[pair[met]]
+    missing, had = now.missing[met], before.missing[pair[met]]
+    confirmed = (now.confidence[met] == _CONFIRMED) & (before.confidence[pair[met]] != _CONFIRMED)
+    worse = (rank < was) | ((rank == was) & (missing > had)) | confirmed
+    better = (rank > was) | ((rank == was) & (missing < had))
+    return np.select([worse, better], [_WORSE, _BETTER], _SAME).astype(np.int8)

@@ -19,9 +19,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.model.ledger_id import LedgerId
+from auditor.model.ledger_id import MAX_LEDGER_ID, LedgerId
 
-MAX_LEDGER_ID = 2**63 - 1
 STEPS = 4
 """Directories between ``current`` and the file of a ledger outside scope 0."""
 

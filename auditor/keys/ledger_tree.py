@@ -17,14 +17,12 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from auditor.keys import etcd, scoped_path
-from auditor.keys.layouts import FLAT, LAYOUTS, MAX_LEDGER_ID
-from auditor.model.layout import LayoutKind
-from auditor.model.ledger_id import LedgerId
+from auditor.keys import etcd, ledger_path
+from auditor.keys.ledger_path import FLAT, LAYOUTS
+from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, LedgerId
 
-__all__ = ["MAX_LEDGER_ID", "LayoutKind", "Place", "PlaceKind", "classify", "from_path", "to_path"]
+__all__ = ["LayoutKind", "Place", "PlaceKind", "classify", "from_path", "to_path"]
 
-MIN_LEDGER_ID = -(2**63)
 """Only scopes other than 0 have negative ids: half of all UUIDs."""
 
 PlaceKind = Literal["ledger", "inner", "malformed", "other"]
@@ -130,7 +128,7 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     if ledger_id is not None:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
     names = rel.split("/")
-    if names[0] == scoped_path.TOP:  # beside the tree of every layout
+    if names[0] == ledger_path.SCOPES:  # beside the tree of every layout
         return _scoped_place(rel, names)
     own = Place("other")
     if kind is LayoutKind.FLAT:
@@ -206,13 +204,13 @@ def _scoped_place(rel: str, names: list[str]) -> Place:
 
     A ledger of scope 0 does not belong there; it could be one that was put in the wrong place.
     """
-    ledger = scoped_path.ledger_spelt("/".join(names[: scoped_path.LEVELS + 2]))
+    ledger = ledger_path.ledger_of_path("/".join(names[: ledger_path.SCOPE_LEVELS + 2]))
     if ledger is not None:
-        own = len(names) == scoped_path.LEVELS + 2 and ledger.scope != 0
+        own = len(names) == ledger_path.SCOPE_LEVELS + 2 and ledger.scope != 0
         kind: PlaceKind = "ledger" if own else "malformed"
         return Place(kind, ledger.id if own else None, ledger.id, ledger.id, ledger.scope)
-    span = scoped_path.span(rel)
-    if not scoped_path.is_inner(rel):
+    span = ledger_path.scope_span(rel)
+    if not ledger_path.is_inner_of_scopes(rel):
         return Place("malformed", scope_id=span.scope)
     return Place("inner", None, span.low, span.high, span.scope)
 

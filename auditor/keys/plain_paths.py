@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.byte_column import TextColumn, begin_with, windows
-from auditor.keys.layouts import FIRST_LONG_ID
-from auditor.model.layout import LayoutKind
+from auditor.keys.ledger_path import FIRST_LONG_ID
+from auditor.model.ledger_id import LayoutKind
 
 _SHORT, _LONG, _FLAT = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
 _TEN_DIGITS = 10**10

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from auditor.model.exit_code import CLEAN, FOUND, NOT_COVERED
+from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
 class CopyState(StrEnum):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from auditor.model.exit_code import CLEAN, FOUND, NOT_COVERED
 from auditor.model.json_shape import Facet, about
+from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
 class Answer(StrEnum):

@@ -1,12 +1,14 @@
-"""The identity of a ledger, and its qualified name (BP-35)."""
+"""The identity of a ledger, its qualified name (BP-35), and the layouts in which BookKeeper keeps ledgers."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from auditor.errors import UsageError
 
+MIN_LEDGER_ID, MAX_LEDGER_ID = -(2**63), 2**63 - 1
 _MASK = (1 << 64) - 1
 _NAME = re.compile(
     r"(?:0x)?([0-9a-f]{16})([0-9a-f]{16})|([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4})-([0-9a-f]{4}-[0-9a-f]{12})",
@@ -68,3 +70,17 @@ class LedgerId:
 def _to_signed(half: int) -> int:
     """Undo the mask: the server keeps each half as a signed Java long."""
     return half - (1 << 64) if half >> 63 else half
+
+
+class LayoutKind(StrEnum):
+    """The ledger managers whose ledgers can be found; in ZooKeeper named as in BookKeeper's configuration.
+
+    >>> LayoutKind("longhierarchical").name
+    'LONG_HIERARCHICAL'
+    """
+
+    FLAT = "flat"
+    LEGACY_HIERARCHICAL = "legacyhierarchical"
+    HIERARCHICAL = "hierarchical"
+    LONG_HIERARCHICAL = "longhierarchical"
+    ETCD = "etcd"  # the only one there; no suffix of a URI, and no name in BookKeeper's configuration

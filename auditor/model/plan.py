@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from auditor.model.exit_code import CLEAN, FOUND, NOT_COVERED
 from auditor.model.json_shape import Count, Time, about
+from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 PLAN_SCHEMA = "bookkeeper-auditor/plan/1"
 

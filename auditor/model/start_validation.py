@@ -53,7 +53,7 @@ def legacy_refusal(
     """What ``LegacyCookieValidation`` would refuse the bookie's start for; None if it would start.
 
     ``expected`` is the cookie that the bookie makes of its configuration, with the cluster's instance id
-    (`auditor.model.bookie_configuration` infers it). ``stored`` are (id, cookie) of every id that could be
+    (`auditor.model.cookie` infers it). ``stored`` are (id, cookie) of every id that could be
     the bookie's and that the store has a cookie of, in the order in which it asks: its custom id alone, or
     ip, host name and advertised address. ``directories`` are those of
     `auditor.model.start_refusal.configured_paths`, in that order. ``allow_expansion`` is the server's

@@ -13,10 +13,9 @@ from itertools import islice
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from auditor.model.figures import BookieFigure
 from auditor.model.finding import Confidence, Severity
 from auditor.model.history import RunSummary
-from auditor.model.owners import Leak, Level
+from auditor.model.report_source import BookieFigure, Leak, Level
 from auditor.model.space import DISK_BYTES, SpaceBy
 from auditor.model.states import SpaceClass
 from auditor.reports.coverage import count_by_check
@@ -146,8 +145,8 @@ class Frames:
     def bookies(self) -> pd.DataFrame:
         """What each bookie has, lacks and has too much: the worst 5,000 first.
 
-        Index: bookie_id. Columns: those of `auditor.model.figures.BookieFigure`, and availability, the share
-        of its replicas that is surely whole.
+        Index: bookie_id. Columns: those of `auditor.model.report_source.BookieFigure`, and availability,
+        the share of its replicas that is surely whole.
         """
         import pandas as pd
 

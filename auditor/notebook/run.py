@@ -27,9 +27,8 @@ from auditor.runs.whole_file import write_whole
 from auditor.spark.types import DataFrame, SparkSession
 
 if TYPE_CHECKING:
-    from auditor.model.figures import Figures
     from auditor.model.history import ChangesSince
-    from auditor.model.owners import Level, OwnerTotal
+    from auditor.model.report_source import Figures, Level, OwnerTotal
     from auditor.model.simulation import NearLoss
     from auditor.model.space import SpaceGauges
     from auditor.notebook.frames import Frames
@@ -127,7 +126,7 @@ class Run(RunReader):
         """What the ledgers of every tenant, namespace or topic add up to: the worst findings first.
 
         Ledgers, bytes and entries, live and leaked, dangling references, and findings by severity
-        (`auditor.model.owners.OwnerTotal`). ``run.frames.owners()`` has it as a frame.
+        (`auditor.model.report_source.OwnerTotal`). ``run.frames.owners()`` has it as a frame.
 
         Raises:
             RunUsageError: the run read nobody's owners.
@@ -150,7 +149,7 @@ class Run(RunReader):
     def leaks(self) -> Leaks:
         """Every ledger that belongs to nobody, in the order in which to look at them: iterate over it.
 
-        Each has its age, bytes, entries, last known owner and why (`auditor.model.owners.Leak`);
+        Each has its age, bytes, entries, last known owner and why (`auditor.model.report_source.Leak`);
         ``run.leaks.totals()`` is what they add up to, ``run.frames.leaks()`` has them as a frame.
 
         Raises:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, RunUsageError
-from auditor.keys import marks
+from auditor.keys import ledger_path
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import BookieRead
@@ -186,8 +186,8 @@ def _ledgers_of_store(
     unsure = frozenset(each for each, path in absent.items() if cut or _is_below(path, gaps))
     marked = locked = None
     if store.keeps_marks:
-        places = {f"{store.root}/{marks.to_path(each)}": each for each in ids}
-        locks = {f"{store.root}/{marks.lock_to_path(each)}": each for each in ids}
+        places = {f"{store.root}/{ledger_path.mark_to_path(each)}": each for each in ids}
+        locks = {f"{store.root}/{ledger_path.lock_to_path(each)}": each for each in ids}
         seen, missed = read_paths(store, layout, Tree.MARKS, [*places, *locks])
         if not (missed or cut):
             marked = {each for path, each in places.items() if path in seen}

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
-from auditor.model.exit_code import CLEAN, FOUND
 from auditor.model.ledger_id import LedgerId
+from auditor.model.report import CLEAN, FOUND
 from auditor.reports.plain_text import fold_text, labelled, printable, text_table
 
 COMPARISON_SCHEMA = "bookkeeper-auditor/comparison/1"

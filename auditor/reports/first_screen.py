@@ -19,9 +19,8 @@ from math import ceil
 
 from auditor.model.amounts import first_names, format_time, plural, size
 from auditor.model.finding import URGENCY_LABELS, Confidence, Finding, Severity, Urgency
-from auditor.model.remark import RemarkKind, sentence_of
 from auditor.model.report import Report
-from auditor.model.run_facts import Step
+from auditor.model.run_facts import RemarkKind, Step, sentence_of
 from auditor.model.states import Verdict
 from auditor.reports.blind_spots import blind_sentence, saw_nothing
 from auditor.reports.cause_text import cause_sentence, causes_of

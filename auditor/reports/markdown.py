@@ -12,8 +12,8 @@ from auditor.checks import BY_ID
 from auditor.checks.needs import Sight
 from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import Finding, Standing, Standings, no_standing
-from auditor.model.remark import sentence_of
 from auditor.model.report import Report
+from auditor.model.run_facts import sentence_of
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.coverage import (
     count_by_check,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
-from auditor.model.owners import NO_OWNER, NOBODY, OwnerTotal
 from auditor.model.report import Report
+from auditor.model.report_source import NO_OWNER, NOBODY, OwnerTotal
 from auditor.model.run_facts import Tally
 from auditor.model.simulation import NearLoss
 from auditor.model.space import DISK_BYTES, SpaceGauges

@@ -14,9 +14,8 @@ from itertools import islice
 from typing import Any
 
 from auditor.model.amounts import duration, plural, size
-from auditor.model.figures import OwnerFigures
 from auditor.model.finding import Severity
-from auditor.model.owners import NO_OWNER, NOBODY, Leak, LeakTotals, Level, OwnerTotal
+from auditor.model.report_source import NO_OWNER, NOBODY, Leak, LeakTotals, Level, OwnerFigures, OwnerTotal
 from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView
 from auditor.reports.csv import escape_formula
 from auditor.reports.markdown import escape_markdown
@@ -238,7 +237,7 @@ _OPEN = "namespace"
 def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
     """The rows of every level, and the leaks with their ages.
 
-    >>> from auditor.model.owners import LeakTotals
+    >>> from auditor.model.report_source import LeakTotals
     >>> one = OwnerFigures({"tenant": (OwnerTotal("shop"),)}, {"tenant": 7}, (), LeakTotals(), 0)
     >>> [(level["name"], level["total"], level["rows"][0]["name"]) for level in owners_shown(one)["owners"]]
     [('tenant', 7, 'shop')]

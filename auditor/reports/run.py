@@ -12,9 +12,8 @@ from itertools import groupby
 from auditor.checks import BY_ID, Check
 from auditor.checks.needs import Sight
 from auditor.model.amounts import first_names, format_time, plural
-from auditor.model.exit_code import exit_code
 from auditor.model.finding import Confidence, Finding, Severity, Standing, Urgency
-from auditor.model.report import Report
+from auditor.model.report import Report, exit_code
 from auditor.model.run_facts import Tally
 from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView

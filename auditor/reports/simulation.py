@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auditor.model.amounts import first_names, plural, size
-from auditor.model.owners import NO_OWNER, NOBODY
+from auditor.model.report_source import NO_OWNER, NOBODY
 from auditor.model.simulation import (
     YES,
     Amount,

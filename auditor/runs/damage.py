@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.table import FINDINGS
 from auditor.model.json_shape import parse_json, read_value
-from auditor.model.run_layout import MANIFEST
+from auditor.model.run_facts import MANIFEST
 from auditor.runs.directory import WAY_OUT, RunDirectory, damaged
 from auditor.tables.published_schemas import TABLES
 

@@ -1,7 +1,7 @@
 """A run directory, for the audit that writes it and for all that read it; without Spark.
 
 A table is whole once its ``_SUCCESS`` file is there; whoever reads it is held to the checksums of its pages.
-What lies in it: `auditor.model.run_layout`.
+What lies in it: `auditor.model.run_facts`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.errors import RunError, RunUsageError
 from auditor.model.json_shape import parse_json
-from auditor.model.run_layout import MANIFEST, REPORT, WHOLE
+from auditor.model.run_facts import MANIFEST, REPORT, WHOLE
 from auditor.sources.file_systems import require_file, run_files
 from auditor.sources.regular_file import read_at_most
 

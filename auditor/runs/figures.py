@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from auditor.model.figures import Bar, BookieFigure, Figures, Histogram
 from auditor.model.ledger_metadata import LedgerState
+from auditor.model.report_source import Bar, BookieFigure, Figures, Histogram
 from auditor.runs.reader import RunReader
 
 BOOKIES_KEPT = 5_000

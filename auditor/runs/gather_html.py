@@ -8,10 +8,9 @@ from itertools import islice
 from typing import get_args
 
 from auditor.errors import RunError
-from auditor.model.figures import OwnerFigures
 from auditor.model.finding import Finding, no_standing
 from auditor.model.history import RunSummary
-from auditor.model.owners import Level
+from auditor.model.report_source import Level, OwnerFigures
 from auditor.model.simulation import FailureMatrix
 from auditor.reports import html
 from auditor.runs.figures import figures_of

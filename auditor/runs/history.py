@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from auditor.checks import place_of_check
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
-from auditor.findings.compare import CONFIDENCES, KINDS, FindingPairs, pair_findings
+from auditor.findings.changes import CONFIDENCES, KINDS, FindingPairs, pair_findings
 from auditor.model.finding import Severity, Urgency
 from auditor.model.history import (
     NOT_COMPARED,

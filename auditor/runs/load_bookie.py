@@ -12,7 +12,6 @@ from typing import Any
 from auditor.checks import place_of_check
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import RunError, RunUsageError
-from auditor.findings.rows import finding_of
 from auditor.model.amounts import first_names
 from auditor.model.finding import Confidence, Finding, Severity, Urgency
 from auditor.model.views import (
@@ -25,7 +24,7 @@ from auditor.model.views import (
     ProblemView,
     RegistrationView,
 )
-from auditor.runs.reader import RunReader
+from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.standings import standings_of
 
 _SAMPLES = 3

@@ -16,7 +16,6 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.coverage import last_entry
 from auditor.codecs.availability.fold import fold_entries
 from auditor.errors import RunUsageError, UsageError
-from auditor.findings.rows import finding_of
 from auditor.model.amounts import format_time
 from auditor.model.finding import FindingWithHistory
 from auditor.model.ledger_id import LedgerId
@@ -31,7 +30,7 @@ from auditor.model.states import (
     WitnessAnswer,
 )
 from auditor.model.views import AnswerView, LedgerView, ReplicaView
-from auditor.runs.reader import RunReader
+from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.standings import standings_of
 from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
 

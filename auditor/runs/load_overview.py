@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from auditor.model.finding import Severity
 from auditor.model.json_shape import parse_json
-from auditor.model.run_layout import MANIFEST
+from auditor.model.run_facts import MANIFEST
 from auditor.model.states import BookieRead
 from auditor.model.views import RunView, UnreadBookie
 from auditor.runs.directory import damaged

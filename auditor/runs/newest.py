@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from auditor.errors import UsageError
-from auditor.model.run_layout import REPORT
+from auditor.model.run_facts import REPORT
 
 
 def check_runs_directory(directory: Path) -> None:

@@ -17,7 +17,7 @@ from auditor.errors import RunUsageError
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names_of
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity
-from auditor.model.owners import LEVELS, NOBODY, Leak, LeakTotals, Level, OwnerTotal
+from auditor.model.report_source import LEVELS, NOBODY, Leak, LeakTotals, Level, OwnerTotal
 from auditor.runs.reader import RunReader
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auditor.model.placement import Locations, PlacementSettings
-from auditor.model.run_layout import REPORT
+from auditor.model.run_facts import REPORT
 from auditor.runs.directory import damaged
 from auditor.runs.reader import RunReader
 from auditor.tables.placement import BOOKIE_LOCATIONS, locations_of

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from auditor.findings.suppress import read_suppressions
 from auditor.model.history import RunSummary, cluster_key
 from auditor.model.options import LAST, AuditOptions
-from auditor.model.run_layout import REPORT
+from auditor.model.run_facts import REPORT
 from auditor.sources.file_systems import child_of, run_files
 
 

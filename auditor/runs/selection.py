@@ -9,8 +9,7 @@ from dataclasses import dataclass, fields
 from auditor.errors import UsageError
 from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, glob_to_regex
 from auditor.model.history import ChangesSince
-from auditor.model.owners import OwnerTotal
-from auditor.model.report_source import ReportSource
+from auditor.model.report_source import OwnerTotal, ReportSource
 from auditor.model.simulation import NearLoss
 from auditor.model.space import SpaceGauges
 from auditor.runs.reader import RunReader

@@ -13,7 +13,7 @@ from typing import Any
 from auditor.errors import RunError, RunUsageError
 from auditor.model.history import OfCluster, RunSummary, cluster_key
 from auditor.model.report import Report
-from auditor.model.run_layout import REPORT
+from auditor.model.run_facts import REPORT
 from auditor.runs.reader import RunReader
 from auditor.sources.file_systems import child_of, parent_of, run_files
 

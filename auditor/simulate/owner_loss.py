@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from auditor.model.owners import NOBODY
+from auditor.model.report_source import NOBODY
 from auditor.model.simulation import OwnerLoss
 from auditor.runs.owners import NAMES, has_owners, owned
 from auditor.runs.reader import RunReader

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from auditor.model.adherence import distinct_rows
 from auditor.model.columns import LEDGER
-from auditor.model.distinct_rows import distinct_rows
 from auditor.model.ledger_metadata import LedgerState
 
 Longs = NDArray[np.int64]

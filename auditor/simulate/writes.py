@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from auditor.model.amounts import plural
-from auditor.model.new_ensembles import makes_ensemble, refuses_by_place
 from auditor.model.placement import POLICY_LEVEL, Locations, PlacementSettings
+from auditor.model.replacements import makes_ensemble, refuses_by_place
 from auditor.model.simulation import NO, UNSURE, YES, WriteAnswer
 from auditor.simulate.isolation import Isolation
 

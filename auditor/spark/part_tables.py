@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from auditor.model.columns import LEDGER
-from auditor.model.run_layout import WHOLE
+from auditor.model.run_facts import WHOLE
 from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSession, StructType
 
 _TEMPORARY = "_temporary"

@@ -23,9 +23,8 @@ import pyarrow as pa
 from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
 from auditor.keys import etcd
-from auditor.keys.ledger_tree import MAX_LEDGER_ID
 from auditor.model.columns import schema_of
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind
 from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ClusterNodes, Znode
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame

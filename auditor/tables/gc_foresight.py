@@ -23,11 +23,10 @@ import pyarrow as pa
 
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
-from auditor.keys.ledger_tree import MAX_LEDGER_ID
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Confidence
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import (
     LISTED,

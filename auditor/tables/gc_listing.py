@@ -34,8 +34,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
-from auditor.keys.ledger_tree import MAX_LEDGER_ID, to_path
-from auditor.model.layout import LayoutKind
+from auditor.keys.ledger_tree import to_path
+from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.columns import LEDGER, schema_of
+from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.states import ON_DISK
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame

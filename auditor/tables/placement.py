@@ -24,13 +24,13 @@ from auditor.model.adherence import (
     Numbers,
     ServerView,
     depth_of,
+    distinct_rows,
     domain_codes,
     judge_ensembles,
     regions_hold_acks,
     sole_domains,
 )
 from auditor.model.columns import LEDGER, schema_of
-from auditor.model.distinct_rows import distinct_rows
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.placement import POLICY_LEVEL, Location, Locations, PlacementSettings, Policy
 from auditor.spark.part_tables import PartTable

@@ -14,7 +14,7 @@ import pyarrow as pa
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.codecs.store import service_info
 from auditor.errors import DecodeError, RuleError
-from auditor.model.bookie_address import Address, Registration, UnresolvedBookie, resolve
+from auditor.model.bookie_id import Address, Registration, UnresolvedBookie, resolve
 from auditor.model.columns import schema_of
 from auditor.model.cookie import Cookie
 from auditor.sources.metadata.store import NO_TIME, OWNER_UNKNOWN, ClusterNodes, Znode
@@ -105,7 +105,7 @@ def _cookie(name: str, znode: Znode) -> StoreCookie:
 def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) -> list[dict[str, Any]]:
     """Rows of the table ``registrations``: who is connected, and how it can be reached.
 
-    ``reads_registrations``: clients of this store do (`auditor.model.bookie_address`).
+    ``reads_registrations``: clients of this store do (`auditor.model.bookie_id`).
     """
     writable = [
         (name, "writable", znode) for name, znode in _children(cluster, "available/") if name != "readonly"

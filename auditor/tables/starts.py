@@ -1,7 +1,7 @@
 """starts: what each bookie's next start would say of its cookies, one row per bookie with a known place.
 
 All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table. The
-configuration is inferred (`auditor.model.bookie_configuration`), the decision is the server's
+configuration is inferred (`auditor.model.cookie`), the decision is the server's
 (`auditor.model.start_validation`).
 """
 
@@ -12,9 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from auditor.model.bookie_configuration import Source, configuration
 from auditor.model.columns import schema_of
-from auditor.model.cookie import Cookie
+from auditor.model.cookie import Cookie, Source, configuration
 from auditor.model.start_refusal import BookieDirectory, NoVersion, Refusal, Unreadable, configured_paths
 from auditor.model.start_validation import differences, legacy_refusal
 from auditor.sources.bookies.paths import OwnedDirectory, match

@@ -23,7 +23,7 @@ from auditor.audit.audit import Audit
 from auditor.errors import AuditorError, JavaMissingError, LockedError, SparkError, UsageError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
-from auditor.model.run_layout import REPORT
+from auditor.model.run_facts import REPORT
 from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import run_files
 from auditor.spark.types import SparkSession

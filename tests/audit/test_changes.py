@@ -11,8 +11,8 @@ import pytest
 from auditor import Audit, AuditOptions
 from auditor.audit.changes import RunChanges, check_suppressions
 from auditor.errors import UsageError
-from auditor.findings.steps import FindingCount
 from auditor.findings.suppress import Suppress
+from auditor.findings.table import FindingCount
 from auditor.model.history import RunSummary
 from tests.findings.changed_runs import write_run
 from tests.reports.samples import report, tally

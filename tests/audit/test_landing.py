@@ -13,7 +13,7 @@ import pytest
 from auditor.audit.landing import Landing
 from auditor.errors import RunError, StoreError
 from auditor.model.progress import Silent
-from auditor.model.run_layout import MANIFEST, REPORT
+from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.runs.directory import RunDirectory
 from auditor.spark.query_plans import SMALL_BYTES, query_plans
 

@@ -10,7 +10,7 @@ import pytest
 from auditor.audit.owner_scan import NOBODY, Owners, check_owners, owner_remarks, read_owners
 from auditor.errors import StoreError, UsageError
 from auditor.model.options import AuditOptions
-from auditor.model.remark import sentence_of
+from auditor.model.run_facts import sentence_of
 from auditor.sources.metadata.uri import parse_metadata_uri
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.audit.landing import resumption_of
 from auditor.model.options import AuditOptions
-from auditor.model.run_layout import MANIFEST, WHOLE
+from auditor.model.run_facts import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"

@@ -10,7 +10,7 @@ import pytest
 from auditor.audit import audit
 from auditor.audit.audit import SMALL_BYTES, SMALL_LEDGERS, is_small
 from auditor.errors import StoreError
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.sources.metadata.store import ClusterNodes, LedgerCount, StoreOptions
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri

@@ -18,7 +18,7 @@ from auditor import Audit
 from auditor.cli.dump import _now_and_then
 from auditor.demo.sample import unpack
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.model.remark import sentence_of
+from auditor.model.run_facts import sentence_of
 from auditor.sources.metadata.store import Znode
 from tests.cli.test_doors import bkaudit
 

@@ -21,7 +21,7 @@ from auditor.cli import INTERRUPTED, main
 from auditor.cli.interruption import OF_THE_GATEWAY
 from auditor.errors import DiskFullError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
-from auditor.model.run_layout import MANIFEST, WHOLE
+from auditor.model.run_facts import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory
 from auditor.spark.session import _scratch, check_master
 from auditor.spark.tasks import HADOOP_AWS, run_errors

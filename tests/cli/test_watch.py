@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from auditor.audit.landing import unfinished_run
 from auditor.cli import main
 from auditor.errors import StoreError
-from auditor.model.exit_code import FOUND, UNREACHABLE, USAGE
+from auditor.model.report import FOUND, UNREACHABLE, USAGE
 from auditor.notebook.run import open_run
 from auditor.runs.directory import RunDirectory
 from tests.corpora.corpora import unpack

@@ -21,9 +21,9 @@ from auditor.errors import RunUsageError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind, classify
 from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
-from auditor.model.exit_code import CLEAN, FOUND, NOT_COVERED
 from auditor.model.ledger_id import LedgerId
 from auditor.model.progress import Silent
+from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 from auditor.reports.schema import comparison_schema
 from tests.servers import etcd as etcd_server
 from tests.servers.etcd import Etcd

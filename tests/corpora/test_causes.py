@@ -7,8 +7,8 @@ from math import ceil
 import pytest
 
 from auditor.model.finding import Urgency
-from auditor.model.remark import RemarkKind
 from auditor.model.report import Report
+from auditor.model.run_facts import RemarkKind
 from auditor.reports import first_screen, text
 from auditor.reports.plain_text import columns_of
 from tests.corpora.audited import Audited

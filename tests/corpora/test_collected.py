@@ -10,7 +10,7 @@ from pyarrow import parquet as pq
 
 from auditor import Audit, AuditOptions
 from auditor.collect.collect import collect
-from auditor.model.remark import sentence_of
+from auditor.model.run_facts import sentence_of
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import Corpus
 from tests.corpora.shared import Corpora, Runs

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from auditor.model.remark import sentence_of
+from auditor.model.run_facts import sentence_of
 from auditor.notebook.run import open_run
 from auditor.reports.ledger import render
 from tests.corpora.audited import Audited, audit, entries, missing

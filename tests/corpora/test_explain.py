@@ -9,12 +9,12 @@ from click.testing import CliRunner, Result
 
 from auditor.checks import BY_ID
 from auditor.cli import main
-from auditor.findings.rows import finding_of
 from auditor.notebook.run import open_run
 from auditor.reports.advice import RUNS_SHOWN, class_runs, storages_of
 from auditor.reports.finding_text import class_text
 from auditor.reports.ledger import render
 from auditor.runs.load_bookie import bookie_view, storages
+from auditor.runs.reader import finding_of
 from tests.corpora.audited import Audited
 from tests.corpora.corpora import Corpus
 

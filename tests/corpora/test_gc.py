@@ -10,8 +10,8 @@ import pytest
 
 from auditor.audit.space_scan import foresight
 from auditor.model.collector_settings import CollectorSettings
-from auditor.model.layout import LayoutKind
-from auditor.model.remark import sentence_of
+from auditor.model.ledger_id import LayoutKind
+from auditor.model.run_facts import sentence_of
 from auditor.tables.gc_foresight import Collector
 from auditor.tables.gc_listing import ServerListing
 from tests.corpora.audited import Asked, Audited

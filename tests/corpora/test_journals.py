@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.collect.collect import collect
-from auditor.model.exit_code import exit_code
-from auditor.model.remark import sentence_of
+from auditor.model.report import exit_code
+from auditor.model.run_facts import sentence_of
 from auditor.notebook.run import open_run
 from tests.corpora.audited import Asked, audit, entries
 from tests.corpora.cluster import HOUR

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from auditor import Audit
 from auditor.checks import BY_ID, Need
 from auditor.cli import main
-from auditor.model.exit_code import exit_code
 from auditor.model.options import AuditOptions
+from auditor.model.report import exit_code
 from auditor.notebook.run import open_run
 from auditor.reports import first_screen
 from tests.corpora.cluster import Cluster

@@ -19,8 +19,8 @@ from auditor import Audit, open_run
 from auditor.demo.sample import extract
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
-from auditor.model.owners import NOBODY
-from auditor.model.remark import sentence_of
+from auditor.model.report_source import NOBODY
+from auditor.model.run_facts import sentence_of
 from auditor.model.views import Backlog
 from auditor.runs.load_topic import topic_view
 from auditor.runs.owners import OwnerTotals

@@ -14,7 +14,7 @@ from auditor.checks import BY_ID
 from auditor.errors import UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.placement import Level, Locations, PlacementSettings, Policy
-from auditor.model.remark import sentence_of
+from auditor.model.run_facts import sentence_of
 from auditor.model.simulation import YES
 from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader

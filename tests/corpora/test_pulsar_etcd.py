@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from auditor import Audit
 from auditor.compare.stores import compare_stores
 from auditor.model.comparison import StoreItem
-from auditor.model.exit_code import CLEAN
 from auditor.model.options import AuditOptions
-from auditor.model.remark import sentence_of
+from auditor.model.report import CLEAN
+from auditor.model.run_facts import sentence_of
 from auditor.sources.metadata.stores import open_store
 from tests.corpora.test_owners import DAY, IN_A_CURSORS_LEDGER, seen, wanted
 from tests.servers.etcd import running

@@ -19,7 +19,7 @@ from auditor.codecs.bookie.entry import DIGEST_BYTES, crc32c, master_key
 from auditor.collect.collect import collect
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
-from auditor.model.remark import sentence_of
+from auditor.model.run_facts import sentence_of
 from auditor.model.states import SpaceClass
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from auditor.model.exit_code import exit_code
 from auditor.model.finding import Severity
-from auditor.model.remark import sentence_of
+from auditor.model.report import exit_code
+from auditor.model.run_facts import sentence_of
 from auditor.runs.history import history
 from tests.corpora.audited import Audited, audit
 from tests.corpora.cluster import INSTANCE, Cluster

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.model.exit_code import exit_code
 from auditor.model.finding import Severity
+from auditor.model.report import exit_code
 from auditor.sources.metadata.store import Znode
 from tests.corpora.audited import Audited, audit
 from tests.corpora.cluster import HOUR, Cluster

@@ -18,8 +18,8 @@ from auditor.collect.collect import collect
 from auditor.doctor import examine
 from auditor.doctor.bookies import look_at_bookies
 from auditor.doctor.out import look_at_out
-from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.options import AuditOptions
+from auditor.reports.doctor import Diagnosis, Line, State
 from tests.cli.test_doors import bkaudit
 from tests.corpora.cluster import Cluster
 from tests.corpora.corpora import Corpus, unpack

@@ -14,11 +14,11 @@ from auditor.doctor import examine
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import UsageError
 from auditor.keys import etcd as etcd_keys
-from auditor.keys.layouts import HIERARCHICAL, LONG_HIERARCHICAL
+from auditor.keys.ledger_path import HIERARCHICAL, LONG_HIERARCHICAL
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.ledger_id import LedgerId
 from auditor.model.options import AuditOptions
+from auditor.reports.doctor import Diagnosis, Line, State
 from auditor.sources.metadata.store import LedgerCount, StoreOptions
 from auditor.sources.metadata.stores import count_ledgers
 from auditor.sources.metadata.zookeeper.live import SAMPLED

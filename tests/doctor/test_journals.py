@@ -9,8 +9,8 @@ import pytest
 
 from auditor.doctor.bookies import look_at_bookies
 from auditor.doctor.journals import expected_index_time, look_at_journals
-from auditor.model.doctor import Line, State
 from auditor.model.options import AuditOptions
+from auditor.reports.doctor import Line, State
 from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.places import find_places
 from tests.codecs.journals import journal

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from auditor.findings.owners import OWNER, with_owners
+from auditor.findings.confirm import OWNER, with_owners
 from auditor.findings.table import FOUND
 from auditor.tables.ownership import OWNERSHIP
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.findings.steps import FindingCount, next_steps
+from auditor.findings.table import FindingCount, next_steps
 
 UNREAD = ("same", "unseen", "note", "bookie-unread", "unknown", None)
 

@@ -9,9 +9,9 @@ import click
 
 from auditor.cli import COMMANDS, main
 from auditor.errors import UsageError
-from auditor.keys import etcd, index_path, ledger_tree, marks, plain_paths, pulsar, scoped_path
+from auditor.keys import etcd, index_path, ledger_path, ledger_tree, plain_paths, pulsar
 from auditor.model import bookie_id
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 from auditor.sources.metadata.uri import parse_metadata_uri, redact
 from auditor.sources.owners.applications import parse_owners_uri
 from tests.command_lines import whole_context
@@ -108,11 +108,11 @@ WORDS: tuple[Target, ...] = (
             etcd.bucket_from_path,
             etcd.node_name,
             etcd.node_path,
-            scoped_path.from_path,
-            scoped_path.ledger_spelt,
-            scoped_path.is_inner,
-            marks.classify,
-            marks.lock_from_path,
+            ledger_path.from_scoped_path,
+            ledger_path.ledger_of_path,
+            ledger_path.is_inner_of_scopes,
+            ledger_path.classify_mark,
+            ledger_path.lock_from_path,
             index_path.from_name,
             index_path.scoped_from_name,
             lambda text: index_path.ledger_ids([b"/0/0/" + text.encode()]),

@@ -19,8 +19,8 @@ import yaml
 
 from auditor.cli import BUG
 from auditor.cli.audit import audit as audit_command
-from auditor.model.exit_code import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions
+from auditor.model.report import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
 from auditor.reports.forms import FORMS
 from auditor.sources.metadata.credentials import VARIABLE
 from auditor.sources.metadata.uri import parse_metadata_uri

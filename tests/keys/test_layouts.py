@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.errors import UsageError
-from auditor.keys import index_path, marks
-from auditor.keys.layouts import FLAT, HIERARCHICAL, LEGACY_HIERARCHICAL, LONG_HIERARCHICAL, KeyLayout
+from auditor.keys import index_path, ledger_path
+from auditor.keys.ledger_path import FLAT, HIERARCHICAL, LEGACY_HIERARCHICAL, LONG_HIERARCHICAL, KeyLayout
 from tests.codecs.metadata_vectors import Vector, corpus_ledgers, vectors
 
 TEN_DIGITS = 10**10
@@ -46,8 +46,8 @@ def test_paths_are_those_of_java(vector: Vector) -> None:
     assert "/ledgers/" + FLAT.to_path(ledger_id) == vector["flat"]
     assert "/ledgers/" + HIERARCHICAL.to_path(ledger_id) == vector["hierarchical"]
     assert "/ledgers/" + LONG_HIERARCHICAL.to_path(ledger_id) == vector["longHierarchical"]
-    assert "/ledgers/" + marks.to_path(ledger_id) == vector["mark"]
-    assert "/ledgers/" + marks.lock_to_path(ledger_id) == vector["lock"]
+    assert "/ledgers/" + ledger_path.mark_to_path(ledger_id) == vector["mark"]
+    assert "/ledgers/" + ledger_path.lock_to_path(ledger_id) == vector["lock"]
     assert index_path.to_path(ledger_id) == vector["index"]
     if ledger_id < TEN_DIGITS:
         assert "/ledgers/" + LEGACY_HIERARCHICAL.to_path(ledger_id) == vector["legacyHierarchical"]

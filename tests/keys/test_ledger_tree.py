@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.keys import etcd, scoped_path
+from auditor.keys import etcd, ledger_path
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, from_path, to_path, unread_place
 from auditor.model.ledger_id import LedgerId
 
@@ -228,7 +228,7 @@ def test_every_name_has_a_place_and_its_ids_fit_64_bits(kind: LayoutKind, names:
 def test_a_ledger_of_another_scope_lies_beside_every_layout(
     kind: LayoutKind, scope: int, ledger_id: int
 ) -> None:
-    path = scoped_path.to_path(LedgerId(ledger_id, scope))
+    path = ledger_path.to_scoped_path(LedgerId(ledger_id, scope))
     assert from_path(kind, path) is None
     assert classify(kind, path) == Place("ledger", ledger_id, ledger_id, ledger_id, scope)
     assert classify(kind, f"{path}/x") == Place("malformed", None, ledger_id, ledger_id, scope)

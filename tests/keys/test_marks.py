@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.keys.marks import (
+from auditor.keys.ledger_path import (
     MarkPlace,
-    classify,
-    from_path,
+    classify_mark,
     lock_from_path,
     lock_to_path,
-    to_path,
+    mark_from_path,
+    mark_to_path,
 )
 
 MARKS = "underreplication/ledgers"
@@ -29,16 +29,16 @@ ids = st.integers(0, 2**63 - 1)
     ],
 )
 def test_paths_are_those_of_a_server(ledger_id: int, path: str) -> None:
-    assert to_path(ledger_id) == f"{MARKS}/{path}"
+    assert mark_to_path(ledger_id) == f"{MARKS}/{path}"
 
 
 @given(ids)
 def test_a_mark_is_read_back(ledger_id: int) -> None:
-    path = to_path(ledger_id)
-    assert from_path(path) == ledger_id
+    path = mark_to_path(ledger_id)
+    assert mark_from_path(path) == ledger_id
     parts = path.split("/")
     for depth in range(2, len(parts)):
-        assert classify("/".join(parts[:depth])) == MarkPlace("inner")
+        assert classify_mark("/".join(parts[:depth])) == MarkPlace("inner")
 
 
 @given(ids)
@@ -62,12 +62,12 @@ def test_a_lock_is_read_back(ledger_id: int) -> None:
     ],
 )
 def test_what_the_server_does_not_see_is_named(rel: str, place: MarkPlace) -> None:
-    assert classify(f"{MARKS}/{rel}") == place
+    assert classify_mark(f"{MARKS}/{rel}") == place
 
 
 @pytest.mark.parametrize("rel", ["", "LAYOUT", "underreplication", "underreplication/locks/urL0000000001"])
 def test_what_is_not_below_the_marks_is_left_alone(rel: str) -> None:
-    assert classify(rel) == MarkPlace("other")
+    assert classify_mark(rel) == MarkPlace("other")
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_other_names_are_no_locks(rel: str) -> None:
 @given(st.one_of(st.text(max_size=20), st.text("0123456789abcdef/urL", max_size=40)))
 def test_only_paths_that_we_would_write_are_read(rel: str) -> None:
     for path in (rel, f"{MARKS}/{rel}"):
-        ledger_id = from_path(path)
-        assert ledger_id is None or to_path(ledger_id) == path
+        ledger_id = mark_from_path(path)
+        assert ledger_id is None or mark_to_path(ledger_id) == path

@@ -17,9 +17,9 @@ import pytest
 
 from auditor import Audit, open_run
 from auditor.collect.collect import collect
-from auditor.model.exit_code import exit_code
 from auditor.model.options import AuditOptions, YesNo
-from auditor.model.remark import sentence_of
+from auditor.model.report import exit_code
+from auditor.model.run_facts import sentence_of
 from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc import reads as bookie_reads
 from auditor.sources.bookies.rpc.connection import Wire, endpoints

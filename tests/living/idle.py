@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from auditor import Audit
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.model.exit_code import exit_code
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
+from auditor.model.report import exit_code
 from tests.corpora.audited import Audited
 from tests.living.store import EtcdStore, Store
 from tests.servers.bookies.driver import Bookies

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from auditor import Audit
 from auditor.errors import AuditorError
-from auditor.model.exit_code import exit_code
 from auditor.model.options import AuditOptions
+from auditor.model.report import exit_code
 from tests.living.chaos import Chaos
 from tests.living.cluster import LivingBookies
 from tests.living.matrix import Matrix

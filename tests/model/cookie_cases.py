@@ -19,8 +19,7 @@ from typing import Any
 
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError
-from auditor.model.bookie_configuration import configuration
-from auditor.model.cookie import Cookie
+from auditor.model.cookie import Cookie, configuration
 from auditor.model.start_refusal import BookieDirectory, NoVersion, Unreadable, configured_paths
 from tests.corpora.plain_readers import read_dump
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from auditor.codecs.pulsar.placement_config import decode
 from auditor.model.adherence import Adherence, CodedView, ServerView, judge_ensembles
-from auditor.model.new_ensembles import makes_ensemble
 from auditor.model.placement import (
     ISOLATING,
     Location,
@@ -19,7 +18,7 @@ from auditor.model.placement import (
     Policy,
     normalise,
 )
-from auditor.model.replacements import Vacancy, outside_groups, replacements
+from auditor.model.replacements import Vacancy, makes_ensemble, outside_groups, replacements
 from tests.model.placement_oracle import Cluster
 
 WORDS = {Adherence.FAIL: "FAIL", Adherence.SOFT: "MEETS_SOFT", Adherence.STRICT: "MEETS_STRICT"}

@@ -9,7 +9,7 @@ import pytest
 
 from auditor.codecs.store import service_info
 from auditor.codecs.store.service_info import Endpoint
-from auditor.model.bookie_address import Address, Nowhere, Registration, UnresolvedBookie, resolve
+from auditor.model.bookie_id import Address, Nowhere, Registration, UnresolvedBookie, resolve
 from tests.codecs.metadata_vectors import Vector, vectors
 from tests.model.cookie_cases import CORPORA, DATA, store_of
 

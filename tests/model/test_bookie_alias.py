@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from auditor.codecs.store import service_info
 from auditor.model.alias_evidence import BookieFacts, ContentComparison, Contents, Edge, Rule
-from auditor.model.bookie_address import Address, Registration, resolve
 from auditor.model.bookie_alias import alias_edges, aliases, identities
+from auditor.model.bookie_id import Address, Registration, resolve
 from auditor.model.cookie import Cookie
 from tests.model.cookie_cases import CORPORA, DATA, store_of, versions_of
 

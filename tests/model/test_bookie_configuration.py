@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.model.bookie_configuration import Source, configuration
-from auditor.model.cookie import Cookie
+from auditor.model.cookie import Cookie, Source, configuration
 from auditor.model.start_refusal import BookieDirectory, configured_paths
 from auditor.model.start_validation import legacy_refusal
 from tests.model.cookie_cases import CORPORA, corpus_cases

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from auditor.model.new_ensembles import MOST_CHOICES, rack_choices, refuses_by_place
 from auditor.model.placement import PlacementSettings, Policy
+from auditor.model.replacements import MOST_CHOICES, rack_choices, refuses_by_place
 from tests.model.placement_cases import PATHS, makes, random_cluster
 from tests.model.placement_oracle import Cluster, ask, make, replace
 

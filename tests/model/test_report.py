@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from auditor.errors import RunError
-from auditor.model.exit_code import exit_code
 from auditor.model.finding import Severity
 from auditor.model.options import FailOn
-from auditor.model.report import Report
+from auditor.model.report import Report, exit_code
 from auditor.model.run_facts import AcceptedGaps, Tally
 from auditor.reports import first_screen
 from tests.reports.samples import CHANGES, coverage, report, tally

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat as Metadata
-from auditor.keys import marks
+from auditor.keys import ledger_path
 from tests.living.faults import STRANGER, mark
 from tests.living.store import ROOT, Store, edit_metadata
 from tests.oracle.plants import Plants
@@ -124,11 +124,11 @@ def plant(cluster: Bookies, store: Store, plants: Plants) -> Callable[[], None]:
 
     for ledger, replica in ((stale, d), (one_left, a), (GONE, d), (empty, f), (GONE + 1, NOBODY)):
         mark(store, ledger, replica, age_ms=0)
-    _leave(store, marks.to_path(unread_mark), b"\xff\xff")
-    _leave(store, marks.lock_to_path(locked), b'bookieId: "x"\n')
+    _leave(store, ledger_path.mark_to_path(unread_mark), b"\xff\xff")
+    _leave(store, ledger_path.lock_to_path(locked), b'bookieId: "x"\n')
     mark(store, under_way, b, age_ms=0)
     store.client.create(
-        f"{ROOT}/{marks.lock_to_path(under_way)}", b'bookieId: "x"\n', ephemeral=True, makepath=True
+        f"{ROOT}/{ledger_path.lock_to_path(under_way)}", b'bookieId: "x"\n', ephemeral=True, makepath=True
     )
     for number in range(EMPTY_DIRECTORIES):
         store.client.create(f"{ROOT}/underreplication/ledgers/0000/0000/00ff/{number:04x}", makepath=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from auditor.keys import marks
+from auditor.keys import ledger_path
 from auditor.model.plan import CommandRole, PlanCheck, PlanStep, RepairPlan, StepKind
 from auditor.plan.answers import ask_run, ask_store
 from auditor.plan.check import check_plan, ledgers_in
@@ -72,7 +72,7 @@ def live(root: Path, audit: Audit) -> Lived:
         [retired] = _of(retiring, StepKind.RETIRE)
         printed[StepKind.RETIRE] = bookies.do(retired, LOOK, SAVE, HAND, DO)
         _damage(bookies, store, ids)
-        lock = f"/ledgers/{marks.lock_to_path(HELD_BACK)}"
+        lock = f"/ledgers/{ledger_path.lock_to_path(HELD_BACK)}"
         audit(store, bookies, root / "runs" / "0")
         first = audit(store, bookies, root / "runs" / "1")
         plan = _written(make_plan(RunReader(str(first))), root / "plan.toml")
@@ -174,10 +174,10 @@ def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> N
     index.write_bytes(index.read_bytes()[:600])
     bookies.start(s)
     bookies.stop(x)
-    lock = f"/ledgers/{marks.lock_to_path(HELD_BACK)}"
+    lock = f"/ledgers/{ledger_path.lock_to_path(HELD_BACK)}"
     store.client.create(lock, b'bookieId: "elsewhere"\n', ephemeral=True, makepath=True)
     mark = f'replica: "{a}"\nctime: {int(time.time() * 1000)}\n'.encode()
-    store.client.create(f"/ledgers/{marks.to_path(HELD_BACK)}", mark, makepath=True)
+    store.client.create(f"/ledgers/{ledger_path.mark_to_path(HELD_BACK)}", mark, makepath=True)
 
 
 def _without_autorecovery(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> bool:

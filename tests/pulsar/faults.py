@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarManagedLedgerInfo
 from auditor.codecs.pulsar.compression import parse
-from auditor.keys.layouts import HIERARCHICAL
+from auditor.keys.ledger_path import HIERARCHICAL
 
 LISTS = "/managed-ledgers"
 SCHEMAS = "/schemas"

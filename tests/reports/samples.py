@@ -6,13 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from auditor.checks import BY_ID
-from auditor.findings.steps import FindingCount, next_steps
+from auditor.findings.table import FindingCount, next_steps
 from auditor.model.finding import Confidence, Finding, Missing, Severity, Urgency
-from auditor.model.owners import NOBODY, OwnerTotal
 from auditor.model.placement import PlacementFacts, PlacementSettings, Policy
-from auditor.model.remark import Remark, RemarkKind, remark
 from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, Report
-from auditor.model.run_facts import AcceptedGaps, Changes, Impact, Reuse, RunFacts, Step, Suppression, Tally
+from auditor.model.report_source import NOBODY, OwnerTotal
+from auditor.model.run_facts import (
+    AcceptedGaps,
+    Changes,
+    Impact,
+    Remark,
+    RemarkKind,
+    Reuse,
+    RunFacts,
+    Step,
+    Suppression,
+    Tally,
+    remark,
+)
 from auditor.model.simulation import Amount, NearLoss
 from auditor.model.space import DiskTotal, FileSystem, FillForecast, SpaceGauges, SpaceTotal
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from auditor.model.figures import Figures
 from auditor.model.report import Report
+from auditor.model.report_source import Figures
 from auditor.model.run_facts import Reuse
 from auditor.model.views import RunView
 from auditor.reports import html, markdown, run, text

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.model.doctor import Diagnosis, Line, State
-from auditor.reports.doctor import WIDTH, render
+from auditor.reports.doctor import WIDTH, Diagnosis, Line, State, render
 
 LONG = "the first: /mnt/a-disk-of-many/with-a-path-that-goes-on/ledgers0: Permission denied " * 3
 LINES = (

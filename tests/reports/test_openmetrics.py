@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from auditor.checks import ALL
 from auditor.model.finding import Severity
-from auditor.model.owners import OwnerTotal
 from auditor.model.report import Cluster, Report
+from auditor.model.report_source import OwnerTotal
 from auditor.reports import openmetrics
 from tests.reports.hostile import BOOKIE
 from tests.reports.samples import NAMESPACES, coverage, report, space_gauges, tally

@@ -18,9 +18,8 @@ from auditor.model.finding import (
     Severity,
     Standing,
 )
-from auditor.model.remark import RemarkKind, remark, sentence_of
 from auditor.model.report import BookiesRead
-from auditor.model.run_facts import FindingCause
+from auditor.model.run_facts import FindingCause, RemarkKind, remark, sentence_of
 from auditor.model.views import RunView
 from auditor.reports import first_screen, text
 from auditor.reports import run as explained

@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.cli import main
-from auditor.model.exit_code import USAGE
-from auditor.model.report import Report
+from auditor.model.report import USAGE, Report
 from auditor.runs.history import changes_since_complete
 from tests.findings.changed_runs import row, write_run
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.errors import RunError
-from auditor.model.figures import BookieFigure, Figures
+from auditor.model.report_source import BookieFigure, Figures
 from auditor.notebook.run import open_run
 from auditor.runs import figures
 from auditor.runs.figures import figures_of

@@ -12,7 +12,7 @@ import pytest
 
 from auditor.errors import RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.owners import LeakTotals
+from auditor.model.report_source import LeakTotals
 from auditor.runs.owners import Leaks, last_owner
 from auditor.runs.reader import RunReader
 from tests.cli.test_doors import bkaudit

@@ -9,7 +9,7 @@ import pytest
 
 from auditor.errors import RunError
 from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.owners import NOBODY, Level, OwnerTotal
+from auditor.model.report_source import NOBODY, Level, OwnerTotal
 from auditor.runs.owners import OwnerTotals
 from auditor.runs.reader import RunReader
 from tests.cli.test_doors import bkaudit

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from auditor.model.placement import Level, Location, Locations
-from auditor.model.remark import RemarkKind, remark
+from auditor.model.run_facts import RemarkKind, remark
 from auditor.model.simulation import Amount, DiskLoad, NearLoss, Simulation
 from auditor.notebook.run import open_run
 from auditor.reports.first_screen import render

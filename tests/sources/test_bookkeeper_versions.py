@@ -26,7 +26,7 @@ from auditor.codecs.bookie.entry_log_records import EntryLogRecords
 from auditor.codecs.bookie.journal import Journal
 from auditor.codecs.ledger_metadata.one import decode
 from auditor.keys import index_path
-from auditor.keys.layouts import LONG_HIERARCHICAL
+from auditor.keys.ledger_path import LONG_HIERARCHICAL
 from auditor.model.cookie import Cookie
 from auditor.sources.bookies.entry_logs.locations import located_batches
 from auditor.sources.bookies.entry_logs.parts import open_cache

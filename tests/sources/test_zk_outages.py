@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import StoreError
-from auditor.keys.layouts import FLAT, HIERARCHICAL
+from auditor.keys.ledger_path import FLAT, HIERARCHICAL
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store

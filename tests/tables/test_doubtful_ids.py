@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.audit.metadata_scan import MOST_ELSEWHERE, count_ids_in_doubt, whole_tree_elsewhere
-from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
+from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.tables.scans import doubtful_ids
 from tests.tables.rows import ledger, ledgers
 

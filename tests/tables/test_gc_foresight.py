@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from auditor.model.collector_settings import CollectorSettings
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 from auditor.tables.gc_foresight import Collector, gc_foresight
 from auditor.tables.gc_listing import ServerListing
 from auditor.tables.published_schemas import TABLES

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID, classify, to_path
-from auditor.model.layout import LayoutKind
+from auditor.keys.ledger_tree import classify, to_path
+from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind
 from auditor.tables.gc_listing import ALL_BEFORE, follow_ranges, listed_ids, odd, outcome, places, ranges
 from tests.checks.tables_builder import frame
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, Znode
 from auditor.sources.metadata.stores import open_store
 from auditor.tables.cluster_state import Ids, find_undrawn, ids_drawn, is_bare

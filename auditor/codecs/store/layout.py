@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from auditor.errors import DecodeError, RuleError
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 
 WHAT = "layout"
 

@@ -27,10 +27,10 @@ from markupsafe import Markup
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import format_time, percent, plural, size
-from auditor.model.figures import Figures
 from auditor.model.finding import Finding, Standing, Standings, Urgency, no_standing
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
+from auditor.model.report_source import Figures
 from auditor.model.views import LedgerView
 from auditor.reports.html.bookies import SPACE_WORDS, bookies_shown, disks_shown, space_shown
 from auditor.reports.html.findings import (

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from auditor.model.figures import BookieFigure, Figures
+from auditor.model.report_source import BookieFigure, Figures
 from auditor.model.space import DISK_BYTES, DiskTotal, SpaceTotal
 from auditor.model.states import BookieRead, SpaceClass
 from auditor.reports.space import free_words

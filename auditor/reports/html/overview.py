@@ -9,8 +9,8 @@ from auditor.checks import BY_ID
 from auditor.checks.needs import Sight
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
-from auditor.model.remark import sentence_of
 from auditor.model.report import Report
+from auditor.model.run_facts import sentence_of
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.cause_text import cause_sentence, causes_of, follows
 from auditor.reports.coverage import count_by_check, count_by_severity, extents, reuse_sentence

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, StoreError, UsageError
-from auditor.keys import etcd, scoped_path
+from auditor.keys import etcd, ledger_path
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, to_path, unread_place
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
@@ -154,7 +154,7 @@ def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
     """Where a layout keeps a ledger, below the root."""
     if layout is LayoutKind.ETCD:
         return etcd.to_path(ledger)
-    return scoped_path.to_path(ledger) if ledger.scope else to_path(layout, ledger.id)
+    return ledger_path.to_scoped_path(ledger) if ledger.scope else to_path(layout, ledger.id)
 
 
 def _other_places(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:

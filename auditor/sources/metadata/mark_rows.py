@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
-from auditor.keys import marks
+from auditor.keys import ledger_path
 from auditor.model.columns import schema_of
 from auditor.model.states import MarkRow
 from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
@@ -50,11 +50,11 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     ):
         below = path[start:]
         row = {"path": path, "version": version, "mtime": mtime, "misplaced": False}
-        if below.startswith(marks.LOCKS + "/"):
+        if below.startswith(ledger_path.LOCKS + "/"):
             rows.append({**row, **_lock(below, data), "ctime": ctime})
-        elif (place := marks.classify(below)).kind in ("mark", "misplaced", "malformed"):
+        elif (place := ledger_path.classify_mark(below)).kind in ("mark", "misplaced", "malformed"):
             rows.append({**row, **_mark(place, data)})
-        elif place.kind == "inner" and below != marks.MARKS and below_it <= 0 and path not in full:
+        elif place.kind == "inner" and below != ledger_path.MARKS and below_it <= 0 and path not in full:
             rows.append({**row, "kind": MarkRow.DIRECTORY, "ctime": ctime})
     rows += [{"kind": MarkRow.GAP, "path": path, "damage": reason} for path, reason in batch.gaps]
     return pa.RecordBatch.from_pylist(rows, schema=MARKS)
@@ -65,7 +65,7 @@ def _times(values: NDArray[np.int64]) -> list[int | None]:
     return [None if value == NO_TIME else value for value in values.tolist()]
 
 
-def _mark(place: marks.MarkPlace, data: bytes) -> dict[str, Any]:
+def _mark(place: ledger_path.MarkPlace, data: bytes) -> dict[str, Any]:
     row: dict[str, Any] = {
         "kind": MarkRow.MARK,
         "ledger_id": place.ledger_id,
@@ -81,7 +81,7 @@ def _mark(place: marks.MarkPlace, data: bytes) -> dict[str, Any]:
 
 
 def _lock(below: str, data: bytes) -> dict[str, Any]:
-    row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": marks.lock_from_path(below)}
+    row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": ledger_path.lock_from_path(below)}
     if row["ledger_id"] is None:
         return {**row, "damage": "the name of a lock says no ledger"}
     try:

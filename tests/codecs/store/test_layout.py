@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.store.layout import Layout, decode
 from auditor.errors import DecodeError, RuleError
-from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LayoutKind
 from tests.codecs.damage import refusal, within
 from tests.codecs.ledger_strategies import mutations
 from tests.codecs.metadata_vectors import Vector, vectors

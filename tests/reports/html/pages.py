@@ -8,12 +8,21 @@ from functools import cache
 import numpy as np
 
 from auditor.codecs.availability.groups import GROUP
-from auditor.model.figures import Bar, BookieFigure, Figures, Histogram, OwnerFigures
 from auditor.model.finding import Confidence, Finding, Missing, Severity, Standing, Standings
 from auditor.model.history import RunSummary
 from auditor.model.ledger_metadata import Segment
-from auditor.model.owners import LEVELS, Leak, LeakTotals, OwnerTotal
 from auditor.model.report import BookiesRead, Report
+from auditor.model.report_source import (
+    LEVELS,
+    Bar,
+    BookieFigure,
+    Figures,
+    Histogram,
+    Leak,
+    LeakTotals,
+    OwnerFigures,
+    OwnerTotal,
+)
 from auditor.model.run_facts import FindingCause
 from auditor.model.space import DiskTotal, FileSystem, SpaceTotal
 from auditor.model.views import LedgerView, ReplicaView

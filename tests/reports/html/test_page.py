@@ -14,8 +14,8 @@ import pytest
 from auditor.checks import ALL
 from auditor.codecs.availability import coverage as coverage_arithmetic
 from auditor.errors import CoverageLimitError
-from auditor.model.figures import BookieFigure, Figures
 from auditor.model.finding import Severity, no_standing
+from auditor.model.report_source import BookieFigure, Figures
 from auditor.model.space import SpaceTotal
 from auditor.reports import html
 from auditor.reports.html import LIMIT, findings

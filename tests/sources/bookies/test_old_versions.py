@@ -24,7 +24,7 @@ from auditor.codecs.bookie.journal import Journal
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.store import layout
 from auditor.demo.sample import extract
-from auditor.keys.layouts import FLAT, HIERARCHICAL
+from auditor.keys.ledger_path import FLAT, HIERARCHICAL
 from auditor.model.ledger_metadata import LedgerMetadata
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.spark_source import find_indexes

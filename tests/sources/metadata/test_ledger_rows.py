@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from auditor.codecs.availability.wire import expand
-from auditor.keys import etcd, scoped_path
-from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, to_path
-from auditor.model.ledger_id import LedgerId
+from auditor.keys import etcd, ledger_path
+from auditor.keys.ledger_tree import LayoutKind, to_path
+from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LedgerId
 from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.metadata.store import NO_TIME, Znode, ZnodeBatch
 from auditor.tables.judge_replicas import groups_of
@@ -152,7 +152,10 @@ def test_ledgers_of_etcd_have_their_scope_and_no_times() -> None:
 @pytest.mark.parametrize("layout", [kind for kind in LayoutKind if kind is not LayoutKind.ETCD])
 def test_ledgers_of_scopes_beside_any_layout_of_zookeeper_have_their_scope(layout: LayoutKind) -> None:
     closed = metadata("1", "1", "0", "0\ta", "5\tCLOSED")
-    one, other = scoped_path.to_path(LedgerId(7, scope=1)), scoped_path.to_path(LedgerId(-7, scope=-3))
+    one, other = (
+        ledger_path.to_scoped_path(LedgerId(7, scope=1)),
+        ledger_path.to_scoped_path(LedgerId(-7, scope=-3)),
+    )
     steps = [one.rsplit("/", up)[0] for up in range(8, 0, -1)]
     znodes = {to_path(layout, 7): closed, **dict.fromkeys(steps, b""), one: closed, other: closed}
     strays = {"scopes/x": closed, f"{one}/x": closed}

@@ -41,7 +41,7 @@ from auditor.codecs.zookeeper.txnlog import (
     read_log,
 )
 from auditor.errors import DecodeError, StoreError
-from auditor.keys import scoped_path
+from auditor.keys import ledger_path
 from auditor.sources.metadata.store import Tree, Znode, tree_of
 from auditor.sources.metadata.zookeeper.files import ZxidFile, map_file
 
@@ -51,7 +51,7 @@ NAME_BYTES = 64
 """Names beside the root that are longer are not looked at."""
 
 _ZERO, _NINE, _L = b"09L"
-_SCOPES = f"{scoped_path.TOP}/".encode()
+_SCOPES = f"{ledger_path.SCOPES}/".encode()
 
 
 @dataclass(frozen=True, slots=True)

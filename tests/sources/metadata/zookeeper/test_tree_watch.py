@@ -18,7 +18,7 @@ from kazoo.exceptions import KazooException
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.keys import scoped_path
+from auditor.keys import ledger_path
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN, ledger_rows
@@ -82,7 +82,7 @@ def second(store: ZooKeeperStore, first: pa.Table, moves: LedgerMoves, wanted: i
 LEDGERS = [f"/00/{inner:04}/L{leaf:04}" for inner in (0, 1, 7) for leaf in (1, 2, 3)]
 PATHS = [
     *LEDGERS,
-    f"/{scoped_path.to_path(LedgerId(5, scope=9))}",
+    f"/{ledger_path.to_scoped_path(LedgerId(5, scope=9))}",
     "/000/0000/0000/0001/L0001",
     "/00/0000/X12",
     "/00/0001/L12",

@@ -1,0 +1,271 @@
+"""Ledger id ⇄ path below the root in ZooKeeper's tree: ledgers in each layout, and their marks.
+
+    flat                  L0000000001                       every ledger a child of the root
+    legacy hierarchical   00/0000/L0001                     ids of up to ten digits
+    long hierarchical     000/0000/0000/0000/L0001
+    hierarchical          legacy below 2^31 - 1 (Integer.MAX_VALUE), long from that id on
+
+Ledgers outside scope 0 (BP-35's long-long hierarchical layout) lie below ``scopes``:
+
+    scopes/0000/0000/0000/0001/0000/0000/0000/L0002       scope 1, ledger 2
+
+The proposal keeps scope 0 in the long hierarchical layout and leaves the rest to "a different znode". The
+name ``scopes`` and the groups of four hexadecimal digits are this program's choice: the server's listing and
+garbage collection pass over such a name, and 65,536 children fit into one answer. Both halves are unsigned
+here, because an id that is taken from a UUID is negative as a signed number.
+
+Under-replication (ZkLedgerUnderreplicationManager) has marks and locks:
+
+    underreplication/ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>     a mark: 16 bits of the id a level, in hexadecimal
+    underreplication/locks/urL<id>                           a lock: held while a replication worker repairs
+
+The id in the last name is decimal, padded to ten digits. Paths are relative to the root. The server finds
+marks by name and then reads the path that the *id* says: a mark in another branch is invisible to it.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+from typing import Literal, NamedTuple, Protocol
+
+from auditor.errors import UsageError
+from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind, LedgerId
+
+FIRST_LONG_ID = 2**31 - 1
+
+
+class KeyLayout(Protocol):
+    """Where ledgers of scope 0 are kept, and which ledger is kept somewhere."""
+
+    def to_path(self, ledger_id: int) -> str:
+        """Where the layout keeps a ledger, relative to the root."""
+
+    def from_path(self, rel: str) -> int | None:
+        """The ledger kept at ``rel``, or None where `to_path` would never have put one."""
+
+
+class _Digits:
+    """The decimal digits of an id in groups of these widths; the last group is as long as it must be."""
+
+    def __init__(self, *widths: int, most: int = MAX_LEDGER_ID) -> None:
+        self._ends = [sum(widths[: number + 1]) for number in range(len(widths) - 1)]
+        self._width = sum(widths)
+        *above, last = widths
+        groups = [*(f"([0-9]{{{width}}})" for width in above), f"L([0-9]{{{last},19}})"]
+        self._path = re.compile("/".join(groups))
+        self._most = most
+
+    def to_path(self, ledger_id: int) -> str:
+        if ledger_id > self._most:  # of a longer id the server silently drops the tail
+            raise UsageError(
+                f"ledger id {ledger_id} is beyond the legacy hierarchical layout, which ends at {self._most}"
+            )
+        digits = f"{ledger_id:0{self._width}d}"
+        starts = [0, *self._ends]
+        groups = [digits[start:end] for start, end in zip(starts, [*self._ends, None], strict=True)]
+        return "/".join([*groups[:-1], f"L{groups[-1]}"])
+
+    def from_path(self, rel: str) -> int | None:
+        match = self._path.fullmatch(rel)
+        ledger_id = int("".join(match.groups())) if match else MAX_LEDGER_ID + 1
+        return ledger_id if ledger_id <= self._most and self.to_path(ledger_id) == rel else None
+
+
+class _Hierarchical:
+    """Two trees of digits, each for ids of its own."""
+
+    def to_path(self, ledger_id: int) -> str:
+        return (LEGACY_HIERARCHICAL if ledger_id < FIRST_LONG_ID else LONG_HIERARCHICAL).to_path(ledger_id)
+
+    def from_path(self, rel: str) -> int | None:
+        for layout in (LEGACY_HIERARCHICAL, LONG_HIERARCHICAL):
+            ledger_id = layout.from_path(rel)
+            if ledger_id is not None:
+                return ledger_id if self.to_path(ledger_id) == rel else None
+        return None
+
+
+FLAT: KeyLayout = _Digits(10)
+LEGACY_HIERARCHICAL: KeyLayout = _Digits(2, 4, 4, most=9_999_999_999)
+LONG_HIERARCHICAL: KeyLayout = _Digits(3, 4, 4, 4, 4)
+HIERARCHICAL: KeyLayout = _Hierarchical()
+
+LAYOUTS = {
+    LayoutKind.FLAT: FLAT,
+    LayoutKind.LEGACY_HIERARCHICAL: LEGACY_HIERARCHICAL,
+    LayoutKind.HIERARCHICAL: HIERARCHICAL,
+    LayoutKind.LONG_HIERARCHICAL: LONG_HIERARCHICAL,
+}
+
+
+SCOPES = "scopes"
+"""The child of the root below which all of them lie."""
+
+SCOPE_LEVELS = 7
+"""Steps between `TOP` and a ledger: four of its scope, three of its id."""
+
+_SCOPED = re.compile(SCOPES + r"/" + "/".join(["([0-9a-f]{4})"] * SCOPE_LEVELS) + r"/L([0-9a-f]{4})")
+_SCOPE_STEP = re.compile(r"[0-9a-f]{4}")
+_SCOPE_DIGITS = 16
+
+
+def to_scoped_path(ledger: LedgerId) -> str:
+    """Where a ledger of a scope other than 0 is kept, relative to the root.
+
+    >>> to_scoped_path(LedgerId(2, scope=1))
+    'scopes/0000/0000/0000/0001/0000/0000/0000/L0002'
+    """
+    name = ledger.qualified_name
+    fours = [name[at : at + 4] for at in range(0, 32, 4)]
+    return "/".join([SCOPES, *fours[:7], f"L{fours[7]}"])
+
+
+def from_scoped_path(rel: str) -> LedgerId | None:
+    """The ledger kept at ``rel``, or None where `to_scoped_path` would never have put one.
+
+    Scope 0 is at home in the layouts that the server knows, so its ids are none here.
+
+    >>> from_scoped_path("scopes/0000/0000/0000/0001/ffff/ffff/ffff/Lfffe")
+    LedgerId(id=-2, scope=1)
+    >>> from_scoped_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002") is None
+    True
+    """
+    ledger = ledger_of_path(rel)
+    return ledger if ledger is not None and ledger.scope else None
+
+
+def ledger_of_path(rel: str) -> LedgerId | None:
+    """The ledger that ``rel`` spells, of scope 0 too: where none belongs, and one could still be put.
+
+    >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
+    LedgerId(id=2, scope=0)
+    """
+    match = _SCOPED.fullmatch(rel)
+    return None if match is None else LedgerId.parse("".join(match.groups()))
+
+
+def is_inner_of_scopes(rel: str) -> bool:
+    """Whether ``rel`` is a step on the way to such a ledger.
+
+    >>> is_inner_of_scopes("scopes"), is_inner_of_scopes("scopes/0000/0000"), is_inner_of_scopes("scopes/x")
+    (True, True, False)
+    """
+    top, *steps = rel.split("/")
+    return top == SCOPES and len(steps) <= SCOPE_LEVELS and all(map(_SCOPE_STEP.fullmatch, steps))
+
+
+class ScopeSpan(NamedTuple):
+    """Ids that a znode could lead to: ``low`` to ``high`` of one scope, or of any where that is None."""
+
+    scope: int | None
+    low: int
+    high: int
+
+
+def scope_span(rel: str) -> ScopeSpan:
+    """What a ledger could be that lies at or below ``rel``: as far as its steps, from the top, spell one.
+
+    >>> scope_span("scopes/0000/0000/0000/0001/ffff")
+    ScopeSpan(scope=1, low=-281474976710656, high=-1)
+    >>> scope_span("scopes/0000/x/0000/0001").scope is None
+    True
+    """
+    digits = "".join(takewhile(_SCOPE_STEP.fullmatch, rel.split("/")[1 : SCOPE_LEVELS + 1]))
+    if len(digits) < _SCOPE_DIGITS:
+        return ScopeSpan(None, -(2**63), 2**63 - 1)
+    scope = LedgerId.parse(digits[:_SCOPE_DIGITS] + "0" * 16).scope
+    if len(digits) == _SCOPE_DIGITS:
+        return ScopeSpan(scope, -(2**63), 2**63 - 1)
+    # The first step of an id has its sign, so the ids below it are neighbours as signed numbers too.
+    ends = (LedgerId.parse(digits.ljust(2 * _SCOPE_DIGITS, digit)).id for digit in "0f")
+    return ScopeSpan(scope, *ends)
+
+
+MARKS = "underreplication/ledgers"
+LOCKS = "underreplication/locks"
+
+MarkKind = Literal["mark", "misplaced", "malformed", "inner", "other"]
+
+_MASK = 2**64 - 1
+_MARK_NAME = re.compile(r"urL([0-9]+)")
+_MARKS_BRANCH = re.compile(r"(?:[0-9a-f]{4}(?:/[0-9a-f]{4}){0,3})?")
+_MARK_DIGITS = 19
+
+
+class MarkPlace(NamedTuple):
+    """What a znode below the marks is; ``ledger_id`` is None where no id can be read from its name."""
+
+    kind: MarkKind
+    ledger_id: int | None = None
+
+
+def mark_to_path(ledger_id: int) -> str:
+    """Where the mark of a ledger lies, relative to the root.
+
+    >>> mark_to_path(0x0123456789abcdef)
+    'underreplication/ledgers/0123/4567/89ab/cdef/urL81985529216486895'
+    """
+    digits = f"{ledger_id & _MASK:016x}"
+    return f"{MARKS}/{digits[:4]}/{digits[4:8]}/{digits[8:12]}/{digits[12:]}/urL{ledger_id:010d}"
+
+
+def mark_from_path(rel: str) -> int | None:
+    """The ledger whose mark lies at ``rel``, or None where `mark_to_path` would never have put one.
+
+    >>> mark_from_path("underreplication/ledgers/0000/0000/0000/0001/urL0000000001"), mark_from_path("LAYOUT")
+    (1, None)
+    """
+    place = classify_mark(rel)
+    return place.ledger_id if place.kind == "mark" else None
+
+
+def classify_mark(rel: str) -> MarkPlace:
+    """Say what a znode is, from its path relative to the root.
+
+    ``mark``: a mark in its place. ``misplaced``: a mark that the server does not see, in another branch or
+    not written as the server writes it. ``malformed``: neither a mark nor a directory of them; a name that
+    starts with ``urL`` and holds no id makes the server's listing fail. ``inner``: a directory. ``other``:
+    not below the marks.
+
+    >>> classify_mark("underreplication/ledgers/0000/0000/0000/0002/urL0000000001")
+    MarkPlace(kind='misplaced', ledger_id=1)
+    """
+    if rel == MARKS:
+        return MarkPlace("inner")
+    if not rel.startswith(MARKS + "/"):
+        return MarkPlace("other")
+    branch, _, name = rel.removeprefix(MARKS + "/").rpartition("/")
+    ledger_id = _id_of_name(name)
+    if ledger_id is not None:
+        return MarkPlace("mark" if mark_to_path(ledger_id) == rel else "misplaced", ledger_id)
+    inner = _MARKS_BRANCH.fullmatch(f"{branch}/{name}" if branch else name)
+    return MarkPlace("inner" if inner else "malformed")
+
+
+def lock_to_path(ledger_id: int) -> str:
+    """Where the lock of a ledger lies, relative to the root.
+
+    >>> lock_to_path(1)
+    'underreplication/locks/urL0000000001'
+    """
+    return f"{LOCKS}/urL{ledger_id:010d}"
+
+
+def lock_from_path(rel: str) -> int | None:
+    """The ledger whose lock lies at ``rel``, or None where `lock_to_path` would never have put one.
+
+    >>> lock_from_path("underreplication/locks/urL0000000001"), lock_from_path("underreplication/locks")
+    (1, None)
+    """
+    ledger_id = _id_of_name(rel.rpartition("/")[2])
+    return ledger_id if ledger_id is not None and lock_to_path(ledger_id) == rel else None
+
+
+def _id_of_name(name: str) -> int | None:
+    match = _MARK_NAME.fullmatch(name)
+    digits = match[1].lstrip("0") if match else None
+    if digits is None or len(digits) > _MARK_DIGITS:
+        return None
+    ledger_id = int(digits or "0")
+    return ledger_id if ledger_id <= MAX_LEDGER_ID else None
