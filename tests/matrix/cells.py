@@ -78,6 +78,15 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 ``racks`` in JSON lack a bookie, and their depths differ.
 """
 
+APART: Mapping[str, str] = {
+    "resume_within": "of a run that broke off: tests/living",
+    "timeout": "the matrix's own, for servers that are there",
+    "credentials": "servers that ask who it is: tests/live",
+    "deep": "a value of entry_logs", "digest_entries": "likewise", "digest_percent": "likewise",
+    "master": "one Spark session has all cells", "driver_memory": "likewise",
+}  # fmt: skip
+"""Options that no cell has, and why not."""
+
 SILENT = frozenset(
     (
         *("fail_on", "fail_on_suspect", "suppressions", "samples", "rate_limit", "in_flight", "batch"),

@@ -17,6 +17,15 @@ from tests.matrix.cells import KINDS
 from tests.matrix.damage import damage_file
 from tests.matrix.facts import PARSERS, Facts, of_notebook, of_parquet
 
+APART = {
+    "audit": "the cell itself",
+    "demo": "it has a cluster of its own",
+    "conf": "it asks no data",
+    "decode": "every kind has its bytes in tests/fuzz",
+    "watch": "it is audits in rounds: tests/watch",
+}
+"""Commands that no cell has, and why not."""
+
 WIDTH = 80
 SHOWN = 3
 """So many ledgers, bookies and topics are explained."""
@@ -67,6 +76,7 @@ def on_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
     yield bench.command("history", str(audit.path.parent))
     yield bench.command("prune", str(audit.path.parent), "--keep-last", "1")
     yield from failures(bench, run, sorted(audit.place.ids()))
+    yield from repairs(bench, run)
     plain = bench.audits.get(cell.plain(), audit)
     other = str(plain.path) if plain.run is not None else run
     for form in ("text", "json", "jsonl", "markdown"):
@@ -81,6 +91,17 @@ def failures(bench: Bench, run: str, bookies: Sequence[str]) -> Iterator[Outcome
     for going in (bookies[:1], bookies[-2:]):
         for form in ("text", "json"):
             yield bench.command("decommission", run, *going, "--rate", "20M", "--format", form)
+
+
+def repairs(bench: Bench, run: str) -> Iterator[Outcome]:
+    """A plan of repair: made, shown, and asked again of the run that it is of."""
+    file = Path(run).parent / "plan.toml"
+    file.unlink(missing_ok=True)
+    yield bench.command("plan", "make", run, "--out", str(file), "--format", "markdown")
+    if file.exists():
+        for form in ("text", "json"):
+            yield bench.command("plan", "show", str(file), "--format", form)
+        yield bench.command("plan", "check", str(file), "--run", run)
 
 
 def topics(audit: Audit) -> list[str]:
@@ -133,6 +154,7 @@ def on_damaged_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
     yield bench.command("explain", "bookie", bookie, "--run", str(copy))
     yield bench.command("space", str(copy))
     yield from failures(bench, str(copy), sorted(audit.place.ids()))
+    yield from repairs(bench, str(copy))
     yield bench.command("status", str(copy.parent))
     yield bench.command("history", str(copy.parent))
     yield bench.command("diff", str(audit.path), str(copy))
@@ -145,7 +167,11 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
         "text": text.render(run.report, "RUN", WIDTH, run.standings()),
     }
     for outcome in outcomes:
-        if outcome.arguments[0] in ("simulate", "decommission") and outcome.writes("text"):
+        shown = outcome.arguments[0] in ("simulate", "decommission") or outcome.arguments[:2] == (
+            "plan",
+            "show",
+        )
+        if shown and outcome.writes("text"):
             found[" ".join(outcome.arguments[:1] + outcome.arguments[2:])] = outcome.stdout
         # A ledger's picture and paths, and tables of bytes, are as wide as they are.
         if outcome.arguments[0] == "explain" and outcome.arguments[1] != "ledger":

@@ -115,10 +115,13 @@ def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[
 
 
 def never_good_unseen(outcomes: Iterable[Outcome], gaps: bool) -> Iterator[str]:
-    """No bookie may go while a part of the metadata is unread; what is sure of a failure is possible too."""
+    """No bookie may go while a part of the metadata is unread; what is sure of a failure is possible too; a
+    plan is still true by the run that it is of."""
     for outcome in outcomes:
         if outcome.arguments[0] == "decommission" and outcome.exit_code == 0 and gaps:
             yield f"metadata has gaps, and the answer is that they may go: {outcome.command}"
+        if outcome.arguments[:2] == ("plan", "check") and outcome.exit_code == 1:
+            yield f"its own run says that a plan is no longer true: {outcome.command}"
         if outcome.arguments[0] == "simulate" and outcome.exit_code == 0 and outcome.writes("json"):
             for sure, possible in _bounds(json.loads(outcome.stdout)):
                 if any(one > other for one, other in zip(sure, possible, strict=True)):

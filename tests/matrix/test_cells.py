@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
 
-from tests.matrix.cells import COMMANDS, KINDS, METADATA, NONE, OPTIONS, SOURCES, TARGETS, Cell, pairwise
+from auditor.cli import COMMANDS as EVERY_COMMAND
+from auditor.model.options import option_types
+from tests.matrix import commands
+from tests.matrix.cells import (
+    APART,
+    COMMANDS,
+    KINDS,
+    METADATA,
+    NONE,
+    OPTIONS,
+    SOURCES,
+    TARGETS,
+    Cell,
+    pairwise,
+)
 
 CORPORA = ("etcd", "flat-v1")
 
@@ -39,6 +55,17 @@ def test_every_pair_that_can_meet_does(cells: list[Cell]) -> None:
         assert {(("kind", kind), (option, way)) for way in ways} <= seen
     for bookies, command in product(SOURCES, COMMANDS):
         assert (("bookies", bookies), ("command", command)) in seen
+
+
+def test_every_option_is_in_it_or_said_to_be_apart() -> None:
+    assert {*OPTIONS} | {*APART} == {*option_types()}
+    assert not {*OPTIONS} & {*APART}
+
+
+def test_every_command_is_in_it_or_said_to_be_apart() -> None:
+    asked = {*re.findall(r'command\(\s*"(\w+)"', Path(commands.__file__).read_text("utf-8"))}
+    assert {*asked, *COMMANDS} | {*commands.APART} == {*EVERY_COMMAND}
+    assert not {*asked, *COMMANDS} & {*commands.APART}
 
 
 def test_what_is_compared_shares_what_changes_no_finding() -> None:
