@@ -1,14 +1,23 @@
-"""One of two stores that are compared: what is read of it, in the order in which it is needed."""
+"""Two stores that are compared: what is read of one, in the order in which it is needed, and how both differ.
+
+Versions and times count for nothing. Only unequal ledgers are looked at closely: both sides are joined on
+their ids and a digest of their bytes, and everything else is joined back for what differs. The digest is
+salted with a number that nobody keeps, as the bytes have passwords in them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from auditor.audit.landing import Landing
 from auditor.errors import NoRootError
-from auditor.model.comparison import StoreSummary
+from auditor.model.columns import schema_of
+from auditor.model.comparison import CopyState, StoreItem, StoreSummary
 from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerValueSource, StoreSource
@@ -17,9 +26,161 @@ from auditor.sources.metadata.stores import choose_layout, is_live, open_store, 
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri
 from auditor.sources.owners.spark_source import OWNER_VALUES, OwnerValueSource
+from auditor.spark import functions as F
 from auditor.spark.batches import source_rows
-from auditor.spark.types import DataFrame
-from auditor.tables.store_differences import digest_values
+from auditor.spark.types import Column, DataFrame
+from auditor.tables.scans import doubtful_ids, with_doubts
+
+STORE_DIFFERENCES = schema_of(
+    ("item", pa.string(), "ledger, owner, cookie, layout or instance-id"),
+    ("change", pa.string(), "missing, different, extra or undecided"),
+    ("scope_id", pa.int64(), "BP-35 scope of a ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("path", pa.string(), "where it is kept; owners: below the chroot"),
+    ("fields", pa.list_(pa.string()), "what differs of a ledger's metadata, name: source / copy"),
+    ("why", pa.string(), "undecided: what was not read, or changed"),
+    ("source_version", pa.int64(), "its version in the source; null: it is not there"),
+    ("copy_version", pa.int64(), "its version in the copy; null: it is not there"),
+)
+
+GAPS_LIMIT = 1000
+"""With more places of one store's owners unlisted than this, nothing that it lacks is called missing."""
+
+MOVED = "it changed while the stores were read"
+
+_LEDGER, _PATH = ("scope_id", "ledger_id"), ("path",)
+_LISTED = "status in ('ok', 'broken', 'unreadable')"
+_SCALARS = (
+    "format", "state", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length",
+    "digest_type", "metadata_ctime",
+)  # fmt: skip
+
+
+class Sides(NamedTuple):
+    """One table of both stores."""
+
+    source: DataFrame
+    copy: DataFrame
+
+
+def digest_values(rows: DataFrame, salt: int) -> DataFrame:
+    """Rows with a digest in the place of their bytes."""
+    return rows.withColumn("digest", F.xxhash64(F.lit(salt), F.col("value"))).drop("value")
+
+
+def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | None) -> DataFrame:
+    """Ledgers that are not the same in both; the cuts are why any id may be missing in a store."""
+    # Joined on digests alone; all else is joined to the few that differ.
+    rows = _unequal(ledgers, _LEDGER, _LISTED)
+    for side, cut, name in (
+        (ledgers.source, source_cut, "source_doubt"),
+        (ledgers.copy, copy_cut, "copy_doubt"),
+    ):
+        rows = with_doubts(rows, doubtful_ids(side, None, cut), 1).withColumnRenamed("doubt", name)
+    more = [*_SCALARS, "custom_metadata", "segments", "path"]
+    for side, prefix in ((ledgers.source, "source"), (ledgers.copy, "copy")):
+        kept = side.where(_LISTED).select(*_LEDGER, *(F.col(name).alias(f"{prefix}_{name}") for name in more))
+        rows = rows.join(kept, [*_LEDGER], "left")
+    rows = rows.withColumn("path", F.coalesce("source_path", "copy_path"))
+    rows = rows.withColumn("fields", F.when(F.col("change") == CopyState.DIFFERENT, _fields()))
+    return _with_doubt(rows, StoreItem.LEDGER)
+
+
+def owner_differences(values: Sides) -> DataFrame:
+    """Owners' values that are not the same in both."""
+    rows = _unequal(values, _PATH, "status = 'ok'")
+    for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
+        gaps = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
+        below = (F.col("path") == F.col("gap")) | F.col("path").startswith(F.concat("gap", F.lit("/")))
+        # The bound of the broadcast; with more gaps than this every absence is in doubt, below.
+        hidden = rows.select("path").join(F.broadcast(gaps.limit(GAPS_LIMIT)), below)
+        hidden = hidden.groupBy("path").agg(F.min(F.concat("gap", F.lit(": "), "damage")).alias(name))
+        many = gaps.groupBy().agg(
+            F.when(F.count("*") > GAPS_LIMIT, "too many places of the owners' trees were not read").alias(
+                "all"
+            )
+        )
+        rows = rows.join(hidden, "path", "left").crossJoin(F.broadcast(many))
+        rows = rows.withColumn(name, F.coalesce(name, "all")).drop("all")
+    return _with_doubt(rows, StoreItem.OWNER)
+
+
+def settle_differences(
+    differences: DataFrame, key: str, source: DataFrame | None, copy: DataFrame | None
+) -> DataFrame:
+    """Differences of running stores: what a second look at either shows at another version is undecided.
+
+    ``key`` is what names a thing: ``ledger`` or ``owner``; a store that is saved has no second look.
+    """
+    keys, listed = (_LEDGER, _LISTED) if key == StoreItem.LEDGER else (_PATH, "status = 'ok'")
+    rows, moved = differences, F.lit(False)
+    for again, name in ((source, "source_version"), (copy, "copy_version")):
+        if again is not None:
+            later = again.where(listed).select(*keys, F.col("version").alias(f"later_{name}"))
+            rows = rows.join(later, [*keys], "left")
+            # Null-safe: what was made or went between the looks moved as well.
+            moved = moved | ~F.col(name).eqNullSafe(F.col(f"later_{name}"))
+    rows = rows.withColumn("why", F.coalesce("why", F.when(moved, MOVED)))
+    change = F.when(F.col("why").isNotNull(), CopyState.UNDECIDED).otherwise(F.col("change"))
+    return rows.withColumn("change", change).select(*STORE_DIFFERENCES.names)
+
+
+def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
+    """The join: what is not the same, with its version on either side."""
+
+    def narrow(side: DataFrame, name: str) -> DataFrame:
+        columns = (F.col("digest").alias(name), F.col("version").alias(f"{name}_version"))
+        return side.where(listed).select(*keys, *columns)
+
+    both = narrow(sides.source, "source").join(narrow(sides.copy, "copy"), [*keys], "full_outer")
+    source, copy = F.col("source"), F.col("copy")
+    change = F.when(copy.isNull(), CopyState.MISSING).when(source.isNull(), CopyState.EXTRA)
+    return both.where(~source.eqNullSafe(copy)).withColumn("change", change.otherwise(CopyState.DIFFERENT))
+
+
+def _with_doubt(rows: DataFrame, item: StoreItem) -> DataFrame:
+    """Rows of `STORE_DIFFERENCES`: absence that is in doubt is undecided."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    change = F.col("change")
+    why = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
+    why = why.when(change == CopyState.EXTRA, F.col("source_doubt"))
+    rows = rows.withColumns({"item": F.lit(str(item)), "why": why})
+    rows = rows.withColumn("change", F.when(why.isNotNull(), CopyState.UNDECIDED).otherwise(change))
+    kinds = {field.name: field.dataType for field in from_arrow_schema(STORE_DIFFERENCES).fields}
+    return rows.select(
+        *(
+            (F.col(name) if name in rows.columns else F.lit(None)).cast(kind).alias(name)
+            for name, kind in kinds.items()
+        )
+    )
+
+
+def _fields() -> Column:
+    """What differs of the metadata; of bytes that mean the same, that they are other bytes."""
+
+    def differ(name: str, said: Column, *, entries: bool = False) -> Column:
+        one, two = F.col(f"source_{name}"), F.col(f"copy_{name}")
+        if entries:  # maps cannot be compared
+            one, two = (F.sort_array(F.map_entries(side)) for side in (one, two))
+        return F.when(~one.eqNullSafe(two), said)
+
+    def both(name: str) -> Column:
+        sides = [
+            F.coalesce(F.col(f"{side}_{name}").cast("string"), F.lit("none")) for side in ("source", "copy")
+        ]
+        return F.concat_ws("", F.lit(f"{name}: "), F.concat_ws(" / ", *sides))
+
+    found = F.array_compact(
+        F.array(
+            *(differ(name, both(name)) for name in _SCALARS),
+            differ("custom_metadata", F.lit("custom_metadata"), entries=True),
+            differ("segments", F.lit("segments")),
+        )
+    )
+    other = F.array(F.lit("bytes: the password, or another spelling of the same metadata"))
+    return F.when(F.size(found) > 0, found).otherwise(other)
+
 
 _ONE_EACH = ("LAYOUT", "INSTANCEID")
 

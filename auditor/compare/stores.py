@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from auditor.audit.landing import Landing
-from auditor.compare.store_side import StoreSide, open_side
+from auditor.compare.store_side import (
+    MOVED,
+    STORE_DIFFERENCES,
+    Sides,
+    StoreSide,
+    ledger_differences,
+    open_side,
+    owner_differences,
+    settle_differences,
+)
 from auditor.errors import RunUsageError
 from auditor.model.comparison import Comparison, CopyState, ItemTally, StoreDifference, StoreItem
 from auditor.model.ledger_id import LayoutKind
@@ -32,14 +41,6 @@ from auditor.spark.scratch import scratch_directory
 from auditor.spark.session import build_session
 from auditor.spark.tasks import own_errors, run_errors
 from auditor.spark.types import DataFrame, SparkSession
-from auditor.tables.store_differences import (
-    MOVED,
-    STORE_DIFFERENCES,
-    Sides,
-    ledger_differences,
-    owner_differences,
-    settle_differences,
-)
 
 _GAPS_SHOWN = 20
 _ORDER = ("change", "item", "scope_id", "ledger_id", "path")
