@@ -17,8 +17,8 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor import open_run
+from auditor.spark.batches import TableFiles
 from auditor.spark.query_plans import QueryPlans, partitions_of
-from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas
 from auditor.tables.replica_blocks import Account
 from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal

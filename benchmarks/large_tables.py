@@ -21,11 +21,10 @@ from pyspark.sql import functions as F
 from auditor.model.ledger_id import LayoutKind
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.metadata.spark_source import LedgerSource
-from auditor.spark.batches import arrow_frame
+from auditor.spark.batches import TableFiles, arrow_frame
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
-from auditor.spark.table_files import TableFiles
 from auditor.tables.index_counts import COUNTS, LARGEST, index_counts
 from auditor.tables.members import members
 from auditor.tables.rows_of_few import OF_LEDGERS, rows_of_few

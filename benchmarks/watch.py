@@ -23,8 +23,7 @@ from statistics import median
 import numpy as np
 
 from auditor import open_run
-from auditor.demo.sample import ROOT, unpack
-from auditor.demo.show import plant, sample_znodes
+from auditor.demo.sample import ROOT, plant, sample_znodes, unpack
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
 from auditor.model.report import FOUND
 from auditor.sources.clock import now_ms

@@ -17,9 +17,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
-from auditor.demo.sample import INSTANCE_ID, ROOT, unpack
-from auditor.demo.sample_run import owners_run, sample_run
-from auditor.demo.show import show
+from auditor.demo.sample import INSTANCE_ID, ROOT, owners_run, sample_run, show, unpack
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from tests.servers.java import SHORT_LIVED
@@ -171,7 +169,7 @@ def test_a_run_of_the_sample_is_made_only_where_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    monkeypatch.setattr("auditor.demo.show.show", lambda out, *_: made.append(out))
+    monkeypatch.setattr("auditor.demo.sample.show", lambda out, *_: made.append(out))
     assert sample_run(tmp_path / "runs") == made[0]
     assert Path(made[0]).parent == tmp_path / "runs"
 

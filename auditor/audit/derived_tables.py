@@ -22,8 +22,8 @@ from auditor.audit.placement_scan import Placement, land_locations
 from auditor.audit.space_scan import listed_lately
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.bookie_alias import alias_edges, identities
-from auditor.spark.aggregates import aggregate_many
 from auditor.spark.batches import arrow_frame
+from auditor.spark.query_plans import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.cluster_state import UNDRAWN, find_undrawn

@@ -34,10 +34,9 @@ from auditor.sources.clock import now_ms
 from auditor.sources.metadata.stores import is_live
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark import functions as F
-from auditor.spark.batches import arrow_frame, in_one_part, read_few
+from auditor.spark.batches import TableFiles, arrow_frame, in_one_part, read_few
 from auditor.spark.part_tables import PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task, is_large
-from auditor.spark.table_files import TableFiles
 from auditor.spark.tasks import own_errors, report_tasks, require_shared
 from auditor.spark.types import DataFrame, SparkSession, StructType
 from auditor.tables.rows_of_few import rows_of_few

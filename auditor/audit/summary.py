@@ -46,10 +46,10 @@ from auditor.reports.blind_spots import saw_nothing
 from auditor.reports.simulation import near_words
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import finding_of
-from auditor.simulate.near_loss import near_loss
+from auditor.simulate.levels import near_loss
 from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F
-from auditor.spark.aggregates import aggregate_many
+from auditor.spark.query_plans import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.placement import locations_of

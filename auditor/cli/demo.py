@@ -32,7 +32,7 @@ def demo(out: str | None, forms: tuple[str, ...], every: bool, conf: Path | None
     options = options_from_flags(conf, flags)
     out = out or new_run()
     wanted = outputs(forms, out)
-    from auditor.demo.show import show as show_demo
+    from auditor.demo.sample import show as show_demo
     from auditor.notebook.run import open_run
 
     with shown_progress() as progress:

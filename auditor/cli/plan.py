@@ -53,8 +53,7 @@ def make(run: str | None, cluster: str | None, conf: Path | None, out: str | Non
     `bkaudit plan RUN` does the same, by default for the newest run. Nothing is asked of the cluster, and
     nothing is applied.
     """
-    from auditor.plan.make import make_plan
-    from auditor.plan.plan_file import write_plan
+    from auditor.plan.plan_file import make_plan, write_plan
     from auditor.runs.damage import damage_named
     from auditor.runs.reader import RunReader
 
@@ -113,8 +112,7 @@ def check(
     Exit codes: 0 every step is still true or done; 1 one is no longer true; 2 wrong usage; 3 something is not
     known; 4 the store cannot be reached.
     """
-    from auditor.plan.answers import ask_run, ask_store
-    from auditor.plan.check import check_plan, ledgers_in
+    from auditor.plan.answers import ask_run, ask_store, check_plan, ledgers_in
     from auditor.plan.plan_file import read_plan
     from auditor.reports import plan as report
     from auditor.runs.damage import damage_named

@@ -183,7 +183,7 @@ def _signals(stop: Event) -> Iterator[Callable[[], None]]:
 def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], None]]:
     """Serve metrics while the block runs, if they are to be; gives what takes a round into them."""
     from auditor.notebook.run import open_run
-    from auditor.watch.metrics_server import MetricsPage, metrics_server
+    from auditor.watch.rounds import MetricsPage, metrics_server
 
     page = MetricsPage(cluster)
     with metrics_server(listen, page) if listen is not None else nullcontext() as port:

@@ -4,7 +4,7 @@
     availability    every index, piece by piece
     journal tails   what the journals have after the marks that were seen
     entry logs      every log's header and ledgers map; with --entry-logs whose each byte is, and
-                    where the indexes point (auditor.collect.space_tables)
+                    where the indexes point (auditor.collect.tables)
     manifest        last: what was written, and how much of it
 
 lastMark is looked at before the indexes: what was written later, and is not in the collection, is then known
@@ -25,8 +25,15 @@ import pyarrow as pa
 from pyarrow import dataset, fs
 
 from auditor.codecs.bookie import cookie as cookie_codec
-from auditor.collect import space_tables
-from auditor.collect.input import CollectionInput, directories_of
+from auditor.collect.tables import (
+    CollectionInput,
+    directories_of,
+    disk_rows,
+    location_rows,
+    log_parts,
+    log_rows,
+    read_in_spark,
+)
 from auditor.errors import DecodeError, UsageError
 from auditor.model.columns import column
 from auditor.model.options import AuditOptions
@@ -142,8 +149,6 @@ def collect(
     if spark is None:
         tables |= _read_here(target, to_read, progress)
     else:
-        from auditor.collect.with_spark import read_in_spark
-
         tables |= read_in_spark(spark, target, to_read, wanted, progress)
     unread = chain(
         _unread_bookies(places), _unread_rows(target, tables), _unread_tails(target, tables, pieces)
@@ -229,16 +234,16 @@ def _read_here(target: Collection, to_read: CollectionInput, progress: Progress)
     }
     if not whole:
         return tables | {"entry_logs": stage("entry_logs", entry_logs.SCHEMA, to_read.paths, maps)}
-    name, parts = to_read.collection_id, space_tables.log_parts(to_read)
+    name, parts = to_read.collection_id, log_parts(to_read)
     return tables | {
         "locations": stage(
             "locations",
             LOCATIONS,
             to_read.parts,
-            lambda part: space_tables.location_rows(part, by_id[part.bookie_id]),
+            lambda part: location_rows(part, by_id[part.bookie_id]),
         ),
-        "entry_logs": stage("entry_logs", LOGS, parts, lambda part: space_tables.log_rows(part, name)),
-        "disks": stage("disks", DISKS, to_read.paths, lambda path: space_tables.disk_rows([path], name)),
+        "entry_logs": stage("entry_logs", LOGS, parts, lambda part: log_rows(part, name)),
+        "disks": stage("disks", DISKS, to_read.paths, lambda path: disk_rows([path], name)),
     }
 
 

@@ -37,8 +37,7 @@ from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, beside, parse_owners_uri
 from auditor.spark import functions as F
 from auditor.spark.query_plans import query_plans
-from auditor.spark.scratch import scratch_directory
-from auditor.spark.session import build_session
+from auditor.spark.session import build_session, scratch_directory
 from auditor.spark.tasks import own_errors, run_errors
 from auditor.spark.types import DataFrame, SparkSession
 

@@ -1,7 +1,9 @@
-"""The sample cluster: what four real BookKeeper 4.17.2 bookies and their ZooKeeper wrote, seeded with faults.
+"""The demonstration: a sample cluster with its faults in a real ZooKeeper, audited; and finished runs of it.
 
-``sample/`` holds the metadata tree and the bookies' index files of a cluster whose entries, indexes and marks
-were damaged on purpose; `auditor.demo.show` adds the kinds of trouble that this cluster did not have.
+``sample/`` holds what four real BookKeeper 4.17.2 bookies and their ZooKeeper wrote: the metadata tree and
+the bookies' index files of a cluster whose entries, indexes and marks were damaged on purpose. What is here
+adds the kinds of trouble that this cluster did not have. Two cannot be had: ``orphan-ledger-deleting`` needs
+a ledger deleted while the audit runs, and ``ledger-not-indexed`` a bookie on DbLedgerStorage.
 """
 
 from __future__ import annotations
@@ -10,10 +12,28 @@ import base64
 import gzip
 import json
 import os
+import shutil
+import struct
 import tarfile
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from importlib.resources import as_file, files
 from pathlib import Path
+
+from auditor.audit.audit import Audit
+from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
+from auditor.keys import index_path, ledger_path
+from auditor.keys.ledger_path import HIERARCHICAL
+from auditor.model.options import AuditOptions
+from auditor.model.progress import Progress, Silent
+from auditor.model.report import Report
+from auditor.notebook.run import open_run
+from auditor.runs.history import history
+from auditor.sources.clock import now_ms
+from auditor.sources.metadata.store import Znode
+from auditor.spark.session import scratch_directory
+from auditor.spark.types import SparkSession
 
 ROOT = "/ledgers"
 INSTANCE_ID = "a77a8e0d-9cb6-4361-8771-ab58ad015219"
@@ -70,3 +90,233 @@ def stamp(directory: Path, written_ms: int) -> None:
     """Give every file below a directory one time of writing."""
     for path in directory.rglob("*"):
         os.utime(path, (written_ms / 1000, written_ms / 1000))
+
+
+_HEADER = b"BookieMetadataFormatVersion\t1\n"
+_SLOT = struct.Struct(">q")
+_SLOTS_AT = 1024
+B1, B2, B3, B4 = (f"127.0.101.{n}:3181" for n in (1, 2, 3, 4))
+NEW, RENAMED, GARBLED, BARE, IDLE, DOWN = (f"127.0.101.{n}:3181" for n in (5, 6, 7, 8, 9, 98))
+
+
+def plant(cluster: SampleCluster) -> None:
+    """Plant all faults of the demonstration."""
+    for fault in FAULTS:
+        fault(cluster)
+
+
+def metadata_that_breaks_a_rule(cluster: SampleCluster) -> None:
+    """Ledgers 1001 to 1007: one for each rule, and one that is not metadata at all."""
+    _ledger(cluster, 1001, [(5, [B1, B2])], last=9)  # segment-gap
+    _ledger(cluster, 1002, [(0, [B1, B2])], ensemble=3, last=-1)  # ensemble-size
+    _ledger(cluster, 1003, [(0, [B1, B1])], last=-1)  # ensemble-duplicate
+    _ledger(cluster, 1004, [(0, [B1, B2])], quorum=3, last=-1)  # quorum-invalid
+    _ledger(cluster, 1005, [(9, [B1, B2]), (0, [B1, B2])], last=-1)  # segment-order
+    _ledger(cluster, 1006, [(0, [B1, "not/an/id"])], last=-1)  # bookie-id-invalid
+    cluster.put(HIERARCHICAL.to_path(1007), b"no metadata")  # metadata-unreadable
+    cluster.put("00/0000/X1008", b"")  # metadata-misplaced
+
+
+def a_bookie_that_is_down(cluster: SampleCluster) -> None:
+    """Ledger 1010 needs a bookie that has a cookie, and is not there."""
+    _cookie(cluster, DOWN, DOWN)
+    _ledger(cluster, 1010, [(0, [B1, DOWN])], last=-1)
+    _ledger(cluster, 1011, [(0, [DOWN, B2])], last=-1)
+
+
+def cookies_gone_wrong(cluster: SampleCluster) -> None:
+    """One under the wrong name, one that cannot be read, one that nobody has, one that nobody needs."""
+    _cookie(cluster, RENAMED, "127.0.101.66:3181")
+    cluster.put(f"cookies/{GARBLED}", b"five\n")
+    _cookie(cluster, IDLE, IDLE)
+    for bookie in (RENAMED, GARBLED, BARE):
+        cluster.put(f"available/{bookie}", b"", ephemeral=True)
+
+
+def a_disk_of_another_cluster(cluster: SampleCluster) -> None:
+    """A new bookie was given a disk that another bookie of another cluster had written."""
+    _cookie(cluster, NEW, NEW)
+    cluster.put(f"available/{NEW}", b"", ephemeral=True)
+    for name in ("journal", "ledgers0"):
+        current = cluster.place(NEW) / name / "current"
+        current.mkdir(parents=True)
+        (current / "VERSION").write_bytes(
+            _cookie_bytes("10.9.8.7:3181", "9", "00000000-0000-4000-8000-000000000000")
+        )
+    shutil.copy(_current(cluster, B1) / "lastMark", _current(cluster, NEW) / "lastMark")
+    target = _current(cluster, NEW) / index_path.to_path(69)
+    target.parent.mkdir(parents=True)
+    shutil.copy(cluster.place(B1) / "ledgers0/current" / index_path.to_path(36), target)
+
+
+def an_entry_of_another_segment(cluster: SampleCluster) -> None:
+    """Bookie 1 left ledger 28 at entry 14 and still has entry 15."""
+    with (_current(cluster, B1) / index_path.to_path(28)).open("r+b") as index:
+        index.seek(_SLOTS_AT + 15 * _SLOT.size)
+        index.write(_SLOT.pack(1 << 10))
+
+
+def marks_gone_wrong(cluster: SampleCluster) -> None:
+    """One names a bookie that nobody knows, one cannot be read; a worker copies ledger 65."""
+    cluster.put(ledger_path.mark_to_path(41), b'replica: "127.0.101.77:3181"\nctime: 1795237669000\n')
+    cluster.put(ledger_path.mark_to_path(45), b"replica: 127.0.101.1")
+    cluster.put(ledger_path.lock_to_path(65), b'bookieId: "worker"\n', ephemeral=True)
+
+
+FAULTS: tuple[Callable[[SampleCluster], None], ...] = (
+    metadata_that_breaks_a_rule,
+    a_bookie_that_is_down,
+    cookies_gone_wrong,
+    a_disk_of_another_cluster,
+    an_entry_of_another_segment,
+    marks_gone_wrong,
+)
+
+
+def _ledger(
+    cluster: SampleCluster,
+    ledger_id: int,
+    segments: list[tuple[int, list[str]]],
+    last: int,
+    ensemble: int = 2,
+    quorum: int = 2,
+) -> None:
+    """A closed ledger in metadata format 1, which is plain text."""
+    lines = [
+        str(quorum),
+        str(ensemble),
+        "0",
+        *("\t".join([str(first), *members]) for first, members in segments),
+    ]
+    cluster.put(HIERARCHICAL.to_path(ledger_id), _HEADER + "\n".join([*lines, f"{last}\tCLOSED"]).encode())
+
+
+def _cookie(cluster: SampleCluster, name: str, bookie_host: str) -> None:
+    instance_id = cluster.znodes["/ledgers/INSTANCEID"].decode()
+    cluster.put(f"cookies/{name}", _cookie_bytes(bookie_host, name.split(":")[0].split(".")[-1], instance_id))
+
+
+def _cookie_bytes(bookie_host: str, disk: str, instance_id: str) -> bytes:
+    base = f"/data/bookkeeper/bk{disk}"
+    return (
+        f'5\nbookieHost: "{bookie_host}"\njournalDir: "{base}/journal"\n'
+        f'ledgerDirs: "1\\t{base}/ledgers0"\ninstanceId: "{instance_id}"\n'
+    ).encode()
+
+
+def _current(cluster: SampleCluster, bookie_id: str) -> Path:
+    return cluster.place(bookie_id) / "ledgers0" / "current"
+
+
+Key = tuple[str, str | None, str | None]
+"""id, ledger and bookie of a finding."""
+
+_HOUR_MS = 60 * 60 * 1000
+_PERSISTENT, _EPHEMERAL = 0, 1
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demonstration saw: its report, and how the findings differ from the known ones."""
+
+    report: Report
+    not_found: list[Key]
+    not_known: list[Key]
+
+    @property
+    def as_known(self) -> bool:
+        """Whether all the sample's known findings were found, and no others."""
+        return not self.not_found and not self.not_known
+
+
+def expected_findings() -> set[Key]:
+    """The findings of the sample cluster, worked out from its list of faults."""
+    text = (files("auditor.demo") / "sample" / "known.json").read_text("utf-8")
+    return {(id, ledger, bookie) for id, ledger, bookie in json.loads(text)}
+
+
+def show(
+    out: str, options: AuditOptions, progress: Progress, spark: SparkSession | None = None
+) -> DemoResult:
+    """Start a ZooKeeper, load the sample, audit it, stop what was started.
+
+    The sample was just written, so its ages are set: it is audited as a day and an hour from now, against
+    indexes an hour from now.
+    """
+    now = now_ms()
+    # Its bookies are directories: nobody could be asked for an entry.
+    options = replace(options, scan_time=now + 25 * _HOUR_MS, index_time=now + _HOUR_MS, witness="no")
+    with scratch_directory("demo") as directory:
+        work = Path(directory)
+        progress.stage("sample cluster")
+        cluster = unpack(work, now)
+        plant(cluster)
+        with EmbeddedZooKeeper(work / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
+            server.load(sample_znodes(cluster))
+            uri = f"zk://{server.hosts}{ROOT}"
+            report = Audit(uri, [str(cluster.bookies)], out, options).run(spark, progress)
+    found = {(finding.id, _text(finding.ledger_id), finding.bookie_id) for finding in open_run(out).findings}
+    return DemoResult(
+        report, _sort_keys(expected_findings() - found), _sort_keys(found - expected_findings())
+    )
+
+
+def sample_znodes(cluster: SampleCluster) -> list[Znode]:
+    """The sample's tree, parents first, as the embedded server loads it."""
+    return [
+        Znode(path, data, 0, 0, 0, 0, 0, _EPHEMERAL if path in cluster.ephemeral else _PERSISTENT)
+        for path, data in sorted(cluster.znodes.items())
+    ]
+
+
+def _text(ledger_id: int | None) -> str | None:
+    return None if ledger_id is None else str(ledger_id)
+
+
+def _sort_keys(keys: set[Key]) -> list[Key]:
+    return sorted(keys, key=lambda key: tuple(part or "" for part in key))
+
+
+PULSAR_INSTANCE_ID = "04c28bca-3a65-4b38-9aea-f2c0cd6cdf47"
+"""Of the cluster of Pulsar 4.2.4 that wrote ``sample/pulsar-zookeeper.tar.gz``; it was damaged on purpose."""
+
+
+def sample_run(directory: str | Path = "runs") -> str:
+    """The path of the newest run of the sample cluster right below ``directory``.
+
+    ``bkaudit demo`` leaves one in ``./runs``. Where there is none, the demonstration is run; that takes about
+    a minute.
+
+    Raises: whatever `auditor.demo.sample.show` raises, where there is none and it cannot be made.
+    """
+    found, out = _found(directory, INSTANCE_ID)
+    if not found:
+        show(out, AuditOptions(), Silent())
+    return found or out
+
+
+def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None) -> str:
+    """The path of the newest run of the sample Pulsar cluster right below ``directory``: of its metadata.
+
+    Where there is none, it is audited; that takes half a minute.
+
+    Raises: whatever `auditor.audit.audit.Audit.run` raises, where there is none and it cannot be made.
+    """
+    found, out = _found(directory, PULSAR_INSTANCE_ID)
+    if not found:
+        from auditor.audit.audit import Audit
+
+        with scratch_directory("demo") as work:
+            with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as packed:
+                extract(packed, Path(work))
+            # The sample was just written: nothing in it is as old as the grace that a leak has.
+            options = AuditOptions(owner_grace=0.0)
+            Audit(f"zk-snapshot://{work}/version-2", [], out, options).run(spark, Silent())
+    return found or out
+
+
+def _found(directory: str | Path, instance_id: str) -> tuple[str | None, str]:
+    """The newest run of a cluster, and where a new one would be."""
+    below = Path(directory)
+    runs = [run for run in history(below).runs if run.instance_id == instance_id] if below.is_dir() else []
+    return runs[-1].path if runs else None, str(below / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))

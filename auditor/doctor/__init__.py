@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from auditor.checks.needs import Sight
 from auditor.doctor.bookies import Bookies, look_at_bookies
-from auditor.doctor.machine import machine
-from auditor.doctor.out import look_at_out
+from auditor.doctor.machine import look_at_out, machine
 from auditor.doctor.store import Metadata, read_metadata
 from auditor.model.amounts import first_names
 from auditor.model.options import AuditOptions

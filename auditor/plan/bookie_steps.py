@@ -18,7 +18,6 @@ from auditor.model.plan import (
     StepKind,
 )
 from auditor.model.states import BookieRead, GcReason, IndexState
-from auditor.plan.ledgers import listed_of
 from auditor.plan.parts import (
     DO,
     EXPIRY_MS,
@@ -27,6 +26,7 @@ from auditor.plan.parts import (
     UNDO,
     by_hand,
     file_name,
+    listed_of,
     make_step,
     refuse,
     takes_bookie,

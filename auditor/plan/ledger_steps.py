@@ -18,8 +18,7 @@ from auditor.model.plan import (
     RefusedStep,
     StepKind,
 )
-from auditor.plan.ledgers import ledgers_of
-from auditor.plan.parts import DO, EXPIRY_MS, LOOK, SAVE, UNDO, make_step, refuse, typed
+from auditor.plan.parts import DO, EXPIRY_MS, LOOK, SAVE, UNDO, ledgers_of, make_step, refuse, typed
 from auditor.plan.situation import FindingGroups, Situation
 
 _FILE = "{}.metadata"

@@ -24,8 +24,18 @@ from auditor.model.plan import (
     StepKind,
 )
 from auditor.plan.ledger_steps import ledger_blanks
-from auditor.plan.ledgers import LedgerRow, ledgers_naming, ledgers_of
-from auditor.plan.parts import DO, EXPIRY_MS, HOUR_MS, LOOK, make_step, refuse, typed
+from auditor.plan.parts import (
+    DO,
+    EXPIRY_MS,
+    HOUR_MS,
+    LOOK,
+    LedgerRow,
+    ledgers_naming,
+    ledgers_of,
+    make_step,
+    refuse,
+    typed,
+)
 from auditor.plan.situation import MOST_LEDGERS, FindingGroups, Situation
 from auditor.reports.decommission import CAUSES
 

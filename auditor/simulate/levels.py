@@ -1,15 +1,26 @@
-"""All failures of a level in one pass: each domain alone, the worst sets of several, how far loss is away."""
+"""All failures of a level in one pass: each domain alone, the worst sets of several, how far loss is away.
+
+What a set loses is the sum over its subsets. Of two domains the worst are exact: each is a pair that entries
+lie in, or two of the worst single domains. Of more, sets grow from the heaviest that entries lie in by
+whatever adds most, so that what is named is what was found, not proved to be the worst. Loss is as far away
+as the fewest domains whose loss loses an entry; at one there is work for tonight.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
 from math import comb
 
 import numpy as np
 
+from auditor.model.adherence import first_of_each
 from auditor.model.placement import Level, Locations
-from auditor.model.simulation import Amount, Bounds, DomainSet, Failure, LevelLoss, Outcome
-from auditor.simulate.domains import Domains, SetSums, grown
+from auditor.model.simulation import Amount, Bounds, DomainSet, Failure, LevelLoss, NearLoss, Outcome
+from auditor.runs.directory import RunDirectory
+from auditor.simulate.domains import NO_DOMAIN, UNPLACED, Domains, SetSums, grown
 from auditor.simulate.loss import (
     BYTES,
     ENTRIES,
@@ -21,15 +32,238 @@ from auditor.simulate.loss import (
     each_domain,
     tally,
 )
-from auditor.simulate.near_loss import NearSums
+from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import (
     MISSING,
+    UNKNOWN,
     BookieNumbers,
+    Bools,
     Longs,
+    SegmentColumns,
     Windows,
     any_true,
+    count_true,
+    distinct_values,
 )
-from auditor.simulate.worst_sets import WeighedSet, loss, worst_sets
+
+SHOWN = 10
+_SEEDS = 200
+"""Sets that grow, at most."""
+_WEIGHED = 1 << 18
+"""Sets of three domains and more that are weighed one and all, at most: seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedSet:
+    """A set of domains, and what is lost with it."""
+
+    members: tuple[int, ...]
+    entries: int
+    bytes: int
+
+    @property
+    def rank(self) -> tuple[int, int, tuple[int, ...]]:
+        """The worst first."""
+        return -self.bytes, -self.entries, self.members
+
+
+@dataclass(frozen=True, slots=True)
+class WorstSets:
+    """The worst sets that were found, ``proved`` if there is no worse one; none of them loses nothing.
+
+    ``losing`` is how many sets lose an entry, None where that was not counted.
+    """
+
+    sets: tuple[WeighedSet, ...]
+    proved: bool
+    losing: int | None
+
+
+def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
+    """What is lost with a set: what lies in each of its subsets."""
+    row = sorted(members)
+    entries, bytes = map(int, sums.losses(np.array([row]))[0])
+    return WeighedSet(tuple(row), entries, bytes)
+
+
+def worst_sets(sums: SetSums, size: int, shown: int = SHOWN, most: int = _WEIGHED) -> WorstSets:
+    """The worst sets of so many domains; all are weighed if they are ``most`` at most.
+
+    >>> sums = SetSums(2, domains=4)
+    >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
+    >>> [(each.members, each.bytes) for each in worst_sets(sums, 2, shown=2).sets]
+    [((0, 1), 50), ((0, 2), 20)]
+    """
+    if sums.domains < size:
+        return WorstSets((), True, 0)
+    if size > 2 and comb(sums.domains, size) <= most:
+        every = np.array([*combinations(range(sums.domains), size)], np.int64).reshape(-1, size)
+        losses = sums.losses(every)
+        worst = np.lexsort((-losses[:, 0], -losses[:, 1]))[:shown]
+        found = [loss(sums, row) for row in every[worst].tolist()]
+        return WorstSets(_losing(found, shown), True, int((losses[:, 0] > 0).sum()))
+    rows = sums.sets()
+    totals = _with_singles(sums, rows)
+    heaviest = np.lexsort((np.arange(len(rows)), -totals[:, 0], -totals[:, 1]))[: max(_SEEDS, shown)]
+    alone = [each.members[0] for each in _singles(sums)[: shown + size]]
+    candidates = {frozenset(each) for each in combinations(alone, min(size, len(alone)))}
+    candidates |= {frozenset(each for each in row if each >= 0) for row in rows[heaviest].tolist()}
+    grown = {_grown(sums, rows, each, size, alone) for each in candidates}
+    return WorstSets(_losing([loss(sums, each) for each in grown], shown), size <= 2, losing_sets(sums, size))
+
+
+def _losing(found: list[WeighedSet], shown: int) -> tuple[WeighedSet, ...]:
+    return tuple(sorted((each for each in found if each.entries), key=lambda each: each.rank)[:shown])
+
+
+def losing_sets(sums: SetSums, size: int) -> int | None:
+    """How many sets of one or two domains lose an entry; None of larger ones, which are not counted."""
+    rows = sums.sets()
+    alone = rows[(rows >= 0).sum(axis=1) == 1, 0] if size <= 2 else None
+    if alone is None or size == 1:
+        return None if alone is None else len(alone)
+    others = ((rows >= 0).sum(axis=1) == 2) & ~np.isin(rows, alone).any(axis=1)
+    return int(others.sum()) + comb(sums.domains, 2) - comb(sums.domains - len(alone), 2)
+
+
+def matrix(sums: SetSums, shown: int) -> tuple[list[int], list[list[int]]]:
+    """The domains that lose most, alone or with another, and bytes lost by row and column of them."""
+    weight = np.zeros(sums.domains + 1, np.int64)
+    rows = sums.sets()
+    for place in range(rows.shape[1]):
+        np.add.at(weight, rows[:, place], sums.sums[:, 1])
+    most = np.argsort(-weight[:-1], kind="stable")[:shown].tolist()
+    return most, [[loss(sums, frozenset([one, other])).bytes for other in most] for one in most]
+
+
+def _singles(sums: SetSums) -> list[WeighedSet]:
+    return sorted((loss(sums, frozenset([each])) for each in range(sums.domains)), key=lambda each: each.rank)
+
+
+def _with_singles(sums: SetSums, rows: Longs) -> Longs:
+    """What each row loses with its single domains: of pairs that is all."""
+    alone = (rows >= 0).sum(axis=1) == 1
+    of_one = np.zeros((sums.domains + 1, 2), np.int64)
+    of_one[rows[alone, 0]] = sums.sums[alone]
+    together: Longs = sums.sums + np.where(alone[:, None], 0, of_one[rows].sum(axis=1))
+    return together
+
+
+def _grown(
+    sums: SetSums, rows: Longs, members: frozenset[int], size: int, alone: list[int]
+) -> frozenset[int]:
+    """A set with what adds most, one domain after the other; one that entries lie in already may be whole."""
+    while len(members) < min(size, sums.domains):
+        touching = rows[np.isin(rows, list(members)).any(axis=1)]
+        near = {each for each in np.unique(touching).tolist() if each >= 0} | {*alone}
+        others = sorted(near - members or set(range(sums.domains)) - members)
+        losses = sums.losses(np.array([sorted(members | {other}) for other in others]))
+        members |= {others[np.lexsort((-losses[:, 0], -losses[:, 1]))[0]]}
+    return members
+
+
+NAMES_SHOWN = 20
+"""Domains whose loss alone loses an entry are named up to so many."""
+
+
+def near_loss(run: RunDirectory, locations: Locations) -> tuple[NearLoss, ...]:
+    """What is one failure from loss, bookies and, where locations are known, racks; in one pass.
+
+    Windows are made of few ledgers only: where a copy is not surely there, or two neighbours of an ensemble
+    are in one domain.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    levels = (Level.BOOKIE, Level.RACK) if locations.known else (Level.BOOKIE,)
+    domains: list[Domains] = []
+
+    def may_be_near(segments: SegmentColumns) -> Bools:
+        """Ledgers with all copies of a window in one domain: then neighbours of its ensemble are too."""
+        found = segments.any_of_ledger(segments.write_quorum == 1)
+        for each in domains:
+            of = each.of(windows.numbers)
+            alike = segments.neighbours_alike(of) | (of == UNPLACED)[segments.members]
+            found |= segments.any_of_members(alike)
+        return found
+
+    windows = RunWindows(run, merge=False, among=may_be_near)
+    domains += [Domains(level, locations, windows.numbers.names) for level in levels]
+    sums = [NearSums(each) for each in domains]
+    for part in windows:
+        for each in sums:
+            each.add(part, windows.numbers)
+    return tuple(each.result() for each in sums)
+
+
+class NearSums:
+    """What a pass adds up for one level: ``distance`` counts ledgers by the fewest domains."""
+
+    def __init__(self, domains: Domains) -> None:
+        self._domains = domains
+        self._distance: Counter[int] = Counter()
+        self._near = np.zeros(3, np.int64)
+        self._bytes_of = np.zeros((0, 2), np.int64)
+        self._perhaps = 0
+
+    @property
+    def distance(self) -> dict[int, int]:
+        """Ledgers by how many domains have to fail, today; 0: an entry is lost already."""
+        return dict(sorted(self._distance.items()))
+
+    def result(self) -> NearLoss:
+        """What is one failure away."""
+        heavy = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
+        names = [self._domains.names[place] for place in heavy.tolist() if self._bytes_of[place, 1]]
+        return NearLoss(
+            str(self._domains.level),
+            Amount(*map(int, self._near)),
+            len(names),
+            tuple(names[:NAMES_SHOWN]),
+            self._perhaps,
+        )
+
+    def add(self, windows: Windows, numbers: BookieNumbers) -> None:
+        """Add windows, all of each of their ledgers."""
+        domain = self._domains.of(numbers)
+        self._bytes_of = grown(self._bytes_of, len(self._domains.names), axis=0)
+        known = windows.take(~windows.open_end)
+        places = domain[known.bookies].astype(np.int64)
+        places[known.copies == MISSING] = NO_DOMAIN
+        unplaced = count_true(places == UNPLACED)
+        # At best each unplaced bookie is a domain of its own, and unknown copies are there.
+        best = _different(places) + unplaced
+        alone = np.flatnonzero(best == 1)
+        # The only copies left lie in the one domain that is known of them.
+        where = places[alone].max(axis=1, initial=NO_DOMAIN)
+        named = where >= 0
+        np.add.at(self._bytes_of[:, 0], where[named], known.bytes[alone[named]])
+        np.add.at(self._bytes_of[:, 1], where[named], known.entries[alone[named]])
+        places[known.copies == UNKNOWN] = NO_DOMAIN
+        left = any_true(places != NO_DOMAIN)
+        worst = np.maximum(_different(places), left)
+        least = np.full(len(windows.times), -1, np.int64)
+        least_at_worst = least.copy()
+        for each, distances in ((least, best), (least_at_worst, worst)):
+            each[known.ledger] = np.iinfo(np.int64).max
+            np.minimum.at(each, known.ledger, distances)
+        near = np.zeros(len(windows.times), bool)
+        near[known.ledger[best == 1]] = True
+        for distance in distinct_values(least[least >= 0]).tolist():
+            self._distance[distance] += int(windows.times[least == distance].sum())
+        self._near += [
+            int(windows.times[near].sum()),
+            int(known.entries[best == 1].sum()),
+            int(known.bytes[best == 1].sum()),
+        ]
+        perhaps = np.zeros(len(windows.times), bool)
+        perhaps[known.ledger[(worst <= 1) & (best > 1)]] = True
+        self._perhaps += int(windows.times[perhaps & ~near].sum())
+
+
+def _different(places: Longs) -> Longs:
+    """How many different known domains each row has."""
+    return count_true(first_of_each(np.sort(places, axis=1)))
 
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:

@@ -17,16 +17,23 @@ from auditor.model.simulation import Concerned, Doubts, Failure, FailureMatrix, 
 from auditor.runs.placement import load_placement
 from auditor.runs.reader import RunReader
 from auditor.simulate.balance import LoadSums
-from auditor.simulate.copysets import MTTF_DAYS, MTTR_HOURS, CopysetSums
-from auditor.simulate.domains import Domains, SetSums, members_of
-from auditor.simulate.isolation import IsolationNumbers
-from auditor.simulate.levels import LevelSums, bounds_of, levels_of
-from auditor.simulate.loss import VIEWS, Blow, Fate, SilentBookies, blow_of, domain_sets, fates, tally
-from auditor.simulate.owner_loss import ConcernedLedgers, owner_losses
-from auditor.simulate.read import RunWindows
+from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains, SetSums, members_of
+from auditor.simulate.levels import LevelSums, bounds_of, levels_of, matrix
+from auditor.simulate.loss import (
+    VIEWS,
+    Blow,
+    ConcernedLedgers,
+    Fate,
+    SilentBookies,
+    blow_of,
+    domain_sets,
+    fates,
+    owner_losses,
+    tally,
+)
+from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Bools, Windows
-from auditor.simulate.worst_sets import matrix
-from auditor.simulate.writes import write_answers
+from auditor.simulate.writes import IsolationNumbers, write_answers
 
 SHOWN = 20
 """So many ledgers, namespaces and topics of a failure are named."""

@@ -1,19 +1,123 @@
-"""Whether writing goes on after a failure: bookies enough for each shape of ledger under the policy.
+"""Whether writing goes on after a failure: bookies enough for each shape of ledger, in its isolation groups.
 
 A ledger is made where E bookies are writable that the policy takes; where an ensemble lost some of its own,
 each needs another outside it, which comes to the same number.
+
+Brokers write a ledger's own isolation groups into its custom metadata where its namespace has a bookie
+affinity group, and write it by them. AutoRecovery goes by them where its policy is Pulsar's, with the key of
+groups in its configuration. Pulsar's policy is rack-aware, whatever other ledgers go by.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+import pyarrow as pa
+
+from auditor.codecs.pulsar import placement_config
+from auditor.errors import DecodeError
 from auditor.model.amounts import plural
-from auditor.model.placement import POLICY_LEVEL, Locations, PlacementSettings
-from auditor.model.replacements import makes_ensemble, refuses_by_place
+from auditor.model.placement import (
+    CLASSES,
+    ISOLATING,
+    POLICY_LEVEL,
+    IsolationGroups,
+    Locations,
+    PlacementSettings,
+    Policy,
+)
+from auditor.model.replacements import SYSTEM_GROUP, makes_ensemble, outside_groups, refuses_by_place
 from auditor.model.simulation import NO, UNSURE, YES, WriteAnswer
-from auditor.simulate.isolation import Isolation
+from auditor.runs.reader import RunReader
+from auditor.simulate.windows import Longs
+
+COLUMN = "custom_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """Groups of bookies, None where any will do; ``own``: ledgers say so themselves.
+
+    Not ``known``: nobody said which bookies are in groups; or, without groups, what ledgers say of their own
+    cannot be read.
+    """
+
+    groups: IsolationGroups | None
+    own: bool
+    known: bool
+
+    @property
+    def words(self) -> str | None:
+        """The groups of a ledger's own, for a reader; None: it has none.
+
+        >>> Isolation(IsolationGroups(("fast",), ("slow",)), own=True, known=True).words
+        'groups fast, then slow'
+        """
+        if not self.own:
+            return None
+        return "groups that cannot be read" if self.groups is None else f"groups {self.groups.words}"
+
+    def outside(self, ensemble_size: int, locations: Locations, known: Sequence[str]) -> frozenset[str]:
+        """The bookies that an ensemble may not have."""
+        return outside_groups(ensemble_size, locations, known, self.groups)
+
+    def settings(self, configured: PlacementSettings) -> PlacementSettings:
+        """By which the ledger is written: Pulsar's policy where the groups are its own."""
+        return replace(configured, policy=Policy.RACK) if self.own else configured
+
+
+_UNREADABLE = Isolation(None, own=True, known=False)
+
+
+class IsolationNumbers:
+    """Numbers that stand for what ledgers keep to: places in ``kinds``, of which 0 is the configuration's.
+
+    ``columns`` are those of the table ledgers that are to be read for it: none, where the run's report says
+    that no ledger has groups of its own.
+    """
+
+    def __init__(self, run: RunReader, settings: PlacementSettings, locations: Locations) -> None:
+        facts = run.report.run.placement
+        self.columns = () if facts is not None and not facts["own_groups"] else (COLUMN,)
+        self._grouped = any(where.groups for where in locations.of.values())
+        self.kinds = [self._kind(settings.groups, own=False)]
+
+    def of(self, ledgers: pa.RecordBatch) -> Longs:
+        """The number of each row of the table ledgers."""
+        import pyarrow.compute as pc
+
+        if not self.columns:
+            return np.zeros(len(ledgers), np.int64)
+        key = pa.scalar(placement_config.KEY)
+        values = pc.map_lookup(ledgers[COLUMN], query_key=key, occurrence="last").dictionary_encode()
+        numbers = [self._number(each) for each in values.dictionary.to_pylist()]
+        at: Longs = values.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+        found: Longs = np.array([*numbers, 0], np.int64)[at]
+        return found
+
+    def _number(self, value: bytes) -> int:
+        kind = self._own(value) or self.kinds[0]
+        if kind not in self.kinds:
+            self.kinds.append(kind)
+        return self.kinds.index(kind)
+
+    def _own(self, value: bytes) -> Isolation | None:
+        """What a ledger says itself; None: nothing that its policy goes by."""
+        try:
+            config = placement_config.decode(value)
+        except DecodeError:
+            return _UNREADABLE
+        name = config.policy_class.rpartition(".")[2]
+        if name in ISOLATING:
+            return self._kind(config.groups, own=True)
+        return None if name in CLASSES else _UNREADABLE
+
+    def _kind(self, groups: IsolationGroups | None, *, own: bool) -> Isolation:
+        return Isolation(groups, own, groups is None or SYSTEM_GROUP in groups.primary or self._grouped)
+
 
 Shape = tuple[int, int, int]
 

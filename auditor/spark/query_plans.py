@@ -12,15 +12,17 @@ Large tables are joined in partitions that fit in memory. Their rows are narrow 
 small, packed in a file or a shuffle, is ten times that in memory: left to itself, Spark would put partitions
 together until they spill, and send whole tables to every task.
 
-The answers are the same: only how they are worked out is another.
+The answers are the same: only how they are worked out is another. Numbers of several
+tables are asked in one query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 
-from auditor.spark.types import SparkSession
+from auditor.spark.types import DataFrame, SparkSession
 
 SMALL_BYTES = 10 << 20
 """Of Parquet, ledgers and indexes together: some 120,000 ledgers, each on three bookies."""
@@ -121,3 +123,24 @@ def query_plans(spark: SparkSession) -> Iterator[QueryPlans]:
         yield plans
     finally:
         plans.take_back()
+
+
+def aggregate_many(asked: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
+    """The numbers of each table, by the name that it is given here; 0 where SQL says null.
+
+    ``asked`` has a table and aggregates in SQL. However small, a query takes a fifth of a second; several in
+    one take little more.
+
+    >>> def newest(ledgers: DataFrame, marks: DataFrame) -> dict[str, tuple[int, ...]]:
+    ...     return aggregate_many({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
+    """
+    each = [
+        table.selectExpr(f"'{name}' AS name", f"array({', '.join(map(_number, numbers))}) AS numbers")
+        for name, (table, numbers) in asked.items()
+    ]
+    rows = reduce(lambda some, more: some.union(more), each).collect()
+    return {row["name"]: tuple(row["numbers"]) for row in rows}
+
+
+def _number(aggregate: str) -> str:
+    return f"cast(coalesce({aggregate}, 0) AS bigint)"

@@ -35,8 +35,7 @@ from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.model.columns import LEDGER
 from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
 from auditor.spark import functions as F
-from auditor.spark.batches import map_batches
-from auditor.spark.table_files import TableFiles, counts_in_files
+from auditor.spark.batches import TableFiles, counts_in_files, map_batches
 from auditor.spark.types import Column, DataFrame, SparkSession
 from auditor.tables.accounts import ends_inside_page
 from auditor.tables.replica_blocks import Coded

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.model.columns import schema_of
-from auditor.spark.table_files import TableFiles, counts_in_files
+from auditor.spark.batches import TableFiles, counts_in_files
 from auditor.spark.types import SparkSession
 from auditor.tables.replica_blocks import Coded
 

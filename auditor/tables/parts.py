@@ -52,7 +52,7 @@ def filter_part(part: str, table: DataFrame) -> DataFrame:
 def part_questions(
     tables: Mapping[str, DataFrame], empty: Iterable[str]
 ) -> dict[str, tuple[DataFrame, list[str]]]:
-    """How many rows of each part there are, as `auditor.spark.aggregates.aggregate_many` takes it.
+    """How many rows of each part there are, as `auditor.spark.query_plans.aggregate_many` takes it.
 
     Tables that are known to be empty are not asked.
     """

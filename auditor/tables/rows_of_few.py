@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.model.columns import LEDGER
+from auditor.spark.batches import TableFiles, from_files
 from auditor.spark.part_tables import PartTable
-from auditor.spark.table_files import TableFiles, from_files
 from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 

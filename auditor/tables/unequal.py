@@ -28,8 +28,8 @@ from auditor.codecs.availability.groups import Longs
 from auditor.model.columns import schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
+from auditor.spark.batches import TableFiles, lots_of
 from auditor.spark.part_tables import PartTable
-from auditor.spark.table_files import TableFiles, lots_of
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.accounts import HeldAccount, unite_answer, unite_tail
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack

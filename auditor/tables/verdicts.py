@@ -15,8 +15,8 @@ from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
 from auditor.spark import functions as F
+from auditor.spark.batches import TableFiles, from_files, lots_of
 from auditor.spark.part_tables import PartTable
-from auditor.spark.table_files import TableFiles, from_files, lots_of
 from auditor.spark.types import Column, DataFrame, SparkSession
 
 _CODED = ("status", "state")

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.cli import main
-from auditor.demo import show as demo
-from auditor.demo.show import DemoResult
+from auditor.demo import sample as demo
+from auditor.demo.sample import DemoResult
 from tests.made_runs import change_row, made_run
 from tests.reports.samples import BELOW, LOST, report
 

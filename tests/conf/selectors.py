@@ -9,7 +9,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as untyped
 
 from auditor.reports import openmetrics
-from auditor.watch.metrics_server import MetricsPage
+from auditor.watch.rounds import MetricsPage
 from tests.reports.samples import NAMESPACES, NEAR_LOSSES, TALLIES, report, space_gauges, tally
 
 _families: Callable[[str], Iterable[Metric]] = untyped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from auditor.decommission.copies import BATCH
+from auditor.decommission.targets import BATCH
 from auditor.model.decommission import Cause
 from tests.simulate.small_clusters import Ledger
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.decommission.copies import BATCH, GonePlaces
+from auditor.decommission.targets import BATCH, GonePlaces
 
 
 @st.composite

@@ -17,7 +17,7 @@ from auditor.audit.lock import run_lock
 from auditor.collect.collect import collect
 from auditor.doctor import examine
 from auditor.doctor.bookies import look_at_bookies
-from auditor.doctor.out import look_at_out
+from auditor.doctor.machine import look_at_out
 from auditor.model.options import AuditOptions
 from auditor.reports.doctor import Diagnosis, Line, State
 from tests.cli.test_doors import bkaudit

@@ -14,10 +14,8 @@ from pathlib import Path
 
 from auditor.keys import ledger_path
 from auditor.model.plan import CommandRole, PlanCheck, PlanStep, RepairPlan, StepKind
-from auditor.plan.answers import ask_run, ask_store
-from auditor.plan.check import check_plan, ledgers_in
-from auditor.plan.make import make_plan
-from auditor.plan.plan_file import read_plan, write_plan
+from auditor.plan.answers import ask_run, ask_store, check_plan, ledgers_in
+from auditor.plan.plan_file import make_plan, read_plan, write_plan
 from auditor.runs.reader import RunReader
 from tests.corpora.plain_readers import PlainLedger
 from tests.living.store import Store

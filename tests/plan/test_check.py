@@ -16,11 +16,18 @@ from auditor.cli import main
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.finding import Severity
 from auditor.model.plan import Condition, Fact, PlannedLedger, RepairPlan, StepCheck, StepState
-from auditor.plan.answers import Answers, LedgerAnswers, ask_run, ask_store
-from auditor.plan.check import check_plan, holds, holds_of, ledgers_in
-from auditor.plan.ledgers import LedgerRow
-from auditor.plan.make import make_plan
-from auditor.plan.plan_file import write_plan
+from auditor.plan.answers import (
+    Answers,
+    LedgerAnswers,
+    ask_run,
+    ask_store,
+    check_plan,
+    holds,
+    holds_of,
+    ledgers_in,
+)
+from auditor.plan.parts import LedgerRow
+from auditor.plan.plan_file import make_plan, write_plan
 from auditor.reports.schema import plan_check_schema, plan_schema
 from auditor.runs.reader import RunReader
 from tests.plan.made import HOUR, NOW, found, ledger, lock, mark, run_of

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.model.finding import Confidence, Severity
 from auditor.model.plan import Condition, Fact, PlanFinding, RepairPlan, StepKind, UnplannedCount
-from auditor.plan.make import make_plan
+from auditor.plan.plan_file import make_plan
 from auditor.reports.plan import plan_text
 from tests.plan.made import (
     HOUR,

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from auditor.spark.class_archive import archive_options
-from auditor.spark.java import find_java
+from auditor.spark.java import archive_options, find_java
 from tests.servers.java import SHORT_LIVED
 
 SPARK = Path(pyspark.__file__).parent

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from auditor.codecs.availability.fold import fold_entries
 from auditor.runs.directory import RunDirectory
 from auditor.simulate.loss import Fate
-from auditor.simulate.read import RunWindows
+from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Windows
 from tests.made_runs import write_tables
 

@@ -19,7 +19,7 @@ from auditor.simulate.loss import (
     each_domain,
     tally,
 )
-from auditor.simulate.read import RunWindows
+from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Bools, Longs
 from tests.simulate.small_clusters import (
     BOOKIES,

@@ -12,13 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from auditor.model.placement import Level, Location, Locations
-from auditor.simulate.copysets import CopysetSums
-from auditor.simulate.domains import SetSums
-from auditor.simulate.levels import LevelSums
+from auditor.simulate.domains import CopysetSums, SetSums
+from auditor.simulate.levels import LevelSums, near_loss, worst_sets
 from auditor.simulate.loss import SilentBookies
-from auditor.simulate.near_loss import near_loss
-from auditor.simulate.read import RunWindows
-from auditor.simulate.worst_sets import worst_sets
+from auditor.simulate.run_windows import RunWindows
 from tests.simulate.small_clusters import BOOKIES, SEVERAL, Ledger, numbered, run_of
 
 RACKS = st.lists(st.sampled_from(["/r0", "/r1", "/r2", "/r3", None]), min_size=8, max_size=8)

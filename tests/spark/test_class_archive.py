@@ -14,9 +14,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from auditor.spark import class_archive
-from auditor.spark.class_archive import MAKING_S, SETTLED_S, UNUSED_S, archive_options
-from auditor.spark.java import AOT_VERSION, Java, find_java
+from auditor.spark import java as class_archive
+from auditor.spark.java import AOT_VERSION, MAKING_S, SETTLED_S, UNUSED_S, Java, archive_options, find_java
 from auditor.spark.session import SMALL_JAVA_OPTIONS
 
 SPARK = Path(pyspark.__file__).parent

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from auditor.runs.whole_file import write_whole
-from auditor.spark.scratch import MARK, scratch_directory
+from auditor.spark.session import MARK, scratch_directory
 
 HOLD = """
 import sys
-from auditor.spark.scratch import scratch_directory
+from auditor.spark.session import scratch_directory
 with scratch_directory("held") as path:
     open(path + "/file", "w").close()
     print(path, flush=True)

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.spark.table_files import TableFiles
+from auditor.spark.batches import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas
 from auditor.tables.index_counts import COUNTS, index_counts
 from auditor.tables.replica_blocks import Account

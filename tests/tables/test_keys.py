@@ -22,7 +22,7 @@ VERBS = {
 
 OF_SCOPE_0 = (
     *("audit/owner_scan.py", "runs/load_topic.py", "tables/ownership.py"),
-    *("tables/gc_foresight.py", "tables/gc_listing.py", "simulate/owner_loss.py"),
+    *("tables/gc_foresight.py", "tables/gc_listing.py", "simulate/loss.py"),
     *("plan/answers.py", "plan/bookie_steps.py"),
 )
 """Applications refer to ledgers of scope 0 alone, and servers list no others: what joins these takes the rows

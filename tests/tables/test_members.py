@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.spark.table_files import TableFiles
+from auditor.spark.batches import TableFiles
 from auditor.tables.members import MEMBERS, members
 from tests.tables.files import written
 

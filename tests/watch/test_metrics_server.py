@@ -13,8 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as older_families
 
 from auditor.errors import StoreError, UsageError
-from auditor.watch.metrics_server import METRICS, MetricsPage, listen_address, metrics_server
-from auditor.watch.rounds import Round
+from auditor.watch.rounds import METRICS, MetricsPage, Round, listen_address, metrics_server
 from tests.made_runs import made_run
 from tests.reports.samples import report
 

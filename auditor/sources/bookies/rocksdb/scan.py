@@ -46,7 +46,7 @@ from auditor.errors import DamagedError, DecodeError, UnreadError
 from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.listing import SkippedPath
 from auditor.sources.regular_file import NotRegularError, open_regular
-from auditor.spark.scratch import PREFIX, scratch_directory
+from auditor.spark.session import PREFIX, scratch_directory
 
 if TYPE_CHECKING:
     from pyrex import PyRocksDB

@@ -1,14 +1,23 @@
-"""The large tables of a collection, read by Spark's tasks: for many bookies whose disks all tasks can see."""
+"""The tables of a collection, read by Spark's tasks or without Spark; and what a collection is made of.
+
+Tasks read the large ones, for many bookies whose disks all of them can see. With ``--entry-logs`` there is
+all that an audit needs to say whose each byte of a disk is:
+
+    locations    where the indexes point, read before the logs, one entry of each looked up in its log
+    entry_logs   every log, and the ledgers in it, by its map or by a scan of its entries' headers
+    disks        what lies beside the logs, and how full the file systems are
+
+The logs of a collection have no bookie yet: whose a directory is, an audit says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
-from auditor.collect.input import CollectionInput
-from auditor.collect.space_tables import log_parts
 from auditor.model.progress import Progress
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
@@ -21,18 +30,87 @@ from auditor.sources.bookies.collections.tables import (
     TAILS,
     Piece,
     batches_of,
+    with_piece,
 )
 from auditor.sources.bookies.entry_logs import locations as located
 from auditor.sources.bookies.entry_logs import rows as entry_logs
-from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, read_logs_of, slice_parts
-from auditor.sources.bookies.entry_logs.rows import SIZES, read_sizes
+from auditor.sources.bookies.entry_logs.locations import read_locations
+from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, LogPart, read_logs_of, slice_parts
+from auditor.sources.bookies.entry_logs.rows import SIZES, read_sizes, sizes_of
 from auditor.sources.bookies.journal import tails as journal_tails
 from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
+from auditor.sources.bookies.places import PlaceFound
 from auditor.sources.file_systems import run_files
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable
 from auditor.spark.tasks import file_system_errors, report_tasks, require_shared
 from auditor.spark.types import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class CollectionInput:
+    """Pieces of indexes, cut into ``parts``, and the directories that may have entry logs, with their
+    VERSION's digest.
+
+    ``whole_logs``: the ledgers in each log are wanted too, where the indexes point, and what lies beside.
+    """
+
+    collection_id: str
+    pieces: Sequence[Piece]
+    parts: Sequence[IndexPart]
+    directories: Sequence[tuple[str, str | None]]
+    whole_logs: bool
+
+    @property
+    def by_id(self) -> Mapping[str, Piece]:
+        """The pieces by their ids, which parts have as their bookie's."""
+        return {piece.id: piece for piece in self.pieces}
+
+    @property
+    def paths(self) -> list[str]:
+        """The directories alone."""
+        return [path for path, _ in self.directories]
+
+
+def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
+    """Every directory with ``current``, by path, and the digest of its VERSION."""
+    found = {each.path: each.version for place in places for each in place.directories if each.has_current}
+    return [(path, IndexDirectory.seen(path, found[path]).version_sha256) for path in sorted(found)]
+
+
+def location_rows(part: IndexPart, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """Where one part of a piece's index points, in the columns of `LOCATIONS`."""
+    for batch in read_locations({part.bookie_id: piece.ledger_directories}, part):
+        yield with_piece(batch, piece, LOCATIONS)
+
+
+def log_rows(part: LogPart, collection_id: str) -> Iterator[pa.RecordBatch]:
+    """The entry logs of a part, with their ledgers, in the columns of `LOGS`."""
+    for batch in read_logs_of(part):
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        columns["collection"] = pa.repeat(pa.scalar(collection_id, pa.string()), batch.num_rows)
+        yield pa.RecordBatch.from_arrays([columns[name] for name in LOGS.names], schema=LOGS)
+
+
+def disk_rows(directories: Iterable[str], collection_id: str) -> Iterator[pa.RecordBatch]:
+    """What lies beside the entry logs, in the columns of `DISKS`."""
+    return batches_of(({**sizes_of(each), "collection": collection_id} for each in directories), DISKS)
+
+
+def log_parts(to_read: CollectionInput) -> list[LogPart]:
+    """One part a directory."""
+    # Without DbLedgerStorage a bookie has one collector, whose cache is in its first directory.
+    first = {
+        home: next(iter(piece.ledger_directories), "")
+        for piece in to_read.pieces
+        if any(each.storage != ROCKSDB for each in piece.directories)
+        for home in piece.ledger_directories
+    }
+    return [
+        LogPart(None, None, path, version, cache=first.get(path) or None)
+        for path, version in to_read.directories
+    ]
 
 
 def read_in_spark(
