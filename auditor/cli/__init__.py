@@ -1,6 +1,6 @@
 """The ``bkaudit`` command.
 
-Each command is a module of its own, loaded when it is called for: ``bkaudit --help`` answers at once. Errors
+A command's module is loaded when the command is called for: ``bkaudit --help`` answers at once. Errors
 of the package become one line and an exit code here, and nowhere else.
 """
 
@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import click
 
 from auditor.cli.examples import epilog, with_examples
-from auditor.cli.interruption import ARGUMENTS, Interruption, quiet_gateway
 from auditor.cli.terminal import open_closed_streams, output_errors
+from auditor.cli.verbosity import ARGUMENTS, Interruption, quiet_gateway
 from auditor.errors import AuditorError, UsageError
 
 INTERRUPTED = 130
@@ -57,6 +57,10 @@ COMMANDS = {
 }
 
 
+MODULES = {"status": "history", "diff": "history", "decommission": "simulate", "space": "report"}
+"""The module of each command that shares one."""
+
+
 class LazyGroup(click.Group):
     """Loads a command's module when the command is called; its name and help are known before."""
 
@@ -65,10 +69,10 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command ``auditor.cli.<name>.<name>``."""
+        """The function of that name, from the command's module."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"auditor.cli.{cmd_name}")
+        module = importlib.import_module(f"auditor.cli.{MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, cmd_name)
         return with_examples(command, cmd_name)
 

@@ -10,20 +10,18 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import sources
-from auditor.cli.interruption import takes_up
-from auditor.cli.option_groups import GroupedCommand
 from auditor.cli.options import (
     BOOKIES_HELP,
+    GroupedCommand,
     options_from_flags,
     out_option,
     run_to_make,
     source_options,
     tuning_options,
 )
-from auditor.cli.output import flat_option, outputs, outputs_option, show
+from auditor.cli.output import TextChoice, flat_option, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
-from auditor.cli.text import TextChoice
-from auditor.cli.verbosity import say, verbosity_options
+from auditor.cli.verbosity import say, takes_up, verbosity_options
 from auditor.model.report import exit_code
 from auditor.spark.types import SparkSession
 

@@ -9,9 +9,8 @@ import click
 
 from auditor.cli.defaults import new_run
 from auditor.cli.options import DEMO_OPTIONS, option_flags, options_from_flags, out_option
-from auditor.cli.output import outputs, outputs_option, show
+from auditor.cli.output import TextChoice, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
-from auditor.cli.text import TextChoice
 from auditor.cli.verbosity import say, verbosity_options
 
 NOT_AS_KNOWN = 1

@@ -10,10 +10,10 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import defaults
-from auditor.cli.option_groups import GroupedCommand
 from auditor.cli.options import (
     BOOKIES_HELP,
     DOCTOR_OPTIONS,
+    GroupedCommand,
     option_flags,
     options_from_flags,
     source_options,

@@ -1,14 +1,26 @@
-"""``bkaudit history``: the runs of a directory, one per line."""
+"""``bkaudit history``, ``status``, ``diff``: a directory of runs, its newest, and what changed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
 from auditor.cli.options import format_option, runs_options
+from auditor.errors import RunError, RunUsageError
+from auditor.model.finding import Severity
+from auditor.model.json_shape import parse_json
+from auditor.model.options import NEW, FailOn
+from auditor.model.report import NOT_COVERED, Report, exit_code
+from auditor.model.run_facts import MANIFEST
+from auditor.reports.history import status_line
+from auditor.runs.directory import damaged
+from auditor.runs.newest import newest_report
+from auditor.sources.clock import now_ms
+from auditor.sources.regular_file import read_regular
 
 
 @click.command()
@@ -33,3 +45,73 @@ def history(directory: str | None, cluster: str | None, conf: Path | None, form:
         return
     render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
     click.echo(render(found.runs))
+
+
+_HOUR_MS = 3_600_000
+
+
+@click.command()
+@click.argument("runs", metavar="[RUNS]", required=False, shell_complete=completion.runs)
+@runs_options
+@click.option(
+    "--max-age", type=click.FloatRange(0), metavar="HOURS", help="Exit code 3 where the run is older."
+)
+def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
+    """Say in one line how the newest run below RUNS (./runs) ended, or the run RUNS itself.
+
+    The exit code is that of the audit, with the --fail-on that it was given; 2 where there is no run; 3 too
+    for one older than --max-age.
+    """
+    file = newest_report(runs or runs_directory(cluster, conf))
+    try:
+        report = Report.from_json(read_regular(file))
+    except OSError as error:
+        raise damaged(str(file), error.strerror or error) from error
+    except RunUsageError as error:
+        raise RunUsageError(f"{file}: {error}") from error
+    except RunError as error:
+        raise damaged(str(file), error) from error
+    now = now_ms()
+    click.echo(status_line(report, str(file.parent), now))
+    code = exit_code(report, *_fail_on(file.parent))
+    if code == 0 and max_age is not None and now - report.run.finished > max_age * _HOUR_MS:
+        code = NOT_COVERED
+    raise click.exceptions.Exit(code)
+
+
+def _fail_on(run: Path) -> tuple[FailOn, bool]:
+    """What the audit was to fail on; the default where its manifest does not say."""
+    try:
+        options: dict[str, Any] = parse_json(read_regular(run / MANIFEST))["identity"]["options"]
+        word = options["fail_on"]
+        given: FailOn = Severity(word) if word != NEW else "new"
+        return given, bool(options["fail_on_suspect"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return Severity.ERROR, False
+
+
+@click.command()
+@click.argument("old", shell_complete=completion.runs)
+@click.argument("new", shell_complete=completion.runs)
+@format_option("text", "json", "jsonl", "markdown")
+def diff(old: str, new: str, form: str) -> None:
+    """Say what is new, worse, better or fixed in the finished run NEW, beside the run OLD.
+
+    What was not looked at in NEW is not fixed: it is listed apart. jsonl gives every changed finding, one a
+    line.
+    """
+    from auditor.reports import diff as report
+    from auditor.runs.damage import damage_named
+    from auditor.runs.history import RunDifference
+
+    with damage_named(old, new):
+        difference = RunDifference(old, new)
+        if form == "jsonl":
+            for line in report.jsonl(difference.changes()):
+                click.echo(line)
+            for warning in difference.summary.warnings:
+                click.echo(f"bkaudit: {warning}", err=True)
+            return
+        shown = report.samples(difference.changes())
+        render = {"text": report.text, "json": report.to_json, "markdown": report.markdown}[form]
+        click.echo(render(difference.summary, shown))

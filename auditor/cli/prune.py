@@ -53,7 +53,7 @@ def prune(
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory
-    from auditor.runs.prune import Keep, decisions, remove_run, run_bytes, runs_in_use
+    from auditor.runs.siblings import Keep, decisions, remove_run, run_bytes, runs_in_use
 
     runs = runs or runs_directory(cluster, conf)
     keep = Keep(keep_last, keep_daily, keep_weekly, keep_monthly)

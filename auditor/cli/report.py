@@ -1,4 +1,4 @@
-"""``bkaudit report``: the report of a finished run."""
+"""``bkaudit report`` and ``space``: the report of a finished run, and what fills its disks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import newest_run, runs_directory
-from auditor.cli.options import named_ledgers, runs_options
-from auditor.cli.output import Output, flat_option, outputs, outputs_option, show
-from auditor.cli.text import SEVERITIES, TextChoice
+from auditor.cli.options import format_option, named_ledgers, runs_options
+from auditor.cli.output import SEVERITIES, Output, TextChoice, flat_option, outputs, outputs_option, show
 from auditor.errors import UsageError
 from auditor.model.report_source import LEVELS, Level
+from auditor.model.space import SPACE_BY, SpaceBy
 from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
 
@@ -147,3 +147,38 @@ def _check(wanted: tuple[Output, ...], selection: Selection) -> None:
         for pattern in selection.checks:
             if not any(Selection(checks=(pattern,)).matches_check(id) for id in BY_ID):
                 raise UsageError(f"--check {pattern}: no check has that id; bkaudit explain check lists them")
+
+
+@click.command()
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
+@runs_options
+@click.option(
+    "--by",
+    type=click.Choice(SPACE_BY),
+    default="bookie",
+    show_default=True,
+    help="Whose bytes are added up; application: as custom metadata names it.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="So many ledgers or applications are named, the largest; the others are one line.",
+)
+@format_option("text", "json", "csv")
+def space(run: str | None, cluster: str | None, conf: Path | None, by: SpaceBy, top: int, form: str) -> None:
+    """Say what fills each bookie's entry logs, and what frees most of them, with its command and risk.
+
+    RUN is a finished audit with --entry-logs, by default the newest run. Nothing is asked of the
+    cluster, and nothing is freed.
+    """
+    from auditor.reports import space as report
+    from auditor.runs.damage import damage_named
+    from auditor.runs.load_space import space_view
+    from auditor.runs.reader import RunReader
+
+    render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
+    path = run or newest_run(runs_directory(cluster, conf))
+    with damage_named(path):
+        click.echo(render(space_view(RunReader(path), by, top)))

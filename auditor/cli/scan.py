@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from auditor.cli.defaults import sources
-from auditor.cli.interruption import takes_up
-from auditor.cli.option_groups import GroupedCommand
 from auditor.cli.options import (
     SCAN_OPTIONS,
+    GroupedCommand,
     option_flags,
     options_from_flags,
     out_option,
@@ -20,7 +19,7 @@ from auditor.cli.options import (
     source_options,
 )
 from auditor.cli.progress import shown_progress
-from auditor.cli.verbosity import say, verbosity_options
+from auditor.cli.verbosity import say, takes_up, verbosity_options
 from auditor.spark.types import SparkSession
 
 

@@ -1,9 +1,11 @@
-"""How much a command says on standard error: ``-q``, ``-v``, and the level of logs."""
+"""What a command says on standard error: how much (``-q``, ``-v``), logs, and how to go on after Ctrl-C."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -85,3 +87,51 @@ _quiet = click.option(
     callback=_setter(Verbosity.QUIET),
     help="Say nothing on standard error but errors.",
 )
+
+
+ARGUMENTS = "auditor.arguments"
+"""Where the context of the whole command keeps what it was called with."""
+
+
+OF_THE_GATEWAY = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
+"""What py4j logs, with its stack, before it raises what a command then says in a line."""
+
+
+@contextmanager
+def quiet_gateway() -> Iterator[None]:
+    """Keep py4j's stacks off standard error while the block runs: it writes them to the root logger."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return record.msg not in OF_THE_GATEWAY
+
+    root = logging.getLogger()
+    root.addFilter(other)
+    try:
+        yield
+    finally:
+        root.removeFilter(other)
+
+
+class Interruption(KeyboardInterrupt):
+    """An interruption, with the command that takes the work up again."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__(command)
+        self.command = command
+
+
+@contextmanager
+def takes_up(out: str) -> Iterator[None]:
+    """Name the run directory ``out`` to whoever interrupts the block: the same command goes on there.
+
+    Raises:
+        Interrupted: instead of KeyboardInterrupt.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
+        context = click.get_current_context().find_root()
+        arguments = list(context.meta.get(ARGUMENTS, ()))
+        if not any(each == "--out" or each.startswith("--out=") for each in arguments):
+            arguments += ["--out", out]
+        raise Interruption(shlex.join(["bkaudit", *arguments])) from interruption

@@ -225,7 +225,7 @@ def _write(forms: tuple[str, ...], done: Round) -> None:
 def _prune(runs: str, keep: int | None, options: AuditOptions, done: Round) -> None:
     """Take old runs away, where that is asked for."""
     from auditor.runs.history import history
-    from auditor.runs.prune import Keep, decisions, remove_run, runs_in_use
+    from auditor.runs.siblings import Keep, decisions, remove_run, runs_in_use
 
     if keep is None or done.report is None:
         return

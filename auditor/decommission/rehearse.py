@@ -36,8 +36,7 @@ from auditor.model.decommission import (
 from auditor.model.replacements import refuses_by_place
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.owners import NAMES, has_owners, owned
-from auditor.runs.placement import load_placement
-from auditor.runs.reader import RunReader
+from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.run_windows import CopiesToday, decided_ledgers
 from auditor.simulate.windows import BookieNumbers, Longs, windows_of
 from auditor.simulate.writes import IsolationNumbers

@@ -19,8 +19,8 @@ from auditor.model.report_source import BookieFigure, Leak, Level
 from auditor.model.space import DISK_BYTES, SpaceBy
 from auditor.model.states import SpaceClass
 from auditor.reports.coverage import count_by_check
-from auditor.reports.stripes import replicas_of, stripes_of
-from auditor.runs.ledger_days import CLASSES, UNKNOWN, days_of
+from auditor.reports.ledger import replicas_of, stripes_of
+from auditor.runs.figures import CLASSES, UNKNOWN, days_of
 from auditor.runs.standings import severities_by_day, standings_of
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class Frames:
         """
         import pandas as pd
 
-        from auditor.runs.load_disks import disk_totals
+        from auditor.runs.space_steps import disk_totals
 
         kinds = [kind.name for kind in DISK_BYTES]
         rows = [

@@ -14,8 +14,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from auditor.errors import UsageError
+from auditor.reports.ledger import Cell
 from auditor.reports.plain_text import printable
-from auditor.reports.stripes import Cell
 
 if TYPE_CHECKING:
     import pandas as pd

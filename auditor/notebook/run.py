@@ -114,7 +114,7 @@ class Run(RunReader):
 
     def near_losses(self) -> tuple[NearLoss, ...]:
         """What is one failure from loss, by bookie and rack; nothing where the run has no ledgers."""
-        from auditor.runs.placement import load_placement
+        from auditor.runs.reader import load_placement
         from auditor.simulate.levels import near_loss
 
         if "ledgers" not in self.table_names():

@@ -16,8 +16,8 @@ from auditor.reports import ledger as ledger_text
 from auditor.reports.blind_spots import blind_sentence
 from auditor.reports.coverage import count_by_check, count_by_severity, extents, verdict
 from auditor.reports.finding_text import subject
+from auditor.reports.ledger import Cell, replicas_of, stripes_of
 from auditor.reports.plain_text import printable
-from auditor.reports.stripes import Cell, replicas_of, stripes_of
 
 FINDINGS_SHOWN = 12
 COLUMNS, ROWS = 80, 40

@@ -1,4 +1,4 @@
-"""A finding in words: what it is about, what is missing where, how sure, since when, and what tells more."""
+"""A finding in words: what it is about, what is missing where, how sure, since when, and what explains it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from auditor.model.amounts import first_names, format_time, plural
 from auditor.model.finding import Confidence, Finding, Group, Missing, Standing
 from auditor.model.ledger_id import LedgerId
+from auditor.model.report import Report
+from auditor.model.run_facts import FindingCause
 from auditor.model.states import Change, LedgerClass
 from auditor.reports.plain_text import printable
 
@@ -266,3 +268,18 @@ def _run(start: int, size: int, name: Callable[[int], str], to: str) -> str:
     if size <= 2:
         return ",".join(name(entry) for entry in range(start, start + size))
     return f"{name(start)}{to}{name(start + size - 1)}"
+
+
+def causes_of(report: Report) -> list[FindingCause]:
+    """The causes that explain more than one finding, the most urgent first."""
+    return [cause for cause in report.run.causes or () if cause["count"] > 1]
+
+
+def cause_sentence(cause: FindingCause) -> str:
+    """How many findings a cause explains, and what it is."""
+    return f"{plural(cause['count'], 'finding')}: {cause['sentence']}"
+
+
+def follows(cause: FindingCause) -> str:
+    """The checks whose findings follow from a cause, with their numbers."""
+    return ", ".join(f"{each['id']} {each['count']:,}" for each in cause["findings"])

@@ -23,7 +23,6 @@ from auditor.model.report import Report
 from auditor.model.run_facts import RemarkKind, Step, sentence_of
 from auditor.model.states import Verdict
 from auditor.reports.blind_spots import blind_sentence, saw_nothing
-from auditor.reports.cause_text import cause_sentence, causes_of
 from auditor.reports.coverage import (
     CheckCount,
     accepted_gaps,
@@ -33,7 +32,7 @@ from auditor.reports.coverage import (
     reuse_sentence,
     verdict,
 )
-from auditor.reports.finding_text import command_for
+from auditor.reports.finding_text import cause_sentence, causes_of, command_for
 from auditor.reports.plain_text import MORE, columns_of, cut_text, fold_text, labelled, printable, shorten
 
 WIDTH, WIDEST = 80, 100

@@ -98,9 +98,9 @@ def _slack(run: ReportSource) -> Iterable[str]:
 
 
 def _parquet(run: ReportSource, out: BinaryIO) -> None:
-    from auditor.reports import parquet
+    from auditor.reports import csv
 
-    parquet.write(run.findings, out, run.standings_in_order())
+    csv.write(run.findings, out, run.standings_in_order())
 
 
 def json_line(finding: Finding) -> str:

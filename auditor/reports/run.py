@@ -19,7 +19,6 @@ from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView
 from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when, storages_of
 from auditor.reports.blind_spots import blind_spots
-from auditor.reports.cause_text import cause_sentence, causes_of, follows
 from auditor.reports.coverage import (
     accepted_gaps,
     doubtful_ids_line,
@@ -28,7 +27,14 @@ from auditor.reports.coverage import (
     reuse_sentence,
     verdict,
 )
-from auditor.reports.finding_text import class_text, command_for, positions_text
+from auditor.reports.finding_text import (
+    cause_sentence,
+    causes_of,
+    class_text,
+    command_for,
+    follows,
+    positions_text,
+)
 from auditor.reports.plain_text import fold_text, labelled, printable
 
 TOLD_IN_FULL = 8

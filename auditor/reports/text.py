@@ -17,13 +17,15 @@ from auditor.model.finding import Finding, Severity, Standing, Standings, Urgenc
 from auditor.model.report import Report
 from auditor.model.run_facts import FindingCause
 from auditor.reports import first_screen
-from auditor.reports.cause_text import cause_sentence, causes_of, follows
 from auditor.reports.coverage import count_by_check, count_of, sample_words
 from auditor.reports.finding_text import (
     BOOKIES_SHOWN,
+    cause_sentence,
+    causes_of,
     command_for,
     entry_parts,
     finding_line,
+    follows,
     names_subject,
     subject,
     tags,

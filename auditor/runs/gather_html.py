@@ -14,12 +14,12 @@ from auditor.model.report_source import Level, OwnerFigures
 from auditor.model.simulation import FailureMatrix
 from auditor.reports import html
 from auditor.runs.figures import figures_of
-from auditor.runs.load_disks import disk_totals
 from auditor.runs.load_ledger import ledger_views
 from auditor.runs.load_space import bookies_space
 from auditor.runs.owners import Leaks, OwnerTotals, has_owners
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import oldest_first, siblings
+from auditor.runs.space_steps import disk_totals
 from auditor.runs.standings import standings_in_order, standings_of_report
 
 

@@ -31,9 +31,8 @@ from auditor.model.space import (
 )
 from auditor.model.states import LISTED, GcAction, LogFileKind
 from auditor.runs.figures import AGE_LABELS, AGES, UNKNOWN_AGE, created_of
-from auditor.runs.load_disks import disk_totals, fill_forecasts
 from auditor.runs.reader import RunReader
-from auditor.runs.space_steps import GroupedBytes, space_steps
+from auditor.runs.space_steps import GroupedBytes, disk_totals, fill_forecasts, space_steps
 
 NAME_LENGTH = 120
 """Longer names of applications are cut: custom metadata may be anything."""

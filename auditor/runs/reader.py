@@ -1,8 +1,6 @@
-"""A finished run, opened again without Spark: its report, its findings and tables as they are asked for.
+"""A finished run, opened again without Spark: its report, findings, tables and placement when asked for.
 
 Runs may lie on any file system that pyarrow knows; local ones need no more than their path.
-
-A finding from its row of the findings table.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.errors import RunError, RunUsageError, UsageError
 from auditor.model.finding import Confidence, Finding, Group, Missing, Severity, Urgency
 from auditor.model.json_shape import parse_json
+from auditor.model.placement import Locations, PlacementSettings
 from auditor.model.report import Report
 from auditor.model.run_facts import REPORT
 from auditor.runs.directory import RunDirectory, damaged
@@ -214,3 +213,25 @@ def _newest_below(path: str) -> str:
         return f"; the newest below it is {newest_report(path).parent}"
     except UsageError:
         return ""
+
+
+def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
+    """By which policy the run was judged, and where its bookies stand.
+
+    A run that did not look at placement, or that an earlier version wrote, has policy none with an empty
+    origin, and no location.
+
+    Raises:
+        RunError: the run's table is missing or broken, or its report has a policy that nobody knows.
+    """
+    from auditor.tables.placement import BOOKIE_LOCATIONS, locations_of
+
+    facts = run.report.run.placement
+    if facts is None:
+        return PlacementSettings(), Locations()
+    rows = run.table("bookie_locations", BOOKIE_LOCATIONS.names).to_pylist()
+    try:
+        settings = PlacementSettings.from_json(facts["policy"], facts["settings"], facts["policy_origin"])
+    except (ValueError, TypeError) as error:
+        raise damaged(f"{run.path}/{REPORT}", error) from error
+    return settings, locations_of(rows, facts["mapping_origin"])

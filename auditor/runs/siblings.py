@@ -1,17 +1,27 @@
-"""The finished runs of a directory, and those that are siblings: of one cluster, in one directory. No Spark.
+"""The finished runs of a directory: those of one cluster, which are kept, and which may go. No Spark.
 
 A run that is being written, or was given up, has no report.json yet: it is no part of any history.
-Directories may lie on any file system that pyarrow knows.
+Directories may lie on any file system that pyarrow knows. Runs are kept by restic's words:
+
+    keep_last 3       the three newest
+    keep_daily 7      the newest of each of the last seven days that have one; weekly, monthly likewise
+
+What something rests on is kept whatever the numbers say: the newest run of each cluster, its newest complete
+one, and runs that are named: baselines, and what --since takes from. A day and a week are UTC's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
 from typing import Any
 
 from auditor.errors import RunError, RunUsageError
+from auditor.findings.suppress import read_suppressions
 from auditor.model.history import OfCluster, RunSummary, cluster_key
+from auditor.model.options import LAST, AuditOptions
 from auditor.model.report import Report
 from auditor.model.run_facts import REPORT
 from auditor.runs.reader import RunReader
@@ -125,3 +135,107 @@ def runs_before(path: str, report: Report) -> list[RunSummary]:
     mine = RunSummary.of(path, report)
     beside = sibling_runs(path, report.cluster)
     return [run for run in beside if run.name != mine.name and run.finished <= mine.finished]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How many runs to keep of each kind; 0 keeps none for that reason."""
+
+    last: int = 0
+    daily: int = 0
+    weekly: int = 0
+    monthly: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A run, and why it is kept; without a reason it may go."""
+
+    run: RunSummary
+    reasons: tuple[str, ...]
+
+
+_PERIODS: tuple[tuple[str, str], ...] = (("daily", "%Y-%m-%d"), ("weekly", "%G-W%V"), ("monthly", "%Y-%m"))
+
+
+def decisions(
+    runs: Iterable[RunSummary], keep: Keep, named: Mapping[str, str] | None = None
+) -> list[Decision]:
+    """What becomes of each run, the oldest first; each cluster is looked at by itself.
+
+    ``named`` says of paths, as the runs have them, what rests on them.
+    """
+    ordered = sorted(runs, key=lambda run: (run.finished, run.path))
+    reasons: dict[str, list[str]] = {run.path: [] for run in ordered}
+    for key in dict.fromkeys(map(cluster_key, ordered)):
+        newest_first = [run for run in reversed(ordered) if cluster_key(run) == key]
+        _keep(newest_first, keep, reasons)
+    for run in ordered:
+        if named and run.path in named:
+            reasons[run.path].append(named[run.path])
+    return [Decision(run, tuple(reasons[run.path])) for run in ordered]
+
+
+def _keep(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, list[str]]) -> None:
+    for run in newest_first[: max(1, keep.last)]:
+        reasons[run.path].append("last" if keep.last else "the newest")
+    for run in [run for run in newest_first if run.complete][:1]:
+        reasons[run.path].append("the newest complete")
+    for name, form in _PERIODS:
+        seen: set[str] = set()
+        for run in newest_first:
+            period = _in(form)(run.finished)
+            if period not in seen and len(seen) < getattr(keep, name):
+                seen.add(period)
+                reasons[run.path].append(name)
+
+
+def _in(form: str) -> Callable[[int], str]:
+    return lambda ms: datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
+
+
+def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> dict[str, str]:
+    """The runs that something rests on, and what, as the history of the directory spells their paths.
+
+    These are the baselines of the suppressions of ``files`` and of the options, expired ones too, and the run
+    that audits take tables from.
+    """
+    of_options = () if options.suppressions is None else (options.suppressions,)
+    named = {} if options.since == LAST else {options.since: "since names it"}
+    for file in (*files, *of_options):
+        for entry in read_suppressions(Path(file).absolute()):
+            named[entry.baseline] = "a suppression's baseline"
+    here = _place(directory)
+    places = {
+        _place(run): why for run, why in named.items() if run and _is_local(run) == _is_local(directory)
+    }
+    return {
+        child_of(directory, path.name): why
+        for (kind, path), why in places.items()
+        if (kind, path.parent) == here
+    }
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file://")
+
+
+def _place(path: str) -> tuple[str, PurePath]:
+    """The kind of file system that something lies on, and its path there: the same, however spelled."""
+    files, base = run_files(path)
+    return files.type_name, Path(base).resolve() if _is_local(path) else PurePath(base)
+
+
+def run_bytes(path: str) -> int:
+    """How many bytes the files of a run have."""
+    from pyarrow import fs
+
+    files, base = run_files(path)
+    return sum(info.size or 0 for info in files.get_file_info(fs.FileSelector(base, recursive=True)))
+
+
+def remove_run(path: str) -> None:
+    """Take a finished run away; its report goes first: half a run is not a finished one."""
+    files, base = run_files(path)
+    files.delete_file(f"{base}/{REPORT}")
+    files.delete_dir(base)

@@ -14,7 +14,7 @@ from auditor.model.finding import Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.model.states import FOUND
 from auditor.runs.directory import RunDirectory
-from auditor.runs.ledger_days import days_since_1970
+from auditor.runs.figures import days_since_1970
 
 _TABLE = "changes"
 _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]

@@ -14,8 +14,7 @@ import numpy as np
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations, PlacementSettings
 from auditor.model.simulation import Concerned, Doubts, Failure, FailureMatrix, Simulation, WriteAnswer
-from auditor.runs.placement import load_placement
-from auditor.runs.reader import RunReader
+from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.balance import LoadSums
 from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains, SetSums, members_of
 from auditor.simulate.levels import LevelSums, bounds_of, levels_of, matrix

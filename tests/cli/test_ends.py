@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from auditor.audit import audit as audit_module
 from auditor.audit.landing import run_identity
 from auditor.cli import INTERRUPTED, main
-from auditor.cli.interruption import OF_THE_GATEWAY
+from auditor.cli.verbosity import OF_THE_GATEWAY
 from auditor.errors import DiskFullError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import MANIFEST, WHOLE

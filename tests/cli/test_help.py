@@ -16,10 +16,10 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
-from auditor.cli import COMMANDS, main
+from auditor.cli import COMMANDS, MODULES, main
 from auditor.cli.decode import KINDS
 from auditor.cli.examples import EXAMPLES
-from auditor.cli.option_groups import GROUPS, GroupedCommand
+from auditor.cli.options import GROUPS, GroupedCommand
 from auditor.model.options import option_types
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.command_lines import taken, whole_context
@@ -110,7 +110,7 @@ def test_a_command_reads_every_parameter_that_it_has(words: str) -> None:
 @pytest.mark.parametrize("words", THAT_DO)
 def test_a_command_has_only_options_that_its_code_reads(words: str) -> None:
     given = {parameter.name for parameter in THAT_DO[words].params} & set(option_types())
-    assert given <= options_read_from(f"auditor.cli.{words.split()[0]}")
+    assert given <= options_read_from(f"auditor.cli.{MODULES.get(words.split()[0], words.split()[0])}")
 
 
 @pytest.mark.parametrize(

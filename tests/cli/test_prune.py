@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.model.amounts import size
 from auditor.model.history import RunSummary
-from auditor.runs.prune import Keep, decisions
+from auditor.runs.siblings import Keep, decisions
 from tests.reports.samples import coverage, report
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday

@@ -146,7 +146,7 @@ def test_a_choice_is_for_forms_that_list_findings(run: Path) -> None:
 
 
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -> str:
-    from auditor.cli import text as cli_text
+    from auditor.cli import output as cli_text
     from auditor.cli.report import report as command
 
     shown: list[str] = []

@@ -16,8 +16,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.placement import Level, Locations, PlacementSettings, Policy
 from auditor.model.run_facts import sentence_of
 from auditor.model.simulation import YES
-from auditor.runs.placement import load_placement
-from auditor.runs.reader import RunReader
+from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.simulation import simulate_failure
 from tests.corpora.corpora import Corpus
 from tests.corpora.shared import Corpora, Runs

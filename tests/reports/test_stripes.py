@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auditor.model.views import LedgerView
-from auditor.reports.stripes import Cell, Stripes, replicas_of, stripes_of
+from auditor.reports.ledger import Cell, Stripes, replicas_of, stripes_of
 from tests.reports.test_ledger import LEDGER, groups, replica
 
 

@@ -32,7 +32,6 @@ from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.model.report_source import Figures
 from auditor.model.views import LedgerView
-from auditor.reports.html.bookies import SPACE_WORDS, bookies_shown, disks_shown, space_shown
 from auditor.reports.html.findings import (
     BETWEEN,
     FINDINGS_PACKED,
@@ -41,10 +40,17 @@ from auditor.reports.html.findings import (
     drawings_packed,
     finding_shown,
     findings_packed,
+    picture,
     rows_that_fit,
 )
-from auditor.reports.html.overview import overview, trend
-from auditor.reports.html.pictures import picture
+from auditor.reports.html.overview import (
+    SPACE_WORDS,
+    bookies_shown,
+    disks_shown,
+    overview,
+    space_shown,
+    trend,
+)
 from auditor.reports.owners import LEAKS_SHOWN, OWNERS_SHOWN, owners_shown
 from auditor.reports.plain_text import shorten
 
