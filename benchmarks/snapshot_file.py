@@ -37,6 +37,7 @@ def record(path: str, data: bytes, owner: int = 0) -> bytes:
         tail[name] = 1
     tail["ctime"] = tail["mtime"] = TIME_MS
     tail["version"] = 1
+    tail["acl"] = -1  # open to all, which needs no list
     tail["ephemeral_owner"] = owner
     parts = (struct.pack(">i", len(part)) + part for part in (path.encode(), data))
     return b"".join(parts) + tail.tobytes()
