@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarCompressedMetadata
-from auditor.codecs.pulsar import bookie_racks, compression, managed_ledger
-from auditor.codecs.zookeeper import snappy_java, txnlog
+from auditor.codecs.pulsar import bookie_racks, managed_ledger
+from auditor.codecs.zookeeper import encodings, txnlog
 from auditor.errors import AuditorError
 from auditor.runs.damage import damage_named
 from auditor.runs.load_overview import run_view
@@ -43,7 +43,7 @@ HUGE = 4 << 30
 def value(kind: int, packed: bytes, size: int = 1000) -> None:
     """A compressed value of Pulsar's."""
     head = PulsarCompressedMetadata(compressionType=kind, uncompressedSize=size).SerializeToString()
-    managed_ledger.decode(compression.MAGIC + len(head).to_bytes(4, "big") + head + packed)
+    managed_ledger.decode(managed_ledger.MAGIC + len(head).to_bytes(4, "big") + head + packed)
 
 
 def zstd(blocks: int, window: int = 13) -> bytes:
@@ -133,8 +133,8 @@ BOMBS: dict[str, Callable[[Path], object]] = {
     "pulsar-snappy": lambda home: value(4, b"\xff\xff\xff\xff\x0f" + b"\xfe\1\0" * 300),
     "protobuf-groups": lambda home: managed_ledger.decode(b"\x7b" * DEPTH),
     "snappy-stream": lambda home: list(
-        snappy_java.decompress(
-            put(home / "s", snappy_java.MAGIC + bytes(8) + b"\0\0\0\5\xff\xff\xff\xff\x0f").open("rb")
+        encodings.decompress(
+            put(home / "s", encodings.MAGIC + bytes(8) + b"\0\0\0\5\xff\xff\xff\xff\x0f").open("rb")
         )
     ),
     "dump-zstd": lambda home: read_store(f"dump://{put(home / 'd', zstd(HUGE >> 17))}"),

@@ -19,9 +19,9 @@ from auditor.codecs.etcd import bbolt, mvcc
 from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.password import without_password
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarCompressedMetadata
-from auditor.codecs.pulsar import bookie_racks, compression, managed_cursor, managed_ledger
-from auditor.codecs.rocksdb import log, manifest
-from auditor.codecs.zookeeper import snappy_java, snapshot, txnlog
+from auditor.codecs.pulsar import bookie_racks, managed_cursor, managed_ledger
+from auditor.codecs.rocksdb import manifest
+from auditor.codecs.zookeeper import encodings, snapshot, txnlog
 from auditor.errors import DecodeError
 from auditor.sources.metadata.zookeeper.requests import MultiRead, Operation, WatchEvent
 from auditor.sources.owners.pulsar import read_owner
@@ -105,7 +105,7 @@ def _bbolt(data: bytes) -> None:
 
 def _log_record(payload: bytes) -> bytes:
     """A record of RocksDB's log format around a payload that fits in a block."""
-    checked = b"\x01" + payload[: log.BLOCK_BYTES - 7]
+    checked = b"\x01" + payload[: manifest.BLOCK_BYTES - 7]
     crc = int(google_crc32c.value(checked))
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
     return masked.to_bytes(4, "little") + (len(checked) - 1).to_bytes(2, "little") + checked
@@ -114,7 +114,7 @@ def _log_record(payload: bytes) -> bytes:
 def _edits() -> Iterator[bytes]:
     for data in golden("codecs/rocksdb/manifest.py"):
         with suppress(DecodeError):  # a file of a test of another format
-            yield from (record.payload for record in log.records(data, "MANIFEST"))
+            yield from (record.payload for record in manifest.records(data, "MANIFEST"))
 
 
 def _packed(data: bytes) -> None:
@@ -130,7 +130,7 @@ def _packed(data: bytes) -> None:
     )
     way, message = data[0] % len(packers), data[1:]
     head = PulsarCompressedMetadata(compressionType=way, uncompressedSize=len(message)).SerializeToString()
-    value = compression.MAGIC + len(head).to_bytes(4, "big") + head + bytes(packers[way](message))  # type: ignore[call-overload]
+    value = managed_ledger.MAGIC + len(head).to_bytes(4, "big") + head + bytes(packers[way](message))  # type: ignore[call-overload]
     (managed_ledger if data[0] < 128 else managed_cursor).decode(value)
 
 
@@ -229,8 +229,8 @@ CODECS: tuple[Target, ...] = (
     Target("zookeeper-snapshot", partial(golden, "codecs/zookeeper/snapshot.py"), _snapshot),
     Target(
         "snappy-java",
-        partial(golden, "codecs/zookeeper/snappy_java.py"),
-        lambda data: list(snappy_java.decompress(io.BytesIO(data))),
+        partial(golden, "codecs/zookeeper/encodings.py"),
+        lambda data: list(encodings.decompress(io.BytesIO(data))),
     ),
     Target("bbolt", partial(golden, "codecs/etcd/bbolt.py"), _bbolt, most=1 << 17),
     Target(
@@ -240,17 +240,19 @@ CODECS: tuple[Target, ...] = (
     ),
     Target(
         "rocksdb-log",
-        lambda: _for_each_way(golden("codecs/rocksdb/log.py"), 2),
+        lambda: _for_each_way(golden("codecs/rocksdb/manifest.py"), 2),
         _first_byte_chooses(
-            lambda data: list(log.records(data, "000009.log", 9)),
-            lambda data: log.batches(data, "000009.log", 9),
+            lambda data: list(manifest.records(data, "000009.log", 9)),
+            lambda data: manifest.batches(data, "000009.log", 9),
         ),
     ),
     Target("rocksdb-manifest", partial(golden, "codecs/rocksdb/manifest.py"), manifest.decode),
-    Target("rocksdb-edit", _edits, lambda data: manifest.decode(_log_record(data)), most=log.BLOCK_BYTES - 7),
+    Target(
+        "rocksdb-edit", _edits, lambda data: manifest.decode(_log_record(data)), most=manifest.BLOCK_BYTES - 7
+    ),
     Target(
         "pulsar-compressed",
-        lambda: _for_each_way(golden("codecs/pulsar/compression.py"), 3),
+        lambda: _for_each_way(golden("codecs/pulsar/managed_ledger.py"), 3),
         _first_byte_chooses(managed_ledger.decode, managed_cursor.decode, managed_cursor.decode_position),
     ),
     Target(

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from auditor.codecs.pulsar.compression import COMPRESSIONS
+from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS
 from auditor.spark.session import build_session
 from tests.pulsar.cluster import RELEASE, Pulsar
 from tests.pulsar.scenario import play

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kazoo.client import KazooClient
 
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarManagedLedgerInfo
-from auditor.codecs.pulsar.compression import parse
+from auditor.codecs.pulsar.managed_ledger import parse
 from auditor.keys.ledger_path import HIERARCHICAL
 
 LISTS = "/managed-ledgers"

@@ -11,7 +11,7 @@ import pytest
 from auditor.cli.decode import KINDS
 from auditor.codecs.bookie import entry_log, index_file, journal
 from auditor.codecs.ledger_metadata.batch import READERS
-from auditor.codecs.pulsar.compression import COMPRESSIONS
+from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS
 from auditor.reports.forms import FORMS
 from auditor.sources.metadata.stores import STORES
 from auditor.sources.owners.applications import APPLICATIONS
@@ -28,7 +28,7 @@ VERSIONS = {
     "codecs/bookie/cookie.py": (3, 4, 5),
     "codecs/store/layout.py": (1, 2),
     "codecs/ledger_metadata/one.py": tuple(READERS),
-    "codecs/pulsar/compression.py": tuple(COMPRESSIONS),
+    "codecs/pulsar/managed_ledger.py": tuple(COMPRESSIONS),
     "codecs/pulsar/log_segment.py": (1, 2, 3, 4, 5),
 }
 """The versions of a format that its reader takes."""

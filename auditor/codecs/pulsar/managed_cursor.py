@@ -1,7 +1,7 @@
 """How far a subscription has read: the value of its znode, and an entry of its own ledger.
 
     znode     PulsarManagedCursorInfo (schemas/pulsar_managed_ledger.proto), plain or compressed
-              (`auditor.codecs.pulsar.compression`); no bytes at all: a cursor that was never written
+              (`auditor.codecs.pulsar.managed_ledger`); no bytes at all: a cursor that was never written
     entry     PulsarPositionInfo, never compressed; of a ledger's entries the last one counts
 
 A cursor with a ledger of its own writes its position there; what its znode says of it is older. Without one
@@ -22,8 +22,7 @@ from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import (
     PulsarManagedCursorInfo,
     PulsarPositionInfo,
 )
-from auditor.codecs.pulsar.compression import UNCOMPRESSED, parse
-from auditor.codecs.pulsar.managed_ledger import Position, text
+from auditor.codecs.pulsar.managed_ledger import UNCOMPRESSED, Position, parse, text
 from auditor.errors import DecodeError
 
 WHAT = "Pulsar cursor"

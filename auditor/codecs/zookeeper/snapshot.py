@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.byte_column import windows
-from auditor.codecs.zookeeper.jute import JuteReader
+from auditor.codecs.zookeeper.encodings import JuteReader
 from auditor.errors import DecodeError
 
 MAGIC = 0x5A4B534E

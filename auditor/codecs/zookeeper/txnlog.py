@@ -26,7 +26,7 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from auditor.codecs.zookeeper.jute import JuteReader
+from auditor.codecs.zookeeper.encodings import JuteReader
 from auditor.errors import DecodeError
 
 MAGIC = 0x5A4B4C47

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.byte_column import ByteColumn
-from auditor.codecs.ledger_metadata.batch import READERS, decode_batch
+from auditor.codecs.ledger_metadata.batch import READERS, decode_batch, sound_ledgers
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns
 from auditor.codecs.ledger_metadata.one import MAGIC, parse
-from auditor.codecs.ledger_metadata.wellformed import sound_ledgers
 from auditor.codecs.protobuf.fields import FEW
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.wire import MAX_MESSAGE_BYTES

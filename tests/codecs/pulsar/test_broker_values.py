@@ -11,8 +11,8 @@ import pytest
 
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarCompressedMetadata
 from auditor.codecs.pulsar import log_segment, managed_cursor, managed_ledger, schema_locator
-from auditor.codecs.pulsar.compression import COMPRESSIONS, MAGIC, unpack
 from auditor.codecs.pulsar.log_segment import LogSegment
+from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS, MAGIC, unpack
 from auditor.errors import DecodeError
 from auditor.keys.pulsar import NodeKind, names_of, topic_path
 from tests.codecs.damage import refusal, within

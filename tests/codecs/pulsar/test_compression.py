@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarCompressedMetadata
-from auditor.codecs.pulsar.compression import COMPRESSIONS, MAGIC, unpack
+from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS, MAGIC, unpack
 from auditor.errors import DecodeError
 from tests.codecs.damage import refusal, within
 from tests.codecs.ledger_strategies import mutations

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rocksdict import Options, Rdict
 
-from auditor.codecs.rocksdb.log import BLOCK_BYTES, RecordSpan, batches, records
+from auditor.codecs.rocksdb.manifest import BLOCK_BYTES, RecordSpan, batches, records
 from auditor.errors import DecodeError
 
 BOOKIES = Path(__file__).parents[2] / "data" / "dbledger-long" / "bookies.tar.gz"

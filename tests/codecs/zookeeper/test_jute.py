@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.zookeeper.jute import JuteReader
+from auditor.codecs.zookeeper.encodings import JuteReader
 from auditor.errors import DecodeError
 
 

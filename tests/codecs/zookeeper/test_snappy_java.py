@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.zookeeper.snappy_java import BLOCK_LIMIT, MAGIC, decompress
+from auditor.codecs.zookeeper.encodings import BLOCK_LIMIT, MAGIC, decompress
 from auditor.errors import DecodeError
 
 HEADER = MAGIC + struct.pack(">ii", 1, 1)

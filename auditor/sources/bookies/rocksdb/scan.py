@@ -39,9 +39,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.codecs.rocksdb import log as rocksdb_log
+from auditor.codecs.rocksdb import manifest as rocksdb_log
 from auditor.codecs.rocksdb import manifest as rocksdb_manifest
-from auditor.codecs.rocksdb.log import RecordSpan
+from auditor.codecs.rocksdb.manifest import RecordSpan
 from auditor.errors import DamagedError, DecodeError, UnreadError
 from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.listing import SkippedPath

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from auditor.codecs.zookeeper import snappy_java
+from auditor.codecs.zookeeper import encodings
 from auditor.errors import DecodeError, StoreError
 from auditor.sources.metadata.saved_files import most_unpacked, not_a
 from auditor.sources.metadata.uri import MetadataUri
@@ -74,7 +74,7 @@ def _not_snapshots(path: Path) -> str:
 
 
 def _begins_like_a_snapshot(path: Path) -> bool:
-    magic = {".gz": b"\x1f\x8b", ".snappy": snappy_java.MAGIC}.get(path.suffix, b"ZKSN")
+    magic = {".gz": b"\x1f\x8b", ".snappy": encodings.MAGIC}.get(path.suffix, b"ZKSN")
     try:
         with open_regular(path) as file:
             return file.read(len(magic)) == magic
@@ -109,7 +109,7 @@ def map_file(path: Path) -> Iterator[memoryview]:
 
 def _unpack(file: IO[bytes], suffix: str, plain: IO[bytes]) -> None:
     if suffix == ".snappy":
-        for block in snappy_java.decompress(file):  # type: ignore[arg-type]  # IO[bytes] is what open() gives
+        for block in encodings.decompress(file):  # type: ignore[arg-type]  # IO[bytes] is what open() gives
             plain.write(block)
         return
     try:
