@@ -79,7 +79,7 @@ class QueryPlans:
 
         It may be called again when more tables have landed.
         """
-        self.take_back()
+        self.restore_settings()
         spark = self._spark
         cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
         small, tiny = not is_large(table_bytes), table_bytes <= TINY_BYTES
@@ -91,7 +91,7 @@ class QueryPlans:
         wanted = fewest if small else max(had, partitions_of(spark, replicas))
         spark.conf.set(_PARTITIONS, str(wanted))
 
-    def take_back(self) -> None:
+    def restore_settings(self) -> None:
         """Give the session back with the settings that it had: it may be somebody's notebook."""
         for key, value in self._had.items():
             if value is None:
@@ -122,7 +122,7 @@ def query_plans(spark: SparkSession) -> Iterator[QueryPlans]:
     try:
         yield plans
     finally:
-        plans.take_back()
+        plans.restore_settings()
 
 
 def aggregate_many(asked: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:

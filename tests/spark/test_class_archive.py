@@ -14,7 +14,6 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from auditor.spark import java as class_archive
 from auditor.spark.java import AOT_VERSION, MAKING_S, SETTLED_S, UNUSED_S, Java, archive_options, find_java
 from auditor.spark.session import SMALL_JAVA_OPTIONS
 
@@ -246,7 +245,7 @@ def test_a_cache_is_not_made_while_its_record_is_written_or_read() -> None:
 @pytest.mark.parametrize("java", [NO_JAVA, NO_JAVA_25])
 def test_nothing_is_made_without_room_for_it(java: Java, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert archive_options(java, make=True)
-    monkeypatch.setattr(class_archive, "ROOM_BYTES", 1 << 62)
+    monkeypatch.setattr("auditor.spark.java.ROOM_BYTES", 1 << 62)
     assert archive_options(java, make=True) == ()
 
 
