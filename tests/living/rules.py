@@ -3,17 +3,23 @@
 A finding is held to what was read before and after its audit. It is false only if both contradict it, or one
 does and nothing that it speaks of can have changed. What cannot be told from that is open.
 
-| ids | false where |
-| --- | --- |
-| entry-lost, below-ack-quorum, below-write-quorum | a bookie serves an entry that is said to be missing on
-it; the class is not what the brute force gives; the ledger moved between the scans | | over-replicated-ledger
-| the bookie is a member, or has nothing of the ledger; the ledger is not closed, or moved | | stale-segment,
-surplus-entries | nothing of the kind is on that bookie | | orphan-ledger, orphan-ledger-deleting | the ledger
-has metadata afterwards | | entries-past-end | fewer than ack quorum have such an entry | | copy-lagging | the
-ledger was closed all the time | | mark-of-deleted-ledger | the ledger has metadata afterwards | | mark-stale
-| there was no mark before, nor after | | bookie-down, on-unregistered-bookie, mark-missing, bookie-unread |
-the bookie was up, registered and answering all the time | | every other | always: nothing of the kind happens
-in a healthy cluster |"""
+What makes a finding false, by its id:
+
+    entry-lost, below-ack-quorum,      a bookie serves an entry that is said to be missing on it; the class is
+    below-write-quorum                 not what the brute force gives; the ledger moved between the scans
+    over-replicated-ledger             the bookie is a member, or has nothing of the ledger
+    stale-segment, surplus-entries     nothing of the kind is on that bookie
+    orphan-ledger,                     the ledger has metadata afterwards
+    orphan-ledger-deleting
+    entries-past-end                   fewer than ack quorum have such an entry
+    copy-lagging                       the ledger was closed all the time
+    mark-of-deleted-ledger             the ledger has metadata afterwards
+    mark-stale                         never: a mark may be made and gone while the audit runs
+    bookie-down, bookie-unread,        the bookie was up, registered and answering all the time
+    on-unregistered-bookie,
+    mark-missing
+    every other                        always: nothing of the kind happens in a healthy cluster
+"""
 
 from __future__ import annotations
 

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from tests.living.chaos import Chaos
 from tests.living.cluster import living_cluster
 from tests.living.faults import Fault, damage_bookies, damage_ledgers, quiet
-from tests.living.loop import Loop, Run, audit
+from tests.living.loop import Loop
 from tests.living.ways import DISK, Way
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from tests.living.cluster import LivingBookies
 
 WARM_UP_S = 10.0
 AUDITS_FOR_A_FAULT = 2
@@ -87,19 +85,16 @@ def play(
             for name, damage in (("ledgers", damage_ledgers), ("bookies", damage_bookies)):
                 made = damage(cluster)
                 outcome.faults += made
-                outcome.missed += _hunt(cluster, spark, name, made, say)
+                outcome.missed += _hunt(loop, name, made)
     return outcome
 
 
-def _hunt(
-    cluster: LivingBookies, spark: SparkSession, name: str, faults: list[Fault], say: Callable[[str], None]
-) -> list[Fault]:
+def _hunt(loop: Loop, name: str, faults: list[Fault]) -> list[Fault]:
     """Audit until each fault is confirmed, twice at most; what is left."""
     left = faults
     for number in range(AUDITS_FOR_A_FAULT):
-        run: Run = audit(cluster, spark, DISK, f"9{number}-{name}")
-        say(run.summary())
-        left = [fault for fault in left if not fault.found(run.findings)]
+        findings = loop.after_faults(DISK, f"9{number}-{name}")
+        left = [fault for fault in left if not fault.found(findings)]
         if not left:
             break
     return left
