@@ -289,7 +289,7 @@ def sample_run(directory: str | Path = "runs") -> str:
 
     Raises: whatever `auditor.demo.sample.show` raises, where there is none and it cannot be made.
     """
-    found, out = _found(directory, INSTANCE_ID)
+    found, out = _newest_run(directory, INSTANCE_ID)
     if not found:
         show(out, AuditOptions(), Silent())
     return found or out
@@ -302,7 +302,7 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
 
     Raises: whatever `auditor.audit.audit.Audit.run` raises, where there is none and it cannot be made.
     """
-    found, out = _found(directory, PULSAR_INSTANCE_ID)
+    found, out = _newest_run(directory, PULSAR_INSTANCE_ID)
     if not found:
         from auditor.audit.audit import Audit
 
@@ -315,7 +315,7 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
     return found or out
 
 
-def _found(directory: str | Path, instance_id: str) -> tuple[str | None, str]:
+def _newest_run(directory: str | Path, instance_id: str) -> tuple[str | None, str]:
     """The newest run of a cluster, and where a new one would be."""
     below = Path(directory)
     runs = [run for run in history(below).runs if run.instance_id == instance_id] if below.is_dir() else []

@@ -43,6 +43,9 @@ def about(description: str) -> Facet:
     return Facet("description", description)
 
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Times are milliseconds since then."""
+
 Count = Annotated[int, Facet("minimum", 0)]
 Time = Annotated[int, about("milliseconds since 1970, UTC")]
 
@@ -76,7 +79,7 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
     if kind is int and isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"{where}: a time without its zone, such as Z")
-        return (value - _EPOCH) // timedelta(milliseconds=1)
+        return (value - EPOCH) // timedelta(milliseconds=1)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         if value not in [*kind]:
             raise ValueError(f"{where}: {value!r:.60} is none of {', '.join(kind)}")
@@ -102,7 +105,6 @@ def _read_fields(value: dict[str, Any], kind: Any, where: str, sparse: bool) -> 
     return found
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMES = {int: "a number", str: "a text", bool: "true or false", list: "a list", dict: "an object"}
 
 

@@ -18,7 +18,7 @@ import io
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ import tomli_w
 
 from auditor.errors import UsageError
 from auditor.model.amounts import format_time
-from auditor.model.json_shape import read_value
+from auditor.model.json_shape import EPOCH, read_value
 from auditor.model.plan import (
     PLAN_SCHEMA,
     PlannedLedger,
@@ -51,7 +51,6 @@ INLINE = 20
 
 _WIDTH = 96
 _TIMES = ("scan_time", "expires")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS = ("ledger_id", "version", "state")
 _LEDGERS = "ledger_file"
 
@@ -113,7 +112,7 @@ def _toml_value(value: Any, key: str = "") -> Any:
     if isinstance(value, list | tuple):
         return [_toml_value(each) for each in value]
     if key in _TIMES:
-        return _EPOCH + timedelta(milliseconds=value)
+        return EPOCH + timedelta(milliseconds=value)
     if isinstance(value, str) and key != "text" and len(value) > _WIDTH and " ".join(value.split()) == value:
         return "\n".join(textwrap.wrap(value, _WIDTH, break_long_words=False, break_on_hyphens=False))
     return str(value) if isinstance(value, StrEnum) else value

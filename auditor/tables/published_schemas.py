@@ -147,8 +147,8 @@ _ALL = (
         "an entry log that the next collection deletes, its map held to its entries",
         DELETION_CANDIDATES,
         LOGS,
-        deletion_candidates,
-        ("entry_logs", "log_foresight"),
+        make=deletion_candidates,
+        of=("entry_logs", "log_foresight"),
     ),
     Table(
         "owners",

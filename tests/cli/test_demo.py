@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.cli import main
-from auditor.demo import sample as demo
+from auditor.demo import sample
 from auditor.demo.sample import DemoResult
 from tests.made_runs import change_row, made_run
 from tests.reports.samples import BELOW, LOST, report
@@ -32,7 +32,7 @@ def run_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             made_run(Path(out), FOUND, of, changes=[change_row(each, 1_795_000_000_000) for each in FOUND])
             return DemoResult(of, list(not_found), [])
 
-        monkeypatch.setattr(demo, "show", show)
+        monkeypatch.setattr(sample, "show", show)
         return CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "run"), *options])
 
     return run

@@ -146,7 +146,7 @@ def test_a_choice_is_for_forms_that_list_findings(run: Path) -> None:
 
 
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -> str:
-    from auditor.cli import output as cli_text
+    from auditor.cli import output
     from auditor.cli.report import report as command
 
     shown: list[str] = []
@@ -163,7 +163,7 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -> 
             return len(part)
 
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(cli_text, "columns", lambda: 80)
+    monkeypatch.setattr(output, "columns", lambda: 80)
     monkeypatch.setattr(sys, "stdout", Terminal())
     command.main([str(run), *options], standalone_mode=False)
     monkeypatch.undo()

@@ -38,7 +38,7 @@ from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups, Longs
 from auditor.errors import CoverageLimitError, DecodeError
 
-_JAVA_WHAT = "availability"
+_WHAT = "availability"
 _MAX_LONG = 2**63 - 1
 Group = tuple[int, int, int, int]
 
@@ -84,18 +84,18 @@ class JavaAvailability:
         0
         """
         if len(data) < HEADER.size:
-            raise DecodeError(_JAVA_WHAT, len(data), f"{len(data)} of {HEADER.size} header bytes")
+            raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER.size} header bytes")
         version, count = HEADER.unpack_from(data)
         if version > 0:
-            raise DecodeError(_JAVA_WHAT, 0, f"version {version} is newer than 0")
+            raise DecodeError(_WHAT, 0, f"version {version} is newer than 0")
         count = max(count, 0)
         if HEADER.size + count * GROUP.itemsize > len(data):
-            raise DecodeError(_JAVA_WHAT, len(data), f"{count} groups promised, the data ends before")
+            raise DecodeError(_WHAT, len(data), f"{count} groups promised, the data ends before")
         listed: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
         for row, (first, last, _, period) in enumerate(listed):
             if first != last and not period:
                 where = HEADER.size + row * GROUP.itemsize
-                raise DecodeError(_JAVA_WHAT, where, "a group that repeats with a period of 0")
+                raise DecodeError(_WHAT, where, "a group that repeats with a period of 0")
         # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
         return cls(tuple(sorted({group[0]: group for group in listed}.values())))
 
@@ -206,9 +206,6 @@ VERSION = 0
 MOST_EXPANDED = 2**24
 """How many runs or entries are written out one by one, before that is refused."""
 
-_WHAT = "availability"
-_LARGEST = 2**63 - 1
-
 
 @overload
 def decode(data: bytes, mode: Literal["strict"] = "strict") -> Groups: ...
@@ -244,7 +241,7 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     wrong = {
         "ends before it starts": last < first,
         "holds nothing": size < 1,
-        "passes the largest entry id": last > _LARGEST - (np.maximum(size, 1) - 1),
+        "passes the largest entry id": last > _MAX_LONG - (np.maximum(size, 1) - 1),
         "spans more than there are ids": repeats & (span < 0),
         "has a period without a second run": ~repeats & (period != 0),
         "repeats sooner than its runs end": repeats & (period < size),

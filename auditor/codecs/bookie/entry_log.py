@@ -174,10 +174,10 @@ def _record(data: bytes, at: int, start: int) -> NDArray[np.void]:
     return ledgers
 
 
-KEY_BYTES = 8
+METADATA_KEY_BYTES = 8
 
 _METADATA_WHAT = "entry log metadata"
-_HEAD = struct.Struct(">hqqqq")
+_METADATA_HEAD = struct.Struct(">hqqqq")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,34 +190,38 @@ class EntryLogMetadata:
     ledgers: NDArray[np.void]
 
 
-def decode_key(data: bytes) -> int:
+def decode_metadata_key(data: bytes) -> int:
     """Read a key: the log's id. Raises `DecodeError`.
 
-    >>> decode_key(bytes.fromhex("000000000000001f"))
+    >>> decode_metadata_key(bytes.fromhex("000000000000001f"))
     31
     """
-    if len(data) != KEY_BYTES:
+    if len(data) != METADATA_KEY_BYTES:
         raise DecodeError(
-            _METADATA_WHAT, min(len(data), KEY_BYTES), f"a key of {len(data)} bytes, not {KEY_BYTES}"
+            _METADATA_WHAT,
+            min(len(data), METADATA_KEY_BYTES),
+            f"a key of {len(data)} bytes, not {METADATA_KEY_BYTES}",
         )
     return int.from_bytes(data, "big", signed=True)
 
 
-def decode(data: bytes) -> EntryLogMetadata:
+def decode_metadata(data: bytes) -> EntryLogMetadata:
     """Read a value. Raises `DecodeError`.
 
-    >>> value = decode(struct.pack(">hqqqqqq", 0, 31, 66, 22, 1, 9, 22))
+    >>> value = decode_metadata(struct.pack(">hqqqqqq", 0, 31, 66, 22, 1, 9, 22))
     >>> value.log_id, value.total, value.remaining, value.ledgers.tolist()
     (31, 66, 22, [(9, 22)])
     """
-    if len(data) < _HEAD.size:
-        raise DecodeError(_METADATA_WHAT, len(data), f"{len(data)} of {_HEAD.size} bytes before the ledgers")
-    version, log_id, total, remaining, count = _HEAD.unpack_from(data)
+    if len(data) < _METADATA_HEAD.size:
+        raise DecodeError(
+            _METADATA_WHAT, len(data), f"{len(data)} of {_METADATA_HEAD.size} bytes before the ledgers"
+        )
+    version, log_id, total, remaining, count = _METADATA_HEAD.unpack_from(data)
     if version != 0:
         raise DecodeError(_METADATA_WHAT, 0, f"version {version} is not 0")
     if total < 0 or not 0 <= remaining <= total:
         raise DecodeError(_METADATA_WHAT, 10 if total < 0 else 18, f"{remaining} of {total} bytes remain")
-    if count < 0 or len(data) - _HEAD.size != count * LEDGER.itemsize:
-        rest = len(data) - _HEAD.size
+    if count < 0 or len(data) - _METADATA_HEAD.size != count * LEDGER.itemsize:
+        rest = len(data) - _METADATA_HEAD.size
         raise DecodeError(_METADATA_WHAT, 26, f"{rest} bytes for {count} ledgers of {LEDGER.itemsize} bytes")
-    return EntryLogMetadata(log_id, total, remaining, np.frombuffer(data, LEDGER, count, _HEAD.size))
+    return EntryLogMetadata(log_id, total, remaining, np.frombuffer(data, LEDGER, count, _METADATA_HEAD.size))

@@ -203,8 +203,7 @@ HEAD_BYTES = 128
 lengths 24, ids 16."""
 VERSION_2 = 2
 
-_READ_WHAT = "bookie's answer"
-_OPERATION = int(pb.READ_ENTRY)
+_READ_OPERATION = int(pb.READ_ENTRY)
 _RESPONSE, _READ_BODY = 100, 4  # the fields of the operation's own part, and of the entry in it
 _IDS = struct.Struct(">qq")
 _REQUEST_2 = struct.Struct(">BBxxqq")
@@ -280,35 +279,35 @@ def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
     than the answer's, and for an entry that is not there or should not be.
     """
     if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
-        raise DecodeError(_READ_WHAT, len(head), f"{len(head)} of {length} bytes")
+        raise DecodeError(_WHAT, len(head), f"{len(head)} of {length} bytes")
     return _answer_2(head, length) if version == VERSION_2 else _answer_3(head, length)
 
 
 def _answer_3(head: bytes, length: int) -> ReadAnswer:
     # HEAD_BYTES may cut the entry off, and protobuf refuses what is cut: only what is before it is parsed.
-    part = proto_wire.first_bytes(head, _RESPONSE, _READ_WHAT, 0, length)
+    part = proto_wire.first_bytes(head, _RESPONSE, _WHAT, 0, length)
     outer_end = length if part is None else part[0]
-    response = proto_wire.parse(pb.EntryResponse, head, _READ_WHAT, 0, outer_end)
+    response = proto_wire.parse(pb.EntryResponse, head, _WHAT, 0, outer_end)
     header = response.header
     if header.version != VERSION:
-        raise DecodeError(_READ_WHAT, 0, f"version {header.version}, not {VERSION}")
-    if header.operation != _OPERATION:
+        raise DecodeError(_WHAT, 0, f"version {header.version}, not {VERSION}")
+    if header.operation != _READ_OPERATION:
         raise DecodeError(
-            _READ_WHAT, 0, f"operation {header.operation}, not {_OPERATION}: an answer to no question"
+            _WHAT, 0, f"operation {header.operation}, not {_READ_OPERATION}: an answer to no question"
         )
     if part is None:
         if response.status == Status.EOK:
-            raise DecodeError(_READ_WHAT, length, "status 0 (EOK) without an entry")
+            raise DecodeError(_WHAT, length, "status 0 (EOK) without an entry")
         return ReadAnswer(response.status, None, None, header.txnId)
     tag, start, end = part
-    entry = proto_wire.first_bytes(head, _READ_BODY, _READ_WHAT, start, end)
-    inner = proto_wire.parse(pb.ReadResponse, head, _READ_WHAT, start, end if entry is None else entry[0])
+    entry = proto_wire.first_bytes(head, _READ_BODY, _WHAT, start, end)
+    inner = proto_wire.parse(pb.ReadResponse, head, _WHAT, start, end if entry is None else entry[0])
     if inner.status != response.status:
-        raise DecodeError(_READ_WHAT, tag, f"status {response.status} outside and {inner.status} inside")
+        raise DecodeError(_WHAT, tag, f"status {response.status} outside and {inner.status} inside")
     unasked = entry is not None and response.status == Status.EUNKNOWNLEDGERSTATE
     if not unasked and (entry is not None) != (response.status == Status.EOK):
         found = "without" if entry is None else "with"
-        raise DecodeError(_READ_WHAT, tag, f"status {response.status} {found} an entry")
+        raise DecodeError(_WHAT, tag, f"status {response.status} {found} an entry")
     if entry is not None:
         _same_ids(head, entry[1], entry[2], inner.ledgerId, inner.entryId)
     return ReadAnswer(inner.status, inner.ledgerId, inner.entryId, header.txnId)
@@ -316,18 +315,16 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
 
 def _answer_2(head: bytes, length: int) -> ReadAnswer:
     if length < _RESPONSE_2.size:
-        raise DecodeError(_READ_WHAT, length, f"{length} bytes, not {_RESPONSE_2.size} or more")
+        raise DecodeError(_WHAT, length, f"{length} bytes, not {_RESPONSE_2.size} or more")
     version, operation, code, ledger_id, entry_id = _RESPONSE_2.unpack_from(head)
     if version > VERSION_2:
-        raise DecodeError(_READ_WHAT, 0, f"version {version}, not {VERSION_2}")
+        raise DecodeError(_WHAT, 0, f"version {version}, not {VERSION_2}")
     if operation != _OPERATION_2:
-        raise DecodeError(
-            _READ_WHAT, 1, f"operation {operation}, not {_OPERATION_2}: an answer to no question"
-        )
+        raise DecodeError(_WHAT, 1, f"operation {operation}, not {_OPERATION_2}: an answer to no question")
     status = int(_STATUS_2.get(code, code))
     if (length > _RESPONSE_2.size) != (status == Status.EOK):
         found = "with" if length > _RESPONSE_2.size else "without"
-        raise DecodeError(_READ_WHAT, 4, f"status {code} {found} an entry")
+        raise DecodeError(_WHAT, 4, f"status {code} {found} an entry")
     if status == Status.EOK:
         _same_ids(head, _RESPONSE_2.size, length, ledger_id, entry_id)
     return ReadAnswer(status, ledger_id, entry_id)
@@ -336,15 +333,13 @@ def _answer_2(head: bytes, length: int) -> ReadAnswer:
 def _same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> None:
     """An entry begins with its ids: what it says it is must be what the answer says."""
     if end - start < _IDS.size:
-        raise DecodeError(
-            _READ_WHAT, start, f"an entry of {end - start} bytes: it begins with {_IDS.size} of ids"
-        )
+        raise DecodeError(_WHAT, start, f"an entry of {end - start} bytes: it begins with {_IDS.size} of ids")
     if start + _IDS.size > len(head):
-        raise DecodeError(_READ_WHAT, start, f"an entry that begins after the first {HEAD_BYTES} bytes")
+        raise DecodeError(_WHAT, start, f"an entry that begins after the first {HEAD_BYTES} bytes")
     found = _IDS.unpack_from(head, start)
     if found != (ledger_id, entry_id):
         raise DecodeError(
-            _READ_WHAT,
+            _WHAT,
             start,
             f"entry {found[1]} of ledger {found[0]}, announced as {entry_id} of {ledger_id}",
         )

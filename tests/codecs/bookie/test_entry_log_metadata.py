@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.bookie.entry_log import decode, decode_key
+from auditor.codecs.bookie.entry_log import decode_metadata, decode_metadata_key
 from auditor.errors import DecodeError
 
 # A server's value for a log with ledger 5 twice and ledger 9, in entries of 18 bytes.
@@ -17,10 +17,10 @@ GOLDEN = bytes.fromhex(
 
 
 def test_what_a_server_wrote_is_read() -> None:
-    value = decode(GOLDEN)
+    value = decode_metadata(GOLDEN)
     assert (value.log_id, value.total, value.remaining) == (0, 66, 66)
     assert value.ledgers.tolist() == [(9, 22), (5, 44)]
-    assert decode_key(bytes(7) + b"\x1f") == 31
+    assert decode_metadata_key(bytes(7) + b"\x1f") == 31
 
 
 DAMAGE = {
@@ -38,14 +38,14 @@ DAMAGE = {
 @pytest.mark.parametrize(("data", "offset"), DAMAGE.values(), ids=DAMAGE.keys())
 def test_damage_is_refused_where_it_begins(data: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
-        decode(data)
+        decode_metadata(data)
     assert (damage.value.what, damage.value.offset) == ("entry log metadata", offset)
 
 
 @pytest.mark.parametrize("data", [b"", bytes(7), bytes(9)])
 def test_a_key_of_another_length_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError, match="a key of"):
-        decode_key(data)
+        decode_metadata_key(data)
 
 
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -56,6 +56,6 @@ def test_every_value_that_is_written_is_read_back(
     log: int, total: int, ledgers: list[tuple[int, int]]
 ) -> None:
     data = struct.pack(">hqqqq", 0, log, total, total // 2, len(ledgers))
-    value = decode(data + b"".join(struct.pack(">qq", *pair) for pair in ledgers))
+    value = decode_metadata(data + b"".join(struct.pack(">qq", *pair) for pair in ledgers))
     assert (value.log_id, value.total, value.remaining) == (log, total, total // 2)
     assert value.ledgers.tolist() == ledgers

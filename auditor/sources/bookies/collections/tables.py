@@ -30,8 +30,8 @@ from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_R
 from auditor.sources.bookies.entry_logs.rows import SCHEMA as ENTRY_LOGS
 from auditor.sources.bookies.entry_logs.rows import SIZES
 from auditor.sources.bookies.journal.files import NONE, Journals
-from auditor.sources.bookies.journal.tails import SCHEMA, TailPart
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
+from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import SCHEMA as INDEX_ROWS
 from auditor.sources.bookies.parts import IndexDirectory
@@ -223,8 +223,8 @@ def collected_tails(
 
     rows = collected_rows(spark, "journal_tails", TAILS, collections, owner_of_piece)
     if rows is None:
-        return spark.createDataFrame([], from_arrow_schema(SCHEMA))
-    return rows.select(*SCHEMA.names)
+        return spark.createDataFrame([], from_arrow_schema(JOURNAL_TAILS))
+    return rows.select(*JOURNAL_TAILS.names)
 
 
 COLLECTION = column("collection", pa.string(), "the id of the collection")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from auditor.codecs.bookie.entry_log import KEY_BYTES, EntryLogMetadata, decode
+from auditor.codecs.bookie.entry_log import METADATA_KEY_BYTES, EntryLogMetadata, decode_metadata
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.columns import column
 from auditor.model.states import CacheState, LogFileKind
@@ -68,10 +68,10 @@ class MetadataCache:
         if self._database is None:
             return NOT_CACHED
         try:
-            value = look_up(self._database, self._path, log_id.to_bytes(KEY_BYTES, "big"))
+            value = look_up(self._database, self._path, log_id.to_bytes(METADATA_KEY_BYTES, "big"))
             if value is None:
                 return NOT_CACHED
-            cached = decode(value)
+            cached = decode_metadata(value)
         except UnreadError as error:
             return CachedLog(CacheState.UNREADABLE, f"{NAME}: {error.reason}")
         except DecodeError as damage:

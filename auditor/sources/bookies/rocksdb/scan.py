@@ -39,9 +39,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.codecs.rocksdb import manifest as rocksdb_log
-from auditor.codecs.rocksdb import manifest as rocksdb_manifest
-from auditor.codecs.rocksdb.manifest import RecordSpan
+from auditor.codecs.rocksdb.manifest import Manifest, RecordSpan, TableFile, batches, decode
 from auditor.errors import DamagedError, DecodeError, UnreadError
 from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.listing import SkippedPath
@@ -129,7 +127,7 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
             number = int(match[1])
             sizes[number] = len(data)
             try:
-                logs[number] = rocksdb_log.batches(data, name, number)
+                logs[number] = batches(data, name, number)
             except DecodeError as error:
                 # Most often it is one that counts no more.
                 logs[number] = DamagedError(f"{directory}/{name}", error.reason, error.offset)
@@ -140,7 +138,7 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
         raise DamagedError(current, f"it names {name[:80]!r}, not a MANIFEST", 0)
     path = f"{directory}/{name}"
     try:
-        manifest = rocksdb_manifest.decode(_copy_file(directory, scratch, name, MAX_MANIFEST_BYTES), name)
+        manifest = decode(_copy_file(directory, scratch, name, MAX_MANIFEST_BYTES), name)
     except DecodeError as error:
         raise DamagedError(path, error.reason, error.offset) from None
     for table in manifest.tables.values():
@@ -165,7 +163,7 @@ def _copy_file(directory: str, scratch: str, name: str, most: int) -> bytes:
     return data
 
 
-def _link(directory: str, scratch: str, table: rocksdb_manifest.TableFile) -> None:
+def _link(directory: str, scratch: str, table: TableFile) -> None:
     name = f"{table.number:06}.sst"
     path = Path(directory, name)
     try:
@@ -184,7 +182,7 @@ def _link(directory: str, scratch: str, table: rocksdb_manifest.TableFile) -> No
 def _check_logs(
     directory: str,
     manifest_number: int,
-    manifest: rocksdb_manifest.Manifest,
+    manifest: Manifest,
     logs: dict[int, RecordSpan | DamagedError | None],
     sizes: dict[int, int],
 ) -> None:

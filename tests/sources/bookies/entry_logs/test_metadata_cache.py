@@ -136,10 +136,10 @@ def test_a_cache_that_is_no_database_is_unreadable_and_the_logs_are_read(tmp_pat
 
 @given(st.dictionaries(st.sampled_from([5, 9]), st.just(None)))
 def test_any_part_of_the_logs_ledgers_agrees(dropped: dict[int, None]) -> None:
-    from auditor.codecs.bookie.entry_log import decode
+    from auditor.codecs.bookie.entry_log import decode_metadata
     from auditor.sources.bookies.entry_logs.parts import contradiction
 
     data = log(ENTRIES)
     found = contents_of(lambda offset, length: data[offset : offset + length], len(data))
     left = {ledger: size for ledger, size in WHOLE.items() if ledger not in dropped}
-    assert contradiction(31, decode(value(left)), left, found) is None
+    assert contradiction(31, decode_metadata(value(left)), left, found) is None

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.dump.records import LINE_LIMIT
-from auditor.sources.metadata.dump.store import key_of_line as parse_etcd_line
-from auditor.sources.metadata.dump.store import znode_of_line
+from auditor.sources.metadata.dump.store import key_of_line, znode_of_line
 from auditor.sources.metadata.store import OWNER_UNKNOWN, MetadataStore, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 
@@ -164,5 +163,5 @@ def test_a_dump_need_not_say_whose_a_znode_is() -> None:
     del record["ephemeralOwner"]
     assert znode_of_line(json.dumps(record).encode()).ephemeral_owner == OWNER_UNKNOWN
     key = {"path": "/a", "key": "L2E=", "data": "", "createRevision": 1, "modRevision": 2, "version": 2}
-    assert parse_etcd_line(json.dumps(key).encode()).ephemeral_owner == OWNER_UNKNOWN
-    assert parse_etcd_line(json.dumps(key | {"lease": 0}).encode()).ephemeral_owner == 0
+    assert key_of_line(json.dumps(key).encode()).ephemeral_owner == OWNER_UNKNOWN
+    assert key_of_line(json.dumps(key | {"lease": 0}).encode()).ephemeral_owner == 0

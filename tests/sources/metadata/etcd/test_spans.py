@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.metadata.etcd import key_ranges as etcd_spans
+from auditor.sources.metadata.etcd import key_ranges
 from auditor.sources.metadata.etcd.key_ranges import PART_KEYS, KeySpan, balance, spans
 
 SCOPE = "/bk"
@@ -55,8 +55,8 @@ def key(ledger_id: int, scope_id: int = 0) -> bytes:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(etcd_spans, "SPAN_KEYS", 50)
-    monkeypatch.setattr(etcd_spans, "PART_KEYS", 10)
+    monkeypatch.setattr(key_ranges, "SPAN_KEYS", 50)
+    monkeypatch.setattr(key_ranges, "PART_KEYS", 10)
 
 
 @pytest.mark.usefixtures("small")
@@ -83,7 +83,7 @@ def test_spans_cover_all_keys_and_are_small(ids: Sequence[int]) -> None:
 def test_ids_of_the_driver_need_at_most_two_counts_a_bucket(
     monkeypatch: pytest.MonkeyPatch, each: int, asked: int
 ) -> None:
-    monkeypatch.setattr(etcd_spans, "SPAN_KEYS", 150_000)
+    monkeypatch.setattr(key_ranges, "SPAN_KEYS", 150_000)
     server = Server([])
 
     def counts(ranges: Sequence[tuple[bytes, bytes]]) -> list[int]:
@@ -107,7 +107,7 @@ def test_few_tasks_or_many_get_their_share(wanted: int) -> None:
 
 
 def test_keys_of_another_making_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(etcd_spans, "SPAN_KEYS", 5)
+    monkeypatch.setattr(key_ranges, "SPAN_KEYS", 5)
     server = Server([f"{SCOPE}/ledgers/!{number}".encode() for number in range(30)] + [key(7), key(8, -3)])
     assert max(span.keys for span in server.cut()) == 31
 

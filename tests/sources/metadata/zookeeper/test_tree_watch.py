@@ -24,7 +24,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN, ledger_rows
 from auditor.sources.metadata.store import LedgerMoves, Part, StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
-from auditor.sources.metadata.zookeeper import tree as tree_watch
+from auditor.sources.metadata.zookeeper import tree
 from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 from tests.servers.zookeeper import writer
 from tests.servers.zookeeper_debian import debian_zookeeper
@@ -202,14 +202,14 @@ def test_what_moves_beyond_the_limit_is_not_kept(
     root = f"/many{next(ROOTS)}"
     client.ensure_path(f"{root}/00/0000")
     store = opened(server, root)
-    monkeypatch.setattr(tree_watch, "MOVES_LIMIT", 3)
+    monkeypatch.setattr(tree, "MOVES_LIMIT", 3)
     for made, unknown in ((3, None), (4, "more than 3 records moved since the first one")):
         store.watch_ledgers()
         for leaf in range(made):
             client.create(f"{root}/00/0000/L{made}{leaf:03}", CLOSED)
         moves = store.ledgers_moved()
         assert (len(moves.paths), moves.unknown) == (made if unknown is None else 0, unknown)
-    monkeypatch.setattr(tree_watch, "INNER_LIMIT", 2)
+    monkeypatch.setattr(tree, "INNER_LIMIT", 2)
     store.watch_ledgers()
     unknown = store.ledgers_moved().unknown
     assert unknown == "the ledgers could not be watched: there are more than 2 inner znodes"
