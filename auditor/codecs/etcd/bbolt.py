@@ -259,6 +259,8 @@ def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
     inline = PageSpan(span.at + BUCKET_HEADER.size, span.end)
     if inline.end - inline.at < PAGE_HEADER.size:
         raise DecodeError(WHAT, inline.at, "a bucket within a value is shorter than a page's header")
+    if PAGE_HEADER.unpack_from(data, inline.at)[1] != LEAF:
+        raise DecodeError(WHAT, inline.at + 8, "a bucket within a value is no leaf")
     return inline
 
 

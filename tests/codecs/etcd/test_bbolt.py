@@ -155,6 +155,17 @@ def test_a_leaf_that_breaks_the_format_is_left_out_by_itself(content: bytes) -> 
     assert {place: damage.offset for place, damage in found.damaged.items()} == {1: 4096 + 16}
 
 
+def test_a_branch_within_a_value_is_refused_wherever_it_lies() -> None:
+    whole = database({b"key": [(b"a", b"1")]}, inline=[b"key"])
+    page = struct.pack("<QHHI", 0, 2, 1, 0)  # the leaf's header within the value: number, kind, elements
+    assert whole.count(page) == 1
+    at = whole.index(page)
+    file = whole[:at] + struct.pack("<QHHI", 0, 1, 65535, 0) + whole[at + 16 :]
+    with pytest.raises(DecodeError) as damage:
+        held_in(file, b"key")
+    assert damage.value.offset == at + 8
+
+
 def test_no_chain_of_pages_is_too_long() -> None:
     chain = [(1, 1, branch([(b"a", number + 1)])) for number in range(3, 60)]
     assert walk(tree(*chain, LEAF, count=61))[1] == [(3 + 32) * 1024]
