@@ -8,7 +8,6 @@
     ├── StoreError            4  a metadata store could not be read, or would not let us in
     │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
     │   └── NoRootError       4  a metadata store has nothing where it was to be read
-    ├── DamageBudgetError     5  so much of the input is damaged that an audit would mislead
     ├── UnreadError           3  a bookie's directory or file could not be read
     │   └── DamagedError      3  a bookie's database that can be opened no more, or not to its end
     ├── DecodeError           5  bytes that do not follow their format
@@ -75,12 +74,6 @@ class CompactedError(StoreError):
 
 class NoRootError(StoreError):
     """A metadata store can be read, and has nothing at the root that was named."""
-
-
-class DamageBudgetError(AuditorError):
-    """So many records of the input are damaged that an audit of the rest would mislead."""
-
-    exit_code = 5
 
 
 class JavaMissingError(AuditorError):

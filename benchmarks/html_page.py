@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from auditor.findings.table import FINDINGS
-from auditor.model.finding import Confidence, Finding, Missing, Severity, fingerprint
+from auditor.model.finding import Confidence, Finding, Missing, Severity
 from benchmarks.measure import ROUNDS, Line
+from tests.findings.fingerprint import fingerprint
 from tests.made_runs import finding_row, made_run
 from tests.reports.samples import report, tally
 

@@ -50,7 +50,7 @@ def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
 def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
     """A BP-34 value: its groups, as this program or as the server's class reads it."""
     if java:
-        answer = availability.decode(data, mode="java")
+        answer = availability.JavaAvailability.parse(data)
         shown = {"groups": answer.groups, "total": answer.total}
         return {**shown, "entries": answer.entries(availability.MOST_EXPANDED)} if entries else shown
     return _groups(availability.decode(data), entries)

@@ -24,12 +24,10 @@ BUCKETS = "buckets"
 BUCKET_COUNT = 128
 """Ids are made as ``bucket << 56 | n``; a negative id would be none of the driver's."""
 
-_BUCKET_BITS = 56
 _UUID = re.compile(r"ledgers/([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})")
 _GROUP = re.compile(r"\+?([0-9a-fA-F]+)")
 _GROUP_BITS = (32, 16, 16, 16, 48)
 _JAVA_LENGTH = 36
-_BUCKET = re.compile(r"buckets/([0-9]{3})")
 
 _NAMES = {
     "layout": "LAYOUT",
@@ -42,7 +40,6 @@ _NAMES = {
     "buckets": "buckets",
     "underreplication": "underreplication",
 }
-_KEYS = {name: rel for rel, name in _NAMES.items()}
 _PARENTS = {
     "cookies/": "cookies/",
     "bookies/writable/": "available/",
@@ -116,36 +113,6 @@ def listed_by_java(rel: str) -> int | None:
     return ledger.id if ledger is not None and first <= key_bytes(rel) < last else None
 
 
-def bucket_to_path(bucket: int) -> str:
-    """Where the counter of an id bucket is kept.
-
-    >>> bucket_to_path(5)
-    'buckets/005'
-    """
-    return f"{BUCKETS}/{bucket:03d}"
-
-
-def bucket_from_path(rel: str) -> int | None:
-    """The bucket counted at ``rel``, or None where there is none.
-
-    >>> bucket_from_path("buckets/127"), bucket_from_path("buckets/128")
-    (127, None)
-    """
-    match = _BUCKET.fullmatch(rel)
-    bucket = int(match[1]) if match else BUCKET_COUNT
-    return bucket if bucket < BUCKET_COUNT else None
-
-
-def bucket_of(ledger_id: int) -> tuple[int, int]:
-    """The bucket of an id, and its number in the bucket; 128 and more for negative ids, as in Java.
-
-    >>> bucket_of(360287970189639687), bucket_of(-1)
-    ((5, 7), (255, 72057594037927935))
-    """
-    unsigned = ledger_id & (2**64 - 1)
-    return unsigned >> _BUCKET_BITS, unsigned & (1 << _BUCKET_BITS) - 1
-
-
 def node_name(rel: str) -> str | None:
     """The name that a key of the cluster's own has in ZooKeeper; None for ledgers and for unknown keys.
 
@@ -161,21 +128,6 @@ def node_name(rel: str) -> str | None:
         child = rel.removeprefix(below)
         if child != rel and child and "/" not in child and parent + child != _READONLY:
             return parent + child
-    return None
-
-
-def node_path(name: str) -> str | None:
-    """Where etcd keeps what has ``name`` in ZooKeeper; the inverse of `node_name`.
-
-    >>> node_path("available/bk1:3181"), node_path("available/readonly"), node_path("idgen")
-    ('bookies/writable/bk1:3181', 'bookies/readonly', None)
-    """
-    if name in _KEYS:
-        return _KEYS[name]
-    parent, slash, child = name.rpartition("/")
-    for below, other in _PARENTS.items():
-        if other == parent + slash and child:
-            return below + child
     return None
 
 

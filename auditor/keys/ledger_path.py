@@ -121,20 +121,6 @@ def to_scoped_path(ledger: LedgerId) -> str:
     return "/".join([SCOPES, *fours[:7], f"L{fours[7]}"])
 
 
-def from_scoped_path(rel: str) -> LedgerId | None:
-    """The ledger kept at ``rel``, or None where `to_scoped_path` would never have put one.
-
-    Scope 0 is at home in the layouts that the server knows, so its ids are none here.
-
-    >>> from_scoped_path("scopes/0000/0000/0000/0001/ffff/ffff/ffff/Lfffe")
-    LedgerId(id=-2, scope=1)
-    >>> from_scoped_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002") is None
-    True
-    """
-    ledger = ledger_of_path(rel)
-    return ledger if ledger is not None and ledger.scope else None
-
-
 def ledger_of_path(rel: str) -> LedgerId | None:
     """The ledger that ``rel`` spells, of scope 0 too: where none belongs, and one could still be put.
 
@@ -208,16 +194,6 @@ def mark_to_path(ledger_id: int) -> str:
     """
     digits = f"{ledger_id & _MASK:016x}"
     return f"{MARKS}/{digits[:4]}/{digits[4:8]}/{digits[8:12]}/{digits[12:]}/urL{ledger_id:010d}"
-
-
-def mark_from_path(rel: str) -> int | None:
-    """The ledger whose mark lies at ``rel``, or None where `mark_to_path` would never have put one.
-
-    >>> mark_from_path("underreplication/ledgers/0000/0000/0000/0001/urL0000000001"), mark_from_path("LAYOUT")
-    (1, None)
-    """
-    place = classify_mark(rel)
-    return place.ledger_id if place.kind == "mark" else None
 
 
 def classify_mark(rel: str) -> MarkPlace:

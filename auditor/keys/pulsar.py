@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import NamedTuple
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import unquote_plus
 
 MANAGED_LEDGERS = "managed-ledgers"
 SCHEMAS = "schemas"
@@ -68,29 +68,6 @@ def names_of(path: str) -> Names:
     if path == FUNCTIONS or path.startswith(f"{FUNCTIONS}/"):
         return _log(path.split("/")[2:])
     return Names(NodeKind.UNKNOWN)
-
-
-def encode_name(name: str) -> str:
-    """A name as paths have it (Java: ``URLEncoder``).
-
-    >>> encode_name("sub/with slash*~")
-    'sub%2Fwith+slash*%7E'
-    """
-    return quote_plus(name, safe="*").replace("~", "%7E")
-
-
-def topic_path(topic: str) -> str | None:
-    """The path of a topic by its full name, as ``persistent://tenant/namespace/name``; None of another text.
-
-    >>> topic_path("persistent://shop/orders/a b")
-    'managed-ledgers/shop/orders/persistent/a+b'
-    """
-    domain, separator, rest = topic.partition("://")
-    parts = rest.split("/", 2)
-    if not separator or len(parts) < 3 or not all(parts):
-        return None
-    tenant, namespace, local = parts
-    return f"{MANAGED_LEDGERS}/{tenant}/{namespace}/{domain}/{encode_name(local)}"
 
 
 def _managed_names(parts: list[str]) -> Names:

@@ -40,7 +40,6 @@ RESERVED = r"(?i:readonly)"
 """What the server refuses all the same."""
 
 _ACCEPTED = re.compile(ACCEPTED)
-_PORTABLE = re.compile(PORTABLE)
 _RESERVED = re.compile(RESERVED)
 _PORT = re.compile(r"[+-]?[0-9]{1,10}")
 
@@ -52,15 +51,6 @@ def is_accepted(id: str) -> bool:
     (True, True, False, False)
     """
     return _ACCEPTED.fullmatch(id) is not None and _RESERVED.fullmatch(id) is None
-
-
-def portable(id: str) -> bool:
-    """Whether an id keeps to what BP-41 allows, and ``_``, which real clusters use.
-
-    >>> portable("bk1:3181"), portable("[::1]:3181")
-    (True, False)
-    """
-    return _PORTABLE.fullmatch(id) is not None and _RESERVED.fullmatch(id) is None
 
 
 def legacy_address(id: str) -> tuple[str, int] | None:

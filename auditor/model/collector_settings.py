@@ -46,8 +46,6 @@ class CollectorSettings:
     Raises:
         ValueError: the server does not start with these.
 
-    >>> CollectorSettings().compaction(0.5), CollectorSettings().compaction(0.8)
-    ('major', None)
     >>> CollectorSettings(minor_threshold=0.9)
     Traceback (most recent call last):
     ValueError: minorCompactionThreshold 0.9 is not below majorCompactionThreshold 0.8
@@ -111,12 +109,6 @@ class CollectorSettings:
     def reads_past_header(self) -> bool:
         """Whether more than the header of an entry log, 1,024 bytes, is read at once."""
         return self.read_buffer > 1024
-
-    def compaction(self, usage: float) -> str | None:
-        """Which compaction rewrites a log of which ledgers need the share ``usage``: minor, major or none."""
-        if self.minor and usage < self.minor_threshold:
-            return "minor"
-        return "major" if self.major and usage < self.major_threshold else None
 
     @classmethod
     def of(cls, properties: Mapping[str, str], source: str) -> CollectorSettings:

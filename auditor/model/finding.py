@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -117,22 +116,6 @@ class Finding:
         if self.scope_id is None or self.ledger_id is None:
             return None
         return LedgerId(self.ledger_id, self.scope_id).qualified_name
-
-
-def fingerprint(
-    id: str, instance_id: str | None, scope_id: int | None, ledger_id: int | None, bookie_id: str | None
-) -> str:
-    """Name a finding so that it is known again in the next run: 16 hex digits.
-
-    SHA-256 over id, instance id, scope, ledger and bookie, joined by NUL, an absent one as the empty string;
-    not over severity, entries, URI or time, which change while the trouble stays the same.
-
-    >>> fingerprint("orphan-ledger", "a77a8e0d", 0, 36, "bk1:3181")
-    'a2b8aa759ab37bdf'
-    """
-    parts = (id, instance_id, scope_id, ledger_id, bookie_id)
-    text = "\0".join("" if part is None else str(part) for part in parts)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def glob_to_regex(pattern: str) -> str:

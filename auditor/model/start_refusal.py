@@ -17,7 +17,6 @@ class Fault(StrEnum):
     """Why a start is refused."""
 
     OLD_DATA = "old-data"  # a directory keeps data of before layout 3
-    NO_INSTANCE_ID = "no-instance-id"
     STORE_UNREADABLE = "store-unreadable"
     STORE_DIFFERS = "store-differs"
     STORE_INSTANCE = "store-instance"
@@ -33,10 +32,9 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A cookie that is there and says nothing: damaged, or (``too_old``) of layout 1 or 2."""
+    """A cookie that is there and says nothing: damaged, or of layout 1 or 2."""
 
     reason: str
-    too_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)

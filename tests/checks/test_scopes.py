@@ -11,9 +11,9 @@ from auditor.checks.ledger_not_indexed import ledger_not_indexed
 from auditor.checks.orphan_ledger import orphan_ledger
 from auditor.findings.confirm import confirm
 from auditor.findings.table import FINDINGS, FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
-from auditor.model.finding import fingerprint
 from auditor.tables.scans import find_moves
 from tests.checks.tables_builder import INSTANCE, entries, find, ledger, packed, places, tables
+from tests.findings.fingerprint import fingerprint
 
 
 def test_the_finding_is_of_the_ledgers_scope(spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ from auditor.checks import ALL
 from auditor.cli import BUG, COMMANDS, main
 from auditor.cli.defaults import new_run, newest_run
 from auditor.cli.options import options_from_flags
-from auditor.errors import AuditorError, DamageBudgetError, JavaMissingError, StoreError, UsageError
+from auditor.errors import AuditorError, JavaMissingError, StoreError, UsageError
 from auditor.model.options import AuditOptions, option_types
 from auditor.model.report import Report
 from tests.made_runs import made_run
@@ -86,7 +86,6 @@ def test_every_option_of_the_file_is_a_flag_of_audit() -> None:
         (report([], coverage=coverage(False)), 3),
         (StoreError("no"), 4),
         (JavaMissingError("no"), 4),
-        (DamageBudgetError("no"), 5),
         (report([tally("metadata-unreadable", "error", 100)], coverage=coverage(True)), 5),
         (ZeroDivisionError("oh"), BUG),
     ],
@@ -231,7 +230,6 @@ def test_errors_know_their_exit_codes() -> None:
         "UsageError": 2,
         "RunError": 5,
         "StoreError": 4,
-        "DamageBudgetError": 5,
         "JavaMissingError": 4,
         "SparkError": 4,
         "DiskFullError": 4,

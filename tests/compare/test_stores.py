@@ -221,10 +221,10 @@ def servers(folder: Path) -> Iterator[tuple[str, str, Etcd]]:
     for record in records("interleaved-hier"):
         path, data = record["path"].removeprefix("/ledgers/"), base64.b64decode(record["data"])
         place = classify(LayoutKind.HIERARCHICAL, path)
-        name = etcd.node_path(path)
+        name = "instanceid" if path == "INSTANCEID" else path
         if place.kind == "ledger" and place.ledger_id is not None:
             keys[f"/bk/{etcd.to_path(LedgerId(place.ledger_id))}"] = data
-        elif name is not None and path.startswith(("cookies/", "INSTANCEID")):
+        elif path.startswith(("cookies/", "INSTANCEID")):
             keys[f"/bk/{name}"] = data
     shutil.copytree(DATA / "interleaved-hier" / "zookeeper", folder / "zookeeper")
     with (

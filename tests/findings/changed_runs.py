@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auditor.model.finding import fingerprint
 from auditor.model.report import Cluster, Report
 from auditor.tables.published_schemas import TABLES
+from tests.findings.fingerprint import fingerprint
 from tests.reports.samples import coverage, report
 
 INSTANCE = "6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51"

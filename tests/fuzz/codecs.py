@@ -195,8 +195,8 @@ CODECS: tuple[Target, ...] = (
     ),
     Target(
         "entry-log-metadata",
-        lambda: [b"\0" + bytes(26) + (1).to_bytes(8, "big") + bytes(16), b"\1" + bytes(8)],
-        _first_byte_chooses(entry_log.decode_metadata, entry_log.decode_metadata_key),
+        lambda: [bytes(26) + (1).to_bytes(8, "big") + bytes(16)],
+        entry_log.decode_metadata,
     ),
     Target("entry-log-extraction", partial(golden, "codecs/bookie/entry_log_records.py"), _extraction),
     Target(

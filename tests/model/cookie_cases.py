@@ -45,7 +45,7 @@ def read(text: bytes) -> Cookie | Unreadable:
     try:
         return cookie_codec.decode(text)
     except DecodeError as error:
-        return Unreadable(error.reason, too_old="says nothing" in error.reason)
+        return Unreadable(error.reason)
 
 
 @cache

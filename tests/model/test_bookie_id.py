@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from auditor.model.bookie_id import is_accepted, legacy_address, portable
+from auditor.model.bookie_id import is_accepted, legacy_address
 from tests.codecs.metadata_vectors import Vector, vectors
 
 
 @pytest.mark.parametrize("vector", vectors("bookieIds"), ids=lambda vector: repr(vector["id"]))
 def test_we_accept_what_java_accepts(vector: Vector) -> None:
     assert is_accepted(vector["id"]) == vector["valid"]
-
-
-@given(st.text(max_size=8))
-def test_a_portable_id_is_an_accepted_one(id: str) -> None:
-    assert is_accepted(id) or not portable(id)
-
-
-@pytest.mark.parametrize("id", ["bk-a.rack1", "10.0.0.1:3181", "BK_9"])
-def test_ids_of_real_clusters_are_portable(id: str) -> None:
-    assert portable(id)
-
-
-@pytest.mark.parametrize("id", ["[::1]:3181", "a;b", "a<b", "user@host", "a\\b", "readonly", ""])
-def test_what_only_the_server_takes_is_not_portable(id: str) -> None:
-    assert not portable(id)
 
 
 @pytest.mark.parametrize("vector", vectors("socketAddresses"), ids=lambda vector: repr(vector["text"]))

@@ -14,19 +14,11 @@ def test_what_a_file_leaves_out_has_the_servers_default() -> None:
     assert settings.said_by == "deletions are forecast by f"
 
 
-@pytest.mark.parametrize(
-    ("usage", "kind"),
-    [(0.0, "minor"), (0.199, "minor"), (0.2, "major"), (0.799, "major"), (0.8, None), (1, None)],
-)
-def test_a_log_is_compacted_below_a_threshold_and_not_at_it(usage: float, kind: str | None) -> None:
-    assert CollectorSettings().compaction(usage) == kind
-
-
-def test_compaction_that_is_off_rewrites_nothing() -> None:
+def test_a_compaction_without_threshold_or_interval_is_off() -> None:
     off = CollectorSettings(minor_threshold=0, major_interval=0)
-    assert (off.minor, off.major, off.compaction(0.1)) == (False, False, None)
+    assert (off.minor, off.major) == (False, False)
     alone = CollectorSettings(minor_threshold=-1)
-    assert alone.compaction(0.1) == "major"
+    assert (alone.minor, alone.major) == (False, True)
 
 
 @pytest.mark.parametrize(

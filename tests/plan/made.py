@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from auditor.model.finding import Confidence, Finding, Missing, Severity, fingerprint
+from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.plan import PlanStep, RefusedStep, StepKind
 from auditor.model.report import Report
 from auditor.plan.plan_file import make_plan
 from auditor.runs.reader import RunReader
+from tests.findings.fingerprint import fingerprint
 from tests.made_runs import change_row, made_run
 from tests.reports.samples import coverage, report, tally
 

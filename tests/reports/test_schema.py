@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from auditor.model.finding import Finding, finding_to_json, fingerprint
+from auditor.model.finding import Finding, finding_to_json
 from auditor.model.run_facts import RunFacts
 from auditor.reports.forms import json_line
 from auditor.reports.schema import (
@@ -23,6 +23,7 @@ from auditor.reports.schema import (
     report_schema,
     simulation_schema,
 )
+from tests.findings.fingerprint import fingerprint
 from tests.reports.samples import LOST, UNREAD, coverage, report
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"

@@ -11,10 +11,10 @@ from types import TracebackType
 
 import numpy as np
 
-from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.bookie.wire import LENGTH
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
+from tests.codecs.bp34_vectors import encode_unfolded
 
 
 class Request:
@@ -209,4 +209,4 @@ def _varint(value: int) -> bytes:
 
 def unfolded(entries: Iterable[int]) -> bytes:
     """The value a server sends: one group a run."""
-    return availability.encode_unfolded(np.array([(entry, entry, 1, 0) for entry in entries], GROUP))
+    return encode_unfolded(np.array([(entry, entry, 1, 0) for entry in entries], GROUP))

@@ -7,12 +7,11 @@
 All numbers are big-endian; `auditor.codecs.availability.groups` draws a group. The proposal's text calls the
 second number that of entries; the server writes and reads the number of groups.
 
-The proposal folds equal runs into one group, and so does `encode`. The server's own writer
-(``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) never does: it emits one group a run, like
-`encode_unfolded`. `decode` reads both.
+The proposal folds equal runs into one group. The server's own writer (``AvailabilityOfEntriesOfLedger``, seen
+in 4.17.2) never does: it emits one group a run. `decode` reads both.
 
-`JavaAvailability` is what the server's own class makes of such a value, oddities included. It is for
-differential tests only: no verdict rests on it. Seen in 4.17.2 and 4.18.0:
+`JavaAvailability` is what the server's own class makes of such a value, oddities included; no verdict rests
+on it. Seen in 4.17.2 and 4.18.0:
 
     accepted    a negative version, a negative count, bytes after the last group, groups out of order (they
                 are sorted), of equal start (the last one stays), of no or negative size, that end before
@@ -20,21 +19,16 @@ differential tests only: no verdict rests on it. Seen in 4.17.2 and 4.18.0:
     refused     fewer than 64 bytes, a version above 0, fewer groups than promised, a group that would divide
                 by a period of 0
 
-Membership looks at the group with the greatest start at or before the entry and at no other. ``unavailable``
-gives up in the first hole of two or more: everything wanted after it is called unavailable, held or not.
+Membership looks at the group with the greatest start at or before the entry and at no other.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups, Longs
 from auditor.errors import CoverageLimitError, DecodeError
 
@@ -47,34 +41,11 @@ Group = tuple[int, int, int, int]
 class JavaAvailability:
     """The answers of the server's class; ``groups`` are (first, last, size, period), sorted by first.
 
-    >>> JavaAvailability.of([1, 2, 4, 5]).groups
-    ((1, 1, 2, 0), (4, 4, 2, 0))
+    >>> JavaAvailability(((1, 1, 2, 0), (4, 4, 2, 0))).total
+    4
     """
 
     groups: tuple[Group, ...]
-
-    @classmethod
-    def of(cls, entries: Iterable[int]) -> JavaAvailability:
-        """Put entries in, in any order, as the class's constructor does: one group a run, -1 is lost.
-
-        >>> JavaAvailability.of([5, 3, -1, 3]).groups
-        ((3, 3, 1, 0), (5, 5, 1, 0))
-        """
-        groups: dict[int, Group] = {}
-        start, size = -1, 0
-        for entry in entries:
-            if start == -1:
-                start, size = entry, 1
-            elif start <= entry < start + size:
-                continue
-            elif entry == start + size:
-                size += 1
-            else:
-                groups[start] = (start, start, size, 0)
-                start, size = entry, 1
-        if start != -1:
-            groups[start] = (start, start, size, 0)
-        return cls(tuple(sorted(groups.values())))
 
     @classmethod
     def parse(cls, data: bytes) -> JavaAvailability:
@@ -104,15 +75,6 @@ class JavaAvailability:
         """How many entries the class says there are: overlaps count twice, bad groups count below nothing."""
         return _long(sum(map(_entries_in, self.groups)))
 
-    def contains(self, entry: int) -> bool:
-        """What ``isEntryAvailable`` answers.
-
-        >>> JavaAvailability(((0, 10, 4, 2),)).contains(14)
-        True
-        """
-        row = self._floor(entry)
-        return row >= 0 and _holds(self.groups[row], entry)
-
     def entries(self, limit: int) -> list[int]:
         """Every entry for which ``isEntryAvailable`` is true, ascending.
 
@@ -138,39 +100,6 @@ class JavaAvailability:
                 found += run
         return found
 
-    def unavailable(self, start: int, last: int, wanted: Iterable[int]) -> list[int]:
-        """What ``getUnavailableEntries`` answers for the entries ``wanted`` of ``start..last``.
-
-        >>> JavaAvailability.of([1, 5]).unavailable(0, 6, range(7))
-        [0, 2, 3, 4, 5, 6]
-        """
-        wanted = set(wanted)
-        found: list[int] = []
-        current: Group | None = None
-        exhausted = False
-        for entry in range(start, last + 1):
-            held = False
-            if not exhausted:
-                if current is None or entry > _reach(current):
-                    row = self._floor(entry)
-                    current = self.groups[row] if row >= 0 else None
-                    exhausted = not self.groups if current is None else entry > _reach(current)
-                held = not exhausted and current is not None and _holds(current, entry)
-            if entry in wanted and not held:
-                found.append(entry)
-        return found
-
-    def tobytes(self) -> bytes:
-        """What ``serializeStateOfEntriesOfLedger`` writes: version 0 and the groups as they are.
-
-        >>> JavaAvailability.of([]).tobytes() == bytes(64)
-        True
-        """
-        return HEADER.pack(0, len(self.groups)) + np.array(list(self.groups), GROUP).tobytes()
-
-    def _floor(self, entry: int) -> int:
-        return bisect_right(self.groups, entry, key=lambda group: group[0]) - 1
-
 
 def _entries_in(group: Group) -> int:
     first, last, size, period = group
@@ -179,17 +108,6 @@ def _entries_in(group: Group) -> int:
     span = _long(last - first)
     runs = abs(span) // abs(period)
     return _long(((runs if (span < 0) == (period < 0) else -runs) + 1) * size)
-
-
-def _holds(group: Group, entry: int) -> bool:
-    first, _, size, period = group
-    if not first <= entry <= _reach(group):
-        return False
-    since = _long(entry - first)
-    if not period:
-        return since < size
-    rest = abs(since) % abs(period)
-    return (rest if since >= 0 else -rest) < size
 
 
 def _reach(group: Group) -> int:
@@ -207,22 +125,15 @@ MOST_EXPANDED = 2**24
 """How many runs or entries are written out one by one, before that is refused."""
 
 
-@overload
-def decode(data: bytes, mode: Literal["strict"] = "strict") -> Groups: ...
-@overload
-def decode(data: bytes, mode: Literal["java"]) -> JavaAvailability: ...
-def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | JavaAvailability:
-    """Read the groups of an encoded availability.
+def decode(data: bytes) -> Groups:
+    """Read the groups of an encoded availability, as they are written, folded or not.
 
-    ``strict`` gives the groups as they are written, folded or not, and raises `DecodeError` at the header
-    field, or at the first group, that cannot be expanded or is out of order. ``java`` accepts and answers
-    exactly what the server's class does, oddities included.
+    Raises `DecodeError` at the header field, or at the first group, that cannot be expanded or is out of
+    order.
 
-    >>> decode(encode(np.array([(1, 4, 2, 3), (7, 7, 1, 0)], GROUP))).tolist()
-    [(1, 4, 2, 3), (7, 7, 1, 0)]
+    >>> decode(HEADER.pack(0, 1) + np.array([(1, 4, 2, 3)], GROUP).tobytes()).tolist()
+    [(1, 4, 2, 3)]
     """
-    if mode == "java":
-        return JavaAvailability.parse(data)
     if len(data) < HEADER.size:
         raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER.size} header bytes")
     version, count = HEADER.unpack_from(data)
@@ -256,35 +167,6 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
         reason = next(reason for reason, rows in wrong.items() if rows[row])
         raise DecodeError(_WHAT, HEADER.size + row * GROUP.itemsize, f"a group that {reason}")
     return groups
-
-
-def encode(groups: Groups) -> bytes:
-    """Write the value that stands for these entries: folded, with its 64-byte header.
-
-    Groups ascend and do not overlap; they need not be folded. For entries fold them first:
-    ``encode(fold_entries(entries, offsets).groups())``.
-
-    >>> encode(np.array([(1, 1, 2, 0), (4, 4, 2, 0)], GROUP))[64:].hex()
-    '000000000000000100000000000000040000000200000003'
-    """
-    folded = fold(GroupBatch.one(groups))
-    return HEADER.pack(VERSION, len(folded.first)) + folded.tobytes()
-
-
-def encode_unfolded(groups: Groups) -> bytes:
-    """Write these entries the way the server does: one group a run, for tools that expect it.
-
-    Raises `CoverageLimitError` for more than `MOST_EXPANDED` runs.
-
-    >>> len(encode_unfolded(np.array([(1, 10, 2, 3)], GROUP)))
-    160
-    """
-    folded = fold(GroupBatch.one(groups))
-    # Folded before it is written out, so that runs that touch are one, as the server's are.
-    start, row = _starts(folded)
-    nothing = np.zeros_like(start)
-    runs = GroupBatch(start, start, folded.size[row], nothing, np.array([0, len(start)]))
-    return HEADER.pack(VERSION, len(start)) + runs.tobytes()
 
 
 def expand(groups: Groups) -> NDArray[np.int64]:

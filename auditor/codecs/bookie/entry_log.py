@@ -81,17 +81,6 @@ class EntryLogHeader:
         return (_RECORD.size + LEDGER.itemsize) * self.map_ledgers
 
 
-def decode_header(data: bytes) -> EntryLogHeader:
-    """Read the header at the start of an entry log. Raises `DecodeError`.
-
-    >>> decode_header(bytes.fromhex("424b4c4f 00000001 0000000000000442 00000002").ljust(1024, bytes(1)))
-    EntryLogHeader(version=1, map_offset=1090, map_ledgers=2)
-    """
-    header = as_it_stands(data)
-    check_header(header)
-    return header
-
-
 def as_it_stands(data: bytes) -> EntryLogHeader:
     """What the header says, sensible or not; raises `DecodeError` where this is no entry log."""
     if len(data) < HEADER_BYTES:
@@ -188,21 +177,6 @@ class EntryLogMetadata:
     total: int
     remaining: int
     ledgers: NDArray[np.void]
-
-
-def decode_metadata_key(data: bytes) -> int:
-    """Read a key: the log's id. Raises `DecodeError`.
-
-    >>> decode_metadata_key(bytes.fromhex("000000000000001f"))
-    31
-    """
-    if len(data) != METADATA_KEY_BYTES:
-        raise DecodeError(
-            _METADATA_WHAT,
-            min(len(data), METADATA_KEY_BYTES),
-            f"a key of {len(data)} bytes, not {METADATA_KEY_BYTES}",
-        )
-    return int.from_bytes(data, "big", signed=True)
 
 
 def decode_metadata(data: bytes) -> EntryLogMetadata:

@@ -23,8 +23,6 @@ from auditor.codecs.bookie.entry import DIGESTS
 LENGTH = struct.Struct(">i")
 RECORD_IDS = 16
 """Bytes that a record begins with, after its length: ledger id and entry id."""
-BEFORE = LENGTH.size + RECORD_IDS
-"""Bytes from a record's start to the end of its ids."""
 
 V2_HEADER = 41
 """Bytes of the header of an entry of BP-35 (`auditor.codecs.bookie.entry`)."""

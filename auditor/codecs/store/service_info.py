@@ -37,11 +37,6 @@ class ServiceInfo:
     endpoints: tuple[Endpoint, ...]
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    @property
-    def bookie_rpc(self) -> Endpoint | None:
-        """The endpoint that clients talk to: the first of its protocol."""
-        return next((endpoint for endpoint in self.endpoints if endpoint.protocol == BOOKIE_RPC), None)
-
 
 def decode(data: bytes, bookie_id: str) -> ServiceInfo:
     """Read what the bookie ``bookie_id`` registered with; without data its id is taken as its address.
@@ -49,7 +44,7 @@ def decode(data: bytes, bookie_id: str) -> ServiceInfo:
     Raises `DecodeError` for broken bytes, and `RuleError` (``endpoint-missing``) where there is no data and
     the id is not an address.
 
-    >>> decode(b"", "bk1:3181").bookie_rpc
+    >>> decode(b"", "bk1:3181").endpoints[0]
     Endpoint(id='bk1:3181', host='bk1', port=3181, protocol='bookie-rpc', auth=(), extensions=())
     """
     if not data:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.bookie.entry_log import decode_metadata, decode_metadata_key
+from auditor.codecs.bookie.entry_log import decode_metadata
 from auditor.errors import DecodeError
 
 # A server's value for a log with ledger 5 twice and ledger 9, in entries of 18 bytes.
@@ -20,7 +20,6 @@ def test_what_a_server_wrote_is_read() -> None:
     value = decode_metadata(GOLDEN)
     assert (value.log_id, value.total, value.remaining) == (0, 66, 66)
     assert value.ledgers.tolist() == [(9, 22), (5, 44)]
-    assert decode_metadata_key(bytes(7) + b"\x1f") == 31
 
 
 DAMAGE = {
@@ -40,12 +39,6 @@ def test_damage_is_refused_where_it_begins(data: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode_metadata(data)
     assert (damage.value.what, damage.value.offset) == ("entry log metadata", offset)
-
-
-@pytest.mark.parametrize("data", [b"", bytes(7), bytes(9)])
-def test_a_key_of_another_length_is_refused(data: bytes) -> None:
-    with pytest.raises(DecodeError, match="a key of"):
-        decode_metadata_key(data)
 
 
 longs = st.integers(-(2**63), 2**63 - 1)

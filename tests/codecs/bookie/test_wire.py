@@ -21,6 +21,7 @@ from auditor.codecs.bookie.wire import (
 )
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 from auditor.errors import DecodeError, UsageError
+from tests.codecs.bp34_vectors import encode_unfolded
 from tests.codecs.damage import refusal, within
 from tests.codecs.ledger_strategies import mutations
 
@@ -113,7 +114,7 @@ def test_a_request_names_the_ledger_and_itself(txn_id: int, ledger_id: int) -> N
 @given(txn_ids, ledger_ids, st.sets(st.integers(0, 500)))
 def test_what_a_server_lists_is_what_is_read(txn_id: int, ledger_id: int, entries: set[int]) -> None:
     runs = np.array([(entry, entry, 1, 0) for entry in sorted(entries)], GROUP)
-    value = availability.encode_unfolded(runs)
+    value = encode_unfolded(runs)
     heard = answer(written(txn_id, 0, ledger_id, value))
     assert heard == BookieAnswer(txn_id, 0, ledger_id, value, heard.at)
     assert availability.expand(availability.decode(value)).tolist() == sorted(entries)

@@ -6,6 +6,7 @@ import gzip
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 _TESTS = Path(__file__).parents[2]
 
@@ -21,3 +22,10 @@ def oracle() -> dict[str, Any]:
     packed = (_TESTS / "data" / "pulsar-a" / "oracle.json.gz").read_bytes()
     said: dict[str, Any] = json.loads(gzip.decompress(packed))
     return said
+
+
+def topic_path(topic: str) -> str:
+    """Where a broker keeps ``persistent://tenant/namespace/name`` (Java: ``URLEncoder``)."""
+    tenant, namespace, local = topic.removeprefix("persistent://").split("/", 2)
+    name = quote_plus(local, safe="*").replace("~", "%7E")
+    return f"managed-ledgers/{tenant}/{namespace}/persistent/{name}"

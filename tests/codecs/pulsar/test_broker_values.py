@@ -14,8 +14,9 @@ from auditor.codecs.pulsar import log_segment, managed_cursor, managed_ledger, s
 from auditor.codecs.pulsar.log_segment import LogSegment
 from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS, MAGIC, unpack
 from auditor.errors import DecodeError
-from auditor.keys.pulsar import NodeKind, names_of, topic_path
+from auditor.keys.pulsar import NodeKind, names_of
 from tests.codecs.damage import refusal, within
+from tests.codecs.pulsar.pulsar_values import topic_path
 
 FILES = sorted((Path(__file__).parents[2] / "data" / "pulsar-values").glob("*.json"))
 KEPT: dict[str, Any] = {file.stem: json.loads(file.read_text()) for file in FILES}

@@ -23,7 +23,6 @@ BOOKIE = Endpoint("bookie", "localhost", 3181, "bookie-rpc", ("tls",), ("x", "y"
 def test_what_a_server_wrote_is_read() -> None:
     info = decode(GOLDEN, "bk1:3181")
     assert info == ServiceInfo((BOOKIE, Endpoint("http-server", "0.0.0.0", 8080, "http")), {"test": "value"})
-    assert info.bookie_rpc == BOOKIE
 
 
 def test_without_data_the_id_is_the_address() -> None:
@@ -34,10 +33,6 @@ def test_without_data_a_custom_id_has_no_endpoint() -> None:
     with pytest.raises(RuleError) as refused:
         decode(b"", "bookie-7")
     assert refused.value.rule == "endpoint-missing"
-
-
-def test_a_bookie_may_offer_no_endpoint_for_clients() -> None:
-    assert ServiceInfo((Endpoint("h", "host", 80, "http"),)).bookie_rpc is None
 
 
 endpoints = st.builds(

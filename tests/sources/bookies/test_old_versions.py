@@ -17,9 +17,9 @@ import pytest
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.wire import expand
 from auditor.codecs.bookie import cookie, last_mark
-from auditor.codecs.bookie.entry_log import decode_header
+from auditor.codecs.bookie.entry_log import as_it_stands
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords
-from auditor.codecs.bookie.index_file import decode_header as decode_index_header
+from auditor.codecs.bookie.index_file import decode_header
 from auditor.codecs.bookie.journal import Journal
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.store import layout
@@ -134,7 +134,7 @@ def test_indexes_have_the_entries_of_the_client(version: str, bookies: Path) -> 
             entries = expand(np.frombuffer(row["groups"], GROUP)).tolist()
             found.setdefault(row["bookie_id"], set()).update((row["ledger_id"], entry) for entry in entries)
     assert found == held(version)
-    headers = [decode_index_header(file.read_bytes()[:1024]) for file in bookies.rglob("*.idx")]
+    headers = [decode_header(file.read_bytes()[:1024]) for file in bookies.rglob("*.idx")]
     assert {header.version for header in headers} == {WRITTEN[version].index_file}
 
 
@@ -157,7 +157,7 @@ def test_journals_and_entry_logs_have_them_too(version: str, bookies: Path) -> N
             for pair in pairs_of(found)
         }
         assert {each.version for each in journals} == {WRITTEN[version].journal}
-        assert {decode_header(log).version for log in logs} == {WRITTEN[version].entry_log}
+        assert {as_it_stands(log).version for log in logs} == {WRITTEN[version].entry_log}
         assert last_mark.decode((place / "ledgers/current/lastMark").read_bytes()).file_id > 0
 
 
