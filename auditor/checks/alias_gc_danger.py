@@ -1,23 +1,15 @@
 """Live data under a bookie's old id, which the bookie's own collector takes for left-overs."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    quantity,
     suspect_if,
     with_attribution,
     with_ledgers,
-    words,
 )
 from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity, Urgency
 from auditor.model.ledger_metadata import LedgerState
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -90,16 +82,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         with_attribution(found, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(~F.col("sure") | F.col("attribution_suspect")),
-        message=words(
-            F.col("bookie_id"),
-            " holds what ",
-            quantity(F.col("ledgers"), "ledger asks", "ledgers ask"),
-            " of ",
-            F.col("ids"),
-            ", which is not registered: its garbage collector will delete ",
-            F.col("closed"),
-            " of them",
-        ),
+        message="{bookie_id} holds what {ledgers:ledger asks|ledgers ask} of {ids}, which is not "
+        "registered: its garbage collector will delete {closed} of them",
         evidence={
             "aliases": "aliases",
             "ledgers": "ledgers",

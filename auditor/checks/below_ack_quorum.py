@@ -1,12 +1,7 @@
 """Ledgers with an entry on fewer bookies than acknowledged it."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, Urgency, check
 from auditor.checks.ledger_queries import ledgers_of_class
-from auditor.model.finding import Severity, Urgency
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(

@@ -1,12 +1,7 @@
 """Ledgers with an entry on fewer bookies than were asked for."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 from auditor.checks.ledger_queries import ledgers_of_class
-from auditor.model.finding import Severity
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(

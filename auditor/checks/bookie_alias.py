@@ -1,14 +1,8 @@
 """Bookies that go by several ids."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts, suspect_where
-from auditor.checks.check import Basis, Need, roster_check
+from auditor.checks.check import Basis, Findings, Need, Roster, Row, Severity, Urgency, roster_check
 from auditor.model.alias_evidence import Rule
-from auditor.model.finding import Severity, Urgency
-from auditor.tables.roster import Roster, Row
 
 
 @roster_check(
@@ -19,7 +13,7 @@ from auditor.tables.roster import Roster, Row
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop the live bookies that are {bookies} by another id",
 )
-def bookie_alias(roster: Roster) -> Iterator[Row]:
+def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.
 
     What it finds:

@@ -1,13 +1,7 @@
 """Bookies with a cookie and ledgers that are not registered."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, number_of
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -17,7 +11,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.ALL_BOOKIES},
     do_now="start {bookies}",
 )
-def bookie_down(roster: Roster) -> Iterator[Row]:
+def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:

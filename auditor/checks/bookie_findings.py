@@ -15,10 +15,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from auditor.checks.finding_rows import (
-    comma_list,
+    LEDGER_NAME,
     finding_rows,
-    name_of_ledger,
-    quantity,
     suspect_if,
     with_attribution,
     with_ledgers,
@@ -67,7 +65,7 @@ def suspect_where(condition: bool) -> Confidence:
 
 
 def number_of(number: int, one: str, many: str) -> str:
-    """A number of things, as `auditor.checks.finding_rows.quantity` writes it.
+    """A number of things, as `auditor.checks.finding_rows.words` writes it.
 
     >>> number_of(1, "ledger names", "ledgers name"), number_of(0, "ledger names", "ledgers name")
     ('1 ledger names', '0 ledgers name')
@@ -146,22 +144,16 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
         F.coalesce(bytes.cast("bigint"), F.lit(0)).alias("bytes"),
     )
     found = count_per_bookie(rows, "entries", "bytes")
-    every = F.col("total") + F.col("doubted")
     return finding_rows(
         found,
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(
-            F.col("bookie_id"),
-            " holds ",
-            quantity(F.col("entries") + F.col("doubted_entries"), "entry", "entries"),
-            " of ",
-            quantity(every, "ledger", "ledgers"),
-            f" {what}: about ",
-            quantity(F.col("bytes") + F.col("doubted_bytes"), "byte", "bytes"),
-            " by the ledgers' lengths, for example ledger ",
-            comma_list(F.col("sample")),
-            doubts(),
+            "{bookie_id} holds {entries + doubted_entries:entry|entries} of {total + "
+            "doubted:ledger|ledgers} {what}: about {bytes + doubted_bytes:byte|bytes} by the ledgers' "
+            "lengths, for example ledger {sample:,}{doubts}",
+            what=what,
+            doubts=doubts(),
         ),
         evidence={
             "ledgers": "total",
@@ -178,7 +170,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
 
 def doubts() -> Column:
     """The end of a sentence about a row of `count_per_bookie`: how many of its ledgers count apart."""
-    some = words("; ", F.col("doubted"), " of these ledgers are in doubt: not closed, or changing")
+    some = words("; {doubted} of these ledgers are in doubt: not closed, or changing")
     return F.when(F.col("doubted") > 0, some).otherwise("")
 
 
@@ -195,7 +187,7 @@ def logs(tables: Tables) -> DataFrame:
     ``keeps`` are the ledgers that the bookie keeps it for, the largest first. Left out are the log that a
     bookie writes to, one of which the owner of a byte is unknown, and what is not a log yet.
     """
-    name = F.expr(name_of_ledger("scope_id", "ledger_id"))
+    name = F.expr(LEDGER_NAME)
     of_ledger = F.col("ledger_id").isNotNull()
     kept = of_ledger & F.col("remains")
     # Two rows of one ledger, where a part of it is surplus, are one.

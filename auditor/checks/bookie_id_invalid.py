@@ -1,15 +1,9 @@
 """Bookie ids that no server accepts, or that only a slip in its pattern accepts."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows
 from auditor.checks.ledger_queries import ledgers_breaking
 from auditor.model.bookie_id import ACCEPTED, PORTABLE, RESERVED
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -57,9 +51,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     refused = finding_rows(
         stored.where(~accepted),
         bookie_id="bookie_id",
-        message=words(
-            "a cookie or registration has the name '", F.col("bookie_id"), "', which is not a bookie id"
-        ),
+        message="a cookie or registration has the name '{bookie_id}', which is not a bookie id",
         evidence={"has_cookie": "has_cookie", "registered": "registered"},
     )
     known = tables.bookies.where(F.col("named") | F.col("has_cookie") | F.col("registered").isNotNull())
@@ -67,9 +59,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         known.where(accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE}\z")),
         bookie_id="bookie_id",
         severity=F.lit(Severity.NOTE.value),
-        message=words(
-            "'", F.col("bookie_id"), "' is a bookie id that BookKeeper takes and BP-41 does not allow"
-        ),
+        message="'{bookie_id}' is a bookie id that BookKeeper takes and BP-41 does not allow",
         evidence={"named": "named", "has_cookie": "has_cookie", "registered": "registered"},
     )
     return ledgers_breaking(tables, "bookie-id-invalid").unionByName(refused).unionByName(odd)

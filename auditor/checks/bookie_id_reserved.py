@@ -1,13 +1,7 @@
 """Ids in ensembles that stand for no bookie."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, number_of
-from auditor.checks.check import Basis, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -16,7 +10,7 @@ from auditor.tables.roster import Roster, Row
     rests_on=Basis.METADATA,
     do_now="find the client that wrote {bookies} into ledgers",
 )
-def bookie_id_reserved(roster: Roster) -> Iterator[Row]:
+def bookie_id_reserved(roster: Roster) -> Findings:
     """Ledgers name an id that ends with :0, which placement policies use for no bookie.
 
     What it finds:

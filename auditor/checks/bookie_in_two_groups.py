@@ -1,17 +1,11 @@
 """Bookies that Pulsar's mapping has in more than one group."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(Severity.NOTE, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
-def bookie_in_two_groups(roster: Roster) -> Iterator[Row]:
+def bookie_in_two_groups(roster: Roster) -> Findings:
     """A bookie is in more than one of Pulsar's groups.
 
     What it finds:

@@ -1,14 +1,8 @@
 """Bookies whose indexes could not be read, or not all of them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, number_of
-from auditor.checks.check import Basis, roster_check
-from auditor.model.finding import Confidence, Severity, Urgency
+from auditor.checks.check import Basis, Confidence, Findings, Roster, Row, Severity, Urgency, roster_check
 from auditor.model.states import BookieRead
-from auditor.tables.roster import Roster, Row
 
 
 @roster_check(
@@ -18,7 +12,7 @@ from auditor.tables.roster import Roster, Row
     urgency=Urgency.UNSEEN,
     do_now="give the audit all directories of {bookies}",
 )
-def bookie_unread(roster: Roster) -> Iterator[Row]:
+def bookie_unread(roster: Roster) -> Findings:
     """A bookie was not read, so what it holds is unknown.
 
     What it finds:

@@ -1,15 +1,9 @@
 """Bookies of which the mapping says nothing."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, number_of
-from auditor.checks.check import Basis, Need, roster_check
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 from auditor.model.amounts import first_names
-from auditor.model.finding import Severity
 from auditor.model.placement import Policy
-from auditor.tables.roster import Roster, Row
 
 SHOWN = 10
 
@@ -21,7 +15,7 @@ SHOWN = 10
     needs={Need.LOCATIONS},
     do_now="add {bookies} to the mapping",
 )
-def bookie_without_location(roster: Roster) -> Iterator[Row]:
+def bookie_without_location(roster: Roster) -> Findings:
     """Bookies have no location, so that servers put all of them in one default place.
 
     What it finds:

@@ -7,21 +7,30 @@ driver holds: to prepare a query costs more than to look at every bookie that a 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Self, get_args
 
 from auditor.checks import manual
 from auditor.checks.manual import SECTIONS, Command
-from auditor.checks.needs import Need as Need
-from auditor.model.finding import Severity, Urgency
-from auditor.spark.types import DataFrame
+from auditor.checks.needs import Need
+from auditor.model.finding import Confidence, Severity, Urgency
+from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
-from auditor.tables.roster import Roster
+from auditor.tables.roster import Roster, Row
 
 Find = Callable[[Tables], DataFrame]
-FindBookies = Callable[[Roster], Iterable[Mapping[str, Any]]]
+Findings = Iterator[Row]
+FindBookies = Callable[[Roster], Findings]
+
+# What checks take from here, so that each has one line for it.
+__all__ = [
+    "FINDING_COLUMNS", "GROUPS", "Basis", "Check", "Column", "Confidence", "DataFrame", "F", "Findings",
+    "Need", "Roster", "RosterCheck", "Row", "Severity", "TableCheck", "Tables", "Urgency", "check",
+    "roster_check",
+]  # fmt: skip
 
 Group = Literal["replication", "placement", "storage", "identity", "metadata", "owner"]
 Way = Literal["records", "copies", "disks", "owners"]

@@ -1,21 +1,14 @@
 """Entry logs that compaction had the time to rewrite and has not."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    quantity,
     suspect_if,
     utc,
     with_attribution,
     with_samples,
     words,
 )
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 from auditor.tables.full_disks import suspended
 
 INTERVALS = 2
@@ -84,14 +77,10 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         message=words(
-            F.col("bookie_id"),
-            " has ",
-            quantity(F.col("total"), "entry log", "entry logs"),
-            " that compaction should have rewritten, which frees ",
-            F.col("frees"),
-            " bytes: below the threshold since ",
-            utc(F.col("since")),
-            F.when(F.col("suspended") > 0, F.lit("; a full disk suspends compaction there")).otherwise(""),
+            "{bookie_id} has {total:entry log|entry logs} that compaction should have rewritten, "
+            "which frees {frees} bytes: below the threshold since {since}{suspends}",
+            since=utc(F.col("since")),
+            suspends=F.when(F.col("suspended") > 0, "; a full disk suspends compaction there").otherwise(""),
         ),
         evidence={
             "logs": "total",

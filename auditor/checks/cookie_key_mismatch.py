@@ -1,13 +1,7 @@
 """Cookies that name another bookie than the one they are kept under."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -16,7 +10,7 @@ from auditor.tables.roster import Roster, Row
     rests_on=Basis.METADATA,
     do_now="store the cookie that agrees with the disks of {bookies}",
 )
-def cookie_key_mismatch(roster: Roster) -> Iterator[Row]:
+def cookie_key_mismatch(roster: Roster) -> Findings:
     """A cookie in the store names another bookie than the one it is kept under.
 
     What it finds:

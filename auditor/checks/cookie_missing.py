@@ -1,13 +1,7 @@
 """Registered bookies without a cookie."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -17,7 +11,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.ALL_BOOKIES},
     do_now="make the cookies of {bookies} again from their VERSION files before a restart",
 )
-def cookie_missing(roster: Roster) -> Iterator[Row]:
+def cookie_missing(roster: Roster) -> Findings:
     """A bookie is registered and the store has no cookie of it.
 
     What it finds:

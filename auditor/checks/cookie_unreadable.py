@@ -1,13 +1,7 @@
 """Cookies that cannot be read, in the store or on disk."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Row, Severity, roster_check
 
 
 @roster_check(
@@ -17,7 +11,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.DISKS},
     do_now="look at the cookies of {bookies} before anything replaces them",
 )
-def cookie_unreadable(roster: Roster) -> Iterator[Row]:
+def cookie_unreadable(roster: Roster) -> Findings:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 
     What it finds:

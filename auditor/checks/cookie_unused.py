@@ -1,17 +1,11 @@
 """Cookies that belong to no bookie in use."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(Severity.NOTE, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
-def cookie_unused(roster: Roster) -> Iterator[Row]:
+def cookie_unused(roster: Roster) -> Findings:
     """The store keeps a cookie of a bookie that no ledger names and that is not registered.
 
     What it finds:

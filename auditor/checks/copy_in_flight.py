@@ -1,20 +1,11 @@
 """Copies on a bookie outside the ensembles of a ledger that is being replicated."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    ledger_name,
-    quantity,
     suspect_if,
     with_attribution,
-    words,
 )
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -54,15 +45,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
-        message=words(
-            "ledger ",
-            ledger_name(),
-            ": ",
-            F.col("bookie_id"),
-            " holds ",
-            quantity(F.col("count"), "entry", "entries"),
-            " of it and is in none of its ensembles; the ledger is ",
-            F.when(F.col("locked"), "locked by a worker").otherwise("marked for replication"),
-        ),
+        message="ledger {ledger}: {bookie_id} holds {count:entry|entries} of it and is in none of its "
+        "ensembles; the ledger is {if(locked, 'locked by a worker', 'marked for replication')}",
         evidence={"count": "count", "state": "state", "marked": "marked", "locked": "locked"},
     )

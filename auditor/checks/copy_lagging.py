@@ -1,13 +1,7 @@
 """Open ledgers whose last entries are not yet on every member."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
-from auditor.model.finding import Confidence, Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows
 from auditor.tables.parts import filter_part
 
 
@@ -43,14 +37,8 @@ def copy_lagging(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         missing=F.array_sort("lagging"),
-        message=words(
-            "ledger ",
-            ledger_name(),
-            " (",
-            F.col("state"),
-            "): acknowledged entries are not yet on ",
-            comma_list(F.array_sort(F.col("lagging.bookie_id"))),
-        ),
+        message="ledger {ledger} ({state}): acknowledged entries are not yet on "
+        "{array_sort(lagging.bookie_id):,}",
         evidence={
             "state": "state",
             "write_quorum": "write_quorum",

@@ -1,13 +1,7 @@
 """Bookies whose disks and cookie in the store disagree."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
@@ -19,7 +13,7 @@ _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
     needs={Need.DISKS},
     do_now="see which directories are right for {bookies} before a restart",
 )
-def dirset_mismatch(roster: Roster) -> Iterator[Row]:
+def dirset_mismatch(roster: Roster) -> Findings:
     """The store's cookie of a bookie names other directories than those on its disks.
 
     What it finds:

@@ -1,14 +1,18 @@
 """Directories whose ledgers are another bookie's, whatever their cookies say."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Need, roster_check
+from auditor.checks.check import (
+    Basis,
+    Confidence,
+    Findings,
+    Need,
+    Roster,
+    Row,
+    Severity,
+    Urgency,
+    roster_check,
+)
 from auditor.model.alias_evidence import LEAST_LEDGERS
-from auditor.model.finding import Confidence, Severity, Urgency
-from auditor.tables.roster import Roster, Row
 
 MARGIN = 10
 """So many ledgers speak for the candidate for each that speaks for the owner."""
@@ -28,7 +32,7 @@ def points_elsewhere(row: Row) -> bool:
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}, and mount the right disks",
 )
-def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
+def disk_content_mismatch(roster: Roster) -> Findings:
     """The ledgers in a directory are those of another bookie than the one it is counted for.
 
     What it finds:

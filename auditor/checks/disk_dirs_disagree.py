@@ -1,13 +1,7 @@
 """Disks of one bookie that say different things."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -17,7 +11,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.DISKS},
     do_now="put the right disks into {bookies}",
 )
-def disk_dirs_disagree(roster: Roster) -> Iterator[Row]:
+def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 
     What it finds:

@@ -1,14 +1,8 @@
 """Directories whose cookie names another bookie."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Need, roster_check
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 from auditor.model.alias_evidence import Rule
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
 
 
 @roster_check(
@@ -18,7 +12,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.DISKS},
     do_now="put the disks of {bookies} where they belong",
 )
-def disk_id_mismatch(roster: Roster) -> Iterator[Row]:
+def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory in a bookie's place carries the cookie of another bookie.
 
     What it finds:

@@ -1,13 +1,7 @@
 """Disks that are in two places."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity, Urgency
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Row, Severity, Urgency, roster_check
 
 
 @roster_check(
@@ -18,7 +12,7 @@ from auditor.tables.roster import Roster, Row
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop one bookie of each pair that shares a directory of {bookies}",
 )
-def disk_shared(roster: Roster) -> Iterator[Row]:
+def disk_shared(roster: Roster) -> Findings:
     """One directory of a bookie was found in the places of two bookies.
 
     What it finds:

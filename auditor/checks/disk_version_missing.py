@@ -1,13 +1,7 @@
 """Directories that lost their cookie."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity, Urgency
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, Urgency, roster_check
 
 
 @roster_check(
@@ -18,7 +12,7 @@ from auditor.tables.roster import Roster, Row
     urgency=Urgency.DESTROYS_DATA,
     do_now="do not start {bookies}, and mount the right disks",
 )
-def disk_version_missing(roster: Roster) -> Iterator[Row]:
+def disk_version_missing(roster: Roster) -> Findings:
     """A directory that a bookie's cookies name is there and has no VERSION.
 
     What it finds:

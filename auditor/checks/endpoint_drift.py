@@ -1,21 +1,16 @@
 """Bookies whose id is another address than theirs."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 # Such as dc1:1:bookie-7 are custom ids, whatever the server would make of them.
 _ADDRESS = re.compile(r"[^:]+:[0-9]{1,5}")
 
 
 @roster_check(Severity.NOTE, group="identity", rests_on=Basis.METADATA)
-def endpoint_drift(roster: Roster) -> Iterator[Row]:
+def endpoint_drift(roster: Roster) -> Findings:
     """The id of a bookie looks like an address, and the bookie is at another one.
 
     What it finds:

@@ -1,13 +1,7 @@
 """Bookies that answer at one address."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of
-from auditor.checks.check import Basis, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -16,7 +10,7 @@ from auditor.tables.roster import Roster, Row
     rests_on=Basis.METADATA,
     do_now="give {bookies} addresses of their own",
 )
-def endpoint_duplicate(roster: Roster) -> Iterator[Row]:
+def endpoint_duplicate(roster: Roster) -> Findings:
     """Two registered bookies are to be found at one address.
 
     What it finds:

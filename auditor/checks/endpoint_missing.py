@@ -1,13 +1,7 @@
 """Registered bookies that clients cannot look for."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -16,7 +10,7 @@ from auditor.tables.roster import Roster, Row
     rests_on=Basis.METADATA,
     do_now="restart {bookies} with a version that publishes endpoints",
 )
-def endpoint_missing(roster: Roster) -> Iterator[Row]:
+def endpoint_missing(roster: Roster) -> Findings:
     """A bookie is registered and its registration gives clients no address of it.
 
     What it finds:

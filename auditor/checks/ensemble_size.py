@@ -1,12 +1,7 @@
 """Ledgers with an ensemble of the wrong size."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
 from auditor.checks.ledger_queries import ledgers_breaking
-from auditor.model.finding import Severity
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(

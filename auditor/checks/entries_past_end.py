@@ -1,13 +1,7 @@
 """Closed ledgers that end before entries which an ack quorum of their bookies holds."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, group_list, ledger_name, quantity, words
-from auditor.model.finding import Confidence, Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, group_list
 from auditor.tables.parts import filter_part
 
 _DOUBT = "an index does not show whether the writer was told that they are safe"
@@ -69,22 +63,9 @@ def entries_past_end(tables: Tables) -> DataFrame:
         rows,
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
-        message=words(
-            "ledger ",
-            ledger_name(),
-            " ends at entry ",
-            F.col("last_entry_id"),
-            ", and ",
-            quantity(F.col("past_end_last") - F.col("last_entry_id"), "entry", "entries"),
-            " from ",
-            F.col("behind"),
-            " on ",
-            F.when(F.col("past_end_last") - F.col("last_entry_id") == 1, "is").otherwise("are"),
-            " held by an ack quorum (",
-            F.col("ack_quorum"),
-            "): ",
-            comma_list(F.col("past_end.bookie_id")),
-        ),
+        message="ledger {ledger} ends at entry {last_entry_id}, and {past_end_last - "
+        "last_entry_id:entry|entries} from {last_entry_id + 1} on {if(past_end_last - last_entry_id "
+        "= 1, 'is', 'are')} held by an ack quorum ({ack_quorum}): {past_end.bookie_id:,}",
         evidence={
             "last_entry": "last_entry_id",
             "last_held": "past_end_last",

@@ -1,22 +1,14 @@
 """Entries that are not what their digests say."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
-    comma_list,
     finding_rows,
-    quantity,
     suspect_if,
     with_attribution,
     with_ledgers,
     words,
 )
-from auditor.model.finding import Severity
 from auditor.model.states import DigestState
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -72,17 +64,11 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         message=words(
-            F.col("bookie_id"),
-            " holds ",
-            quantity(F.col("entries"), "sampled entry", "sampled entries"),
-            " of ",
-            quantity(F.col("total"), "ledger", "ledgers"),
-            " that ",
-            F.when(F.col("entries") == 1, "is not what its digest says").otherwise(
+            "{bookie_id} holds {entries:sampled entry|sampled entries} of {total:ledger|ledgers} that"
+            " {which}; for example ledger {sample:,}",
+            which=F.when(F.col("entries") == 1, "is not what its digest says").otherwise(
                 "are not what their digests say"
             ),
-            "; for example ledger ",
-            comma_list(F.col("sample")),
         ),
         evidence={
             "entries": "entries",

@@ -1,17 +1,11 @@
 """Entry logs whose ledgers map says something else than their entries."""
 
-from __future__ import annotations
-
 from auditor.checks.bookie_findings import SHOWN
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, with_attribution, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity, Urgency
 from auditor.model.states import CacheState, EntryLogState, SpaceClass
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -90,16 +84,9 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect") | ~F.col("sure")),
-        message=words(
-            F.col("bookie_id"),
-            " has ",
-            quantity(F.col("logs"), "entry log", "entry logs"),
-            " whose header or ledgers map, or the collector's copy of it, is wrong, so that collection may "
-            "delete entries that are needed; ",
-            F.col("sample")[0]["path"],
-            ": ",
-            F.col("sample")[0]["reason"],
-        ),
+        message="{bookie_id} has {logs:entry log|entry logs} whose header or ledgers map, or the "
+        "collector's copy of it, is wrong, so that collection may delete entries that are needed;"
+        " {sample[0].path}: {sample[0].reason}",
         evidence={"logs": "logs", "bytes": "bytes", "sample": "sample", "rows": F.lit("tables/entry_logs")},
     )
 
@@ -128,13 +115,7 @@ def _wrong_caches(tables: Tables) -> DataFrame:
     forgotten = known.where("cached_bytes = 0 and entry_bytes > 0")
     lives = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
     lacking = forgotten.join(lives.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi")
-    reason = words(
-        "metadata-cache lacks ledger ",
-        F.col("ledger_id"),
-        ", of which the log has ",
-        F.col("entry_bytes"),
-        " bytes",
-    )
+    reason = words("metadata-cache lacks ledger {ledger_id}, of which the log has {entry_bytes} bytes")
     return contradicted.unionByName(
         lacking.select(
             "bookie_id",

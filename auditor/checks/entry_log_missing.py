@@ -1,24 +1,16 @@
 """Entries that an index has where they are not."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
-    comma_list,
+    LEDGER_NAME,
     finding_rows,
     if_known,
-    name_of_ledger,
-    quantity,
     suspect_if,
     with_attribution,
     with_ledgers,
     words,
 )
-from auditor.model.finding import Severity
 from auditor.model.states import Probe
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -66,10 +58,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     rows = _per_bookie(tables)
     moving = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
     seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
-    point = F.col("point")
     there = F.when(
-        point["there_ledger"].isNotNull(),
-        words("where entry ", point["there_entry"], " of ledger ", point["there_ledger"], " lies"),
+        F.col("point.there_ledger").isNotNull(),
+        words("where entry {point.there_entry} of ledger {point.there_ledger} lies"),
     ).otherwise("where no entry lies")
     return finding_rows(
         with_attribution(rows, tables),
@@ -78,19 +69,11 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             (moving & ~seen_before) | F.col("no_log_at_all") | F.col("attribution_suspect")
         ),
         message=words(
-            F.col("bookie_id"),
-            " has entries of ",
-            quantity(F.col("total"), "ledger", "ledgers"),
-            " in its index that are not in its entry logs: ",
-            F.col("missing"),
-            " in logs that are gone, ",
-            F.col("past_end"),
-            " past the end of a log, ",
-            F.col("other"),
-            " where the log has something else; such as ",
-            comma_list(F.col("sample")),
-            if_known(
-                words("; entry ", point["entry"], " of ledger ", point["ledger"], " is located ", there)
+            "{bookie_id} has entries of {total:ledger|ledgers} in its index that are not in its entry"
+            " logs: {missing} in logs that are gone, {past_end} past the end of a log, {other} where "
+            "the log has something else; such as {sample:,}{located}",
+            located=if_known(
+                words("; entry {point.entry} of ledger {point.ledger} is located {there}", there=there)
             ),
         ),
         evidence={
@@ -115,7 +98,7 @@ def _per_bookie(tables: Tables) -> DataFrame:
     of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "past-end", "other")}
     names = {kind: kind.replace("-", "_") for kind in of}
     located = F.struct(
-        F.expr(name_of_ledger("scope_id", "ledger_id")).alias("ledger"),
+        F.expr(LEDGER_NAME).alias("ledger"),
         F.col("probe_entry").alias("entry"),
         "log_id",
         F.col("probe_offset").alias("offset"),

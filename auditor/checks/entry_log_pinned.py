@@ -1,14 +1,8 @@
 """Entry logs that hold much that nobody needs, and are kept for the rest."""
 
-from __future__ import annotations
-
 from auditor.checks.bookie_findings import logs, logs_per_bookie
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, with_attribution, words
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import Column, DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 
 
 @check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, needs={Need.ENTRY_LOGS}, asks="space")
@@ -64,20 +58,10 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
-        message=words(
-            F.col("bookie_id"),
-            " has ",
-            quantity(F.col("logs"), "entry log", "entry logs"),
-            " with ",
-            F.col("held_bytes"),
-            " bytes of ledgers that are gone, kept by other ledgers; ",
-            F.col("minor_bytes"),
-            " of these bytes are below the threshold of minor compaction, ",
-            F.col("major_bytes"),
-            " below that of major compaction, ",
-            F.col("stranded_bytes"),
-            " above both",
-        ),
+        message="{bookie_id} has {logs:entry log|entry logs} with {held_bytes} bytes of ledgers that are "
+        "gone, kept by other ledgers; {minor_bytes} of these bytes are below the threshold of "
+        "minor compaction, {major_bytes} below that of major compaction, {stranded_bytes} above "
+        "both",
         evidence={
             "logs": "logs",
             "bytes": "bytes",

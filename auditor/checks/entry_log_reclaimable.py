@@ -1,15 +1,9 @@
 """Entry logs that the next collection deletes."""
 
-from __future__ import annotations
-
 from auditor.checks.bookie_findings import logs, logs_per_bookie
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, with_attribution, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 from auditor.checks.gc_guards import distrusted_bookies
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, needs={Need.ENTRY_LOGS}, asks="space")
@@ -50,13 +44,7 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         rows,
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("distrusted") | F.col("attribution_suspect")),
-        message=words(
-            F.col("bookie_id"),
-            " has ",
-            quantity(F.col("logs"), "entry log", "entry logs"),
-            " of which no ledger is left, ",
-            F.col("bytes"),
-            " bytes: its next collection deletes what they hold",
-        ),
+        message="{bookie_id} has {logs:entry log|entry logs} of which no ledger is left, {bytes} bytes: "
+        "its next collection deletes what they hold",
         evidence={"logs": "logs", "bytes": "bytes", "sample": "sample", "rows": F.lit("tables/space")},
     )

@@ -9,6 +9,7 @@ What a check does not say is null, no entries, or confirmed. Many rows may be re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from string import Formatter
 
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.model.columns import LEDGER
@@ -27,7 +28,7 @@ WORDLESS = "a value that this message needs is missing: see the evidence"
 def finding_rows(
     rows: DataFrame,
     *,
-    message: Column,
+    message: Column | str,
     evidence: Mapping[str, Column | str],
     ledger_id: str | None = None,
     bookie_id: Column | str | None = None,
@@ -39,7 +40,7 @@ def finding_rows(
 ) -> DataFrame:
     """One finding per row; ``evidence`` becomes a JSON object with all its keys, null ones included.
 
-    Rows about a ledger have its ``scope_id`` besides.
+    A ``message`` that is text goes through `words`. Rows about a ledger have its ``scope_id`` besides.
     """
     said: dict[str, Column | str] = {
         "urgency": urgency if urgency is not None else "null",
@@ -49,7 +50,7 @@ def finding_rows(
         "bookie_id": bookie_id if bookie_id is not None else "null",
         "missing": missing if missing is not None else "array()",
         "unknown": unknown if unknown is not None else "array()",
-        "message": F.ifnull(message, F.lit(WORDLESS)),
+        "message": F.ifnull(words(message) if isinstance(message, str) else message, F.lit(WORDLESS)),
         "evidence": _json(evidence),
     }
     if ledger_id is None:
@@ -64,22 +65,36 @@ def suspect_if(condition: Column) -> Column:
     return F.when(condition, Confidence.SUSPECT.value).otherwise(Confidence.CONFIRMED.value)
 
 
-def words(*parts: Column | str) -> Column:
-    """A sentence of its parts: texts as they stand, columns as their values; null where one of them is.
+def words(template: str, **parts: Column | str | int) -> Column:
+    """A sentence with values in it; null where one of them is.
 
-    What a row may lack is a part of its own, in `if_known`.
+    What stands in braces is one of ``parts``, else SQL of the row; ``{ledger}`` is the row's ledger as
+    sentences name it. ``{total:ledger|ledgers}`` is a number with its noun, ``{sample:,}`` the texts of an
+    array with commas between. What a row may lack is a part of its own, in `if_known`.
     """
-    return F.concat(*(F.lit(part) if isinstance(part, str) else part.cast("string") for part in parts))
+    pieces = []
+    for text, name, form, _ in Formatter().parse(template):
+        if text:
+            pieces.append(F.lit(text))
+        if name is not None:
+            value = F.lit(parts[name]) if name in parts else F.expr(LEDGER_NAME if name == "ledger" else name)
+            pieces.append(_with_form(value, form or ""))
+    return F.concat(*pieces)
+
+
+def _with_form(value: Column, form: str) -> Column:
+    if form == ",":
+        return F.array_join(value, ", ")
+    text = value.cast("string")
+    if not form:
+        return text
+    one, many = form.split("|")
+    return F.when(value == 1, f"1 {one}").otherwise(F.concat(text, F.lit(f" {many}")))
 
 
 def if_known(part: Column) -> Column:
     """A part of a sentence, left out where it is null."""
     return F.coalesce(part, F.lit(""))
-
-
-def ledger_name() -> Column:
-    """A row's ledger as sentences name it: "7", "7 of scope 1"."""
-    return F.expr(name_of_ledger("scope_id", "ledger_id"))
 
 
 def name_of_ledger(scope_id: str, ledger_id: str) -> str:
@@ -88,9 +103,8 @@ def name_of_ledger(scope_id: str, ledger_id: str) -> str:
     return f"concat(cast({ledger_id} AS string), {scope})"
 
 
-def quantity(number: Column, one: str, many: str) -> Column:
-    """ "1 entry", "2 entries"."""
-    return F.when(number == 1, F.lit(f"1 {one}")).otherwise(words(number, f" {many}"))
+LEDGER_NAME = name_of_ledger("scope_id", "ledger_id")
+"""SQL for a row's ledger as sentences name it."""
 
 
 def in_words(column: str, meanings: Mapping[str, str]) -> Column:
@@ -98,11 +112,6 @@ def in_words(column: str, meanings: Mapping[str, str]) -> Column:
     pairs = [F.lit(text) for pair in meanings.items() for text in map(str, pair)]
     meant = F.create_map(*pairs)
     return F.transform(F.col(column), lambda word: F.coalesce(F.element_at(meant, word), word))
-
-
-def comma_list(items: Column) -> Column:
-    """The texts of an array, with commas between."""
-    return F.array_join(items, ", ")
 
 
 def utc(ms: Column) -> Column:
@@ -198,9 +207,9 @@ def owner_name() -> Column:
     """A row's owner: "topic shop/orders/returns", "subscription audit of shop/orders/returns"."""
     topic = F.concat_ws("/", "tenant", "namespace", "topic")
     return (
-        F.when(F.col("topic").isNull(), words("what is kept at ", F.col("path")))
-        .when(F.col("kind") == "schema", words("schema ", topic))
-        .when(F.col("kind").startswith("log-"), words("log ", F.col("topic")))
-        .when(F.col("cursor").isNotNull(), words("subscription ", F.col("cursor"), " of ", topic))
-        .otherwise(words("topic ", topic))
+        F.when(F.col("topic").isNull(), words("what is kept at {path}"))
+        .when(F.col("kind") == "schema", words("schema {topic}", topic=topic))
+        .when(F.col("kind").startswith("log-"), words("log {topic}"))
+        .when(F.col("cursor").isNotNull(), words("subscription {cursor} of {topic}", topic=topic))
+        .otherwise(words("topic {topic}", topic=topic))
     )

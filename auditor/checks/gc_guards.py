@@ -100,8 +100,10 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 
 def doubt_clause() -> Column:
     """The end of a sentence about a row of `doubted_orphans`: its doubts, and which part of the store."""
-    which = if_known(words(" (", F.col("doubt"), ")"))
-    said = words("; not sure: ", F.array_join(in_words("doubts", DOUBT_WORDS), "; "), which)
+    which = if_known(words(" ({doubt})"))
+    said = words(
+        "; not sure: {doubts}{which}", doubts=F.array_join(in_words("doubts", DOUBT_WORDS), "; "), which=which
+    )
     return F.when(F.size("doubts") > 0, said).otherwise("")
 
 

@@ -1,24 +1,16 @@
 """What a bookie's own collector is about to delete and must not."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import (
-    comma_list,
     finding_rows,
     in_words,
-    quantity,
     suspect_if,
     with_attribution,
     with_ledgers,
     words,
 )
 from auditor.model.columns import REPLICA
-from auditor.model.finding import Severity, Urgency
 from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 from auditor.tables.full_disks import suspended
 
 
@@ -88,13 +80,11 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         message=words(
-            F.col("bookie_id"),
-            ": the next garbage collection deletes ",
-            quantity(F.col("total"), "needed ledger", "needed ledgers"),
-            F.when(F.col("total") <= _NAMED, " (").otherwise(" (such as "),
-            comma_list(F.slice("sample", 1, _NAMED)),
-            "), because ",
-            F.array_join(in_words("causes", _BECAUSE), ", and "),
+            "{bookie_id}: the next garbage collection deletes {total:needed ledger|needed "
+            "ledgers}{bracket}{named:,}), because {causes}",
+            bracket=F.when(F.col("total") <= _NAMED, " (").otherwise(" (such as "),
+            named=F.slice("sample", 1, _NAMED),
+            causes=F.array_join(in_words("causes", _BECAUSE), ", and "),
         ),
         evidence={
             "ledgers": "total",

@@ -1,13 +1,7 @@
 """Bookie ids that ensembles name and nothing else knows."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, number_of
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -17,7 +11,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.ALL_BOOKIES},
     do_now="find the hosts of {bookies}, or have their ledgers copied",
 )
-def ghost_bookie(roster: Roster) -> Iterator[Row]:
+def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:

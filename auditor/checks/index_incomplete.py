@@ -1,13 +1,7 @@
 """Bookies that serve entries which their index on disk lacks."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, with_ledgers, words
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import Column, DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, words
 
 
 @check(
@@ -66,12 +60,9 @@ def index_incomplete(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(only_listed),
         message=words(
-            F.col("bookie_id"),
-            verb,
-            quantity(F.when(only_listed, F.col("listed")).otherwise(F.col("entries")), "entry", "entries"),
-            " of ",
-            quantity(F.col("total"), "ledger", "ledgers"),
-            " that its index on disk lacks",
+            "{bookie_id}{verb}{served:entry|entries} of {total:ledger|ledgers} that its index on disk lacks",
+            verb=verb,
+            served=F.when(only_listed, F.col("listed")).otherwise(F.col("entries")),
         ),
         evidence={
             "ledgers": "total",

@@ -1,15 +1,9 @@
 """Indexes that exist and cannot be read."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, words
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
 from auditor.model.states import VANISHED, IndexState
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -67,21 +61,21 @@ def index_unreadable(tables: Tables) -> DataFrame:
     first = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
     damaged = read.where("state = 'damaged'").groupBy("bookie_id").agg(first, F.count("*").alias("total"))
     rows = rows.unionByName(damaged.select("bookie_id", "first.*", F.col("total").cast("int")))
-    what = F.when(state == IndexState.DAMAGED, words(bookie, ": the index at ", F.col("path"))).otherwise(
-        words("ledger ", ledger_name(), ": its index on ", bookie)
-    )
+    what = F.when(
+        state == IndexState.DAMAGED, words("{bookie}: the index at {path}", bookie=bookie)
+    ).otherwise(words("ledger {ledger}: its index on {bookie}", bookie=bookie))
     how = (
         F.when(state == IndexState.DAMAGED, " is damaged: ")
         .when(state == IndexState.CUT, " is cut short: ")
         .otherwise(" cannot be read: ")
     )
-    more = F.when(F.col("total") > 1, words("; ", F.col("total"), " of its databases are damaged"))
+    more = F.when(F.col("total") > 1, words("; {total} of its databases are damaged"))
     return finding_rows(
         rows,
         ledger_id="ledger_id",
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("reason") == VANISHED),
         unknown=F.array("bookie_id"),
-        message=words(what, how, F.col("reason"), if_known(more)),
+        message=words("{what}{how}{reason}{more}", what=what, how=how, more=if_known(more)),
         evidence={"state": "state", "path": "path", "offset": "offset", "reason": "reason"},
     )

@@ -1,13 +1,7 @@
 """A cluster without an identity."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, number_of
-from auditor.checks.check import Basis, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -16,7 +10,7 @@ from auditor.tables.roster import Roster, Row
     rests_on=Basis.METADATA,
     do_now="put the instance id back before a bookie restarts",
 )
-def instance_id_missing(roster: Roster) -> Iterator[Row]:
+def instance_id_missing(roster: Roster) -> Findings:
     """The store keeps no instance id of the cluster.
 
     What it finds:

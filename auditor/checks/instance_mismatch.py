@@ -1,13 +1,7 @@
 """Bookies that belong to another cluster, or say so."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, sorted_facts
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity, Urgency
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, Urgency, roster_check
 
 
 @roster_check(
@@ -18,7 +12,7 @@ from auditor.tables.roster import Roster, Row
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies} until the right metadata is found",
 )
-def instance_mismatch(roster: Roster) -> Iterator[Row]:
+def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:

@@ -1,20 +1,13 @@
 """Ledgers that say one owner and are named by another."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    ledger_name,
     owner_evidence,
     owner_name,
     with_fault,
     words,
 )
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -53,7 +46,7 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
         with_fault(tables, "ledger-misattributed"),
         ledger_id="ledger_id",
         message=words(
-            "ledger ", ledger_name(), " was made for ", F.col("claim"), ", but ", owner_name(), " names it"
+            "ledger {ledger} was made for {claim}, but {owner_name} names it", owner_name=owner_name()
         ),
         evidence=owner_evidence("claim"),
     )

@@ -1,15 +1,9 @@
 """Ledgers with entries on a bookie whose ledger index lacks them."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, with_attribution, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
 from auditor.model.states import DECODED
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 from auditor.tables.parts import filter_part
 
 
@@ -60,8 +54,6 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),
-        message=words(
-            F.col("bookie_id"), " has entries of ledger ", ledger_name(), " and does not list the ledger"
-        ),
+        message="{bookie_id} has entries of ledger {ledger} and does not list the ledger",
         evidence={"path": "path", "reason": "reason"},
     )

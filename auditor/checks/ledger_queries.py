@@ -10,12 +10,9 @@ is one row per ledger, with the first of its segments.
 from __future__ import annotations
 
 from auditor.checks.finding_rows import (
-    comma_list,
     finding_rows,
     group_list,
     if_known,
-    ledger_name,
-    quantity,
     suspect_if,
     words,
 )
@@ -67,12 +64,12 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 def in_queue(tables: Tables) -> Column:
     """The end of a sentence about a row of `with_queue`."""
     kept = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
-    held = words(", held by ", F.col("queue.held_by"))
-    waits = words("; marked for replication", F.coalesce(held, F.lit(", held by no worker")))
+    held = words(", held by {queue.held_by}")
+    waits = words("; marked for replication{held}", held=F.coalesce(held, F.lit(", held by no worker")))
     return (
         F.when(F.col("queue.marked").isNull(), f"; whether it waits for replication is not known: {kept}")
         .when(F.col("queue.marked"), waits)
-        .otherwise(words("; not marked for replication", if_known(held)))
+        .otherwise(words("; not marked for replication{held}", held=if_known(held)))
     )
 
 
@@ -156,13 +153,11 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
         missing=F.array_sort("missing"),
         unknown=unknown_bookies(),
         message=words(
-            "ledger ",
-            ledger_name(),
-            F.when(F.col("state") == LedgerState.CLOSED, "").otherwise(words(" (", F.col("state"), ")")),
-            ": ",
-            _entries_of_class(wanted),
-            _could_become(),
-            in_queue(tables),
+            "ledger {ledger}{state}: {entries}{could_become}{queue}",
+            state=F.when(F.col("state") == LedgerState.CLOSED, "").otherwise(words(" ({state})")),
+            entries=_entries_of_class(wanted),
+            could_become=_could_become(),
+            queue=in_queue(tables),
         ),
         evidence={
             "class_entries": F.when(
@@ -204,28 +199,27 @@ def _number_left() -> Column:
 
 def _entries_of_class(wanted: str) -> Column:
     """ "2 of 10 entries have no copy left (write quorum 3)"; not "of 10" where the ledger is not closed."""
-    count = F.col("class_entries.count")
-    of_all = words(count, " of ", F.col("last_entry_id") + 1, " entries")
+    of_all = words("{class_entries.count} of {last_entry_id + 1} entries")
     listed = F.when(F.col("state") == LedgerState.CLOSED, of_all).otherwise(
-        quantity(count, "entry", "entries")
+        words("{class_entries.count:entry|entries}")
     )
-    some = words(listed, F.when(count == 1, " has").otherwise(" have"))
-    copies = F.col("write_quorum")
+    some = words("{listed} {if(class_entries.count = 1, 'has', 'have')}", listed=listed)
     if wanted == LedgerClass.ENTRY_LOST:
-        worst = words(" no copy left (write quorum ", copies, ")")
+        worst = words(" no copy left (write quorum {write_quorum})")
     else:
         quorum = "ack" if wanted == LedgerClass.BELOW_ACK_QUORUM else "write"
-        least = words(_number_left(), " of ", copies)
-        worst = words(
-            f" fewer copies than the {quorum} quorum of ", F.col(f"{quorum}_quorum"), ", at worst ", least
-        )
+        fewer = f" fewer copies than the {quorum} quorum of {{{quorum}_quorum}}"
+        worst = words(fewer + ", at worst {left} of {write_quorum}", left=_number_left())
     irregular = F.lit("entries too irregular to list have")
-    return words(F.when(F.col("class_entries").isNull(), irregular).otherwise(some), worst)
+    return words(
+        "{some}{worst}", some=F.when(F.col("class_entries").isNull(), irregular).otherwise(some), worst=worst
+    )
 
 
 def _could_become() -> Column:
     sentence = words(
-        "; at worst ", F.col("potential_class"), ": copies on ", comma_list(unknown_bookies()), " are unknown"
+        "; at worst {potential_class}: copies on {bookies:,} are unknown",
+        bookies=unknown_bookies(),
     )
     return F.when(F.col("class") != F.col("potential_class"), sentence).otherwise("")
 
@@ -237,7 +231,7 @@ def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
     return finding_rows(
         rows.where("ledger_id is not null and size(reasons) > 0"),
         ledger_id="ledger_id",
-        message=words("ledger ", ledger_name(), ": ", F.array_join("reasons", "; ")),
+        message="ledger {ledger}: {array_join(reasons, '; ')}",
         evidence={
             "path": "path",
             "reasons": "reasons",

@@ -1,13 +1,7 @@
 """Ledgers whose application has forgotten them: a leak."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, with_fault, words
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_fault, words
 
 
 @check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
@@ -45,19 +39,15 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         whose age nothing tells, are unknown and never found. A ledger that is named from outside the
         application's znodes would be taken for a leak.
     """
-    length = F.when(F.col("length") > 0, words(" (", F.col("length"), " bytes)"))
+    length = F.when(F.col("length") > 0, words(" ({length} bytes)"))
     return finding_rows(
         with_fault(tables, "ledger-unowned"),
         ledger_id="ledger_id",
         confidence=suspect_if(~F.col("seen_before") | F.col("why").isNotNull()),
         message=words(
-            "ledger ",
-            ledger_name(),
-            if_known(length),
-            " belongs to nobody: ",
-            F.col("claim"),
-            " does not name it",
-            if_known(words("; not sure: ", F.col("why"))),
+            "ledger {ledger}{length} belongs to nobody: {claim} does not name it{doubt}",
+            length=if_known(length),
+            doubt=if_known(words("; not sure: {why}")),
         ),
         evidence={
             "application": "application",

@@ -1,23 +1,15 @@
 """Bookies that refuse to read ledgers of which they do not know what they should have."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    quantity,
     suspect_if,
     with_attribution,
     with_ledgers,
-    words,
 )
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DECODED
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 from auditor.tables.parts import filter_part
 
 
@@ -83,12 +75,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),
-        message=words(
-            F.col("bookie_id"),
-            " has ",
-            quantity(F.col("total"), "ledger", "ledgers"),
-            " in limbo and refuses to read what it has there; closed: ",
-            F.col("closed"),
-        ),
+        message="{bookie_id} has {total:ledger|ledgers} in limbo and refuses to read what it has there; "
+        "closed: {closed}",
         evidence={"ledgers": "total", "closed": "closed", "sample": "sample"},
     )

@@ -1,23 +1,15 @@
 """Bookies with ledgers in a directory where they do not look for them."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
-    comma_list,
     finding_rows,
-    quantity,
     suspect_if,
     with_attribution,
     with_ledgers,
     words,
 )
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
 from auditor.model.states import DECODED, IndexState
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 from auditor.tables.parts import filter_part
 
 _INSIDE = "/current/locations(-scoped)?$"
@@ -82,8 +74,6 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     )
     most = F.forall("directories", lambda each: each["wrong"] > each["right"])
     exchanged = most & (F.size("directories") > 1)
-    paths = comma_list(F.col("directories.path"))
-    number = quantity(F.col("total"), "ledger", "ledgers")
     return finding_rows(
         with_attribution(found.join(directories, "bookie_id").withColumn("exchanged", exchanged), tables),
         bookie_id="bookie_id",
@@ -92,20 +82,13 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         message=F.when(
             F.col("exchanged"),
             words(
-                "the directories ",
-                paths,
-                " of ",
-                F.col("bookie_id"),
-                " were exchanged: it does not find ",
-                number,
+                "the directories {directories.path:,} of {bookie_id} were exchanged: it does not find "
+                "{total:ledger|ledgers}"
             ),
         ).otherwise(
             words(
-                F.col("bookie_id"),
-                " does not find ",
-                number,
-                ", which it keeps in the wrong directory: ",
-                paths,
+                "{bookie_id} does not find {total:ledger|ledgers}, which it keeps in the wrong directory: "
+                "{directories.path:,}"
             )
         ),
         evidence={

@@ -1,15 +1,9 @@
 """Locations of different depths, of which one topology takes only one."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Need, roster_check
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 from auditor.model.amounts import first_names
-from auditor.model.finding import Severity
 from auditor.model.placement import Policy
-from auditor.tables.roster import Roster, Row
 
 SHOWN = 5
 
@@ -21,7 +15,7 @@ SHOWN = 5
     needs={Need.LOCATIONS},
     do_now="give all bookies locations of one depth",
 )
-def location_depths_mixed(roster: Roster) -> Iterator[Row]:
+def location_depths_mixed(roster: Roster) -> Findings:
     """Locations have different depths, and the bookies of one depth evict those of another.
 
     What it finds:

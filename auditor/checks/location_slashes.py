@@ -1,13 +1,7 @@
 """Locations that differ by nothing but slashes."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -17,7 +11,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.LOCATIONS},
     do_now="write the locations of bookies in one way",
 )
-def location_slashes(roster: Roster) -> Iterator[Row]:
+def location_slashes(roster: Roster) -> Findings:
     """Locations are written in ways that differ only by slashes.
 
     What it finds:

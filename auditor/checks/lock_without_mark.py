@@ -1,14 +1,8 @@
 """Locks of the replication queue whose ledgers are not marked."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Confidence, Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 _MINUTE_MS = 60 * 1000
 _LEFT_AFTER_MS = 60 * _MINUTE_MS
@@ -61,13 +55,9 @@ def lock_without_mark(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         message=words(
-            "ledger ",
-            ledger_name(),
-            " has been locked by ",
-            F.coalesce("owner", F.lit("a worker without a name")),
-            " for ",
-            minutes,
-            " minutes and is not marked for replication",
+            "ledger {ledger} has been locked by {coalesce(owner, 'a worker without a name')} for "
+            "{minutes} minutes and is not marked for replication",
+            minutes=minutes,
         ),
         evidence={"path": "path", "owner": "owner", "since": "ctime", "minutes": minutes},
     )

@@ -1,13 +1,7 @@
 """Directories of the replication queue in which no mark is left."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, with_samples, words
-from auditor.model.finding import Confidence, Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, with_samples
 
 _MANY = 100
 """Workers that stop half-way leave a few; what counts is what makes listings slow."""
@@ -53,10 +47,7 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
     return finding_rows(
         found.where(F.col("total") >= _MANY),
         confidence=Confidence.SUSPECT if tables.cluster.live else Confidence.CONFIRMED,
-        message=words(
-            quantity(F.col("total"), "directory", "directories"),
-            " of the replication queue have no mark in them, such as ",
-            comma_list(F.col("sample")),
-        ),
+        message="{total:directory|directories} of the replication queue have no mark in them, such as "
+        "{sample:,}",
         evidence={"directories": "total", "oldest": "oldest", "sample": "sample"},
     )

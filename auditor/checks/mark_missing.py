@@ -1,16 +1,10 @@
 """Unregistered bookies whose ledgers nobody marked."""
 
-from __future__ import annotations
-
 from auditor.checks.bookie_findings import count_per_bookie
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
 from auditor.model.states import DECODED
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -75,16 +69,11 @@ def mark_missing(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(
-            F.col("bookie_id"),
-            " is not registered; ",
-            F.col("total") + F.col("doubted"),
-            " of ",
-            quantity(F.col("depending"), "ledger that depends on it has", "ledgers that depend on it have"),
-            " no mark, such as ",
-            comma_list(F.col("sample")),
-            F.when(
+            "{bookie_id} is not registered; {total + doubted} of {depending:ledger that depends on it "
+            "has|ledgers that depend on it have} no mark, such as {sample:,}{doubts}",
+            doubts=F.when(
                 F.col("doubted") > 0,
-                words("; ", F.col("doubted"), " of these changed while the audit ran"),
+                words("; {doubted} of these changed while the audit ran"),
             ).otherwise(""),
         ),
         evidence={

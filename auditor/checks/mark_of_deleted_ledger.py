@@ -1,15 +1,9 @@
 """Marks of ledgers that are gone: one finding for each bookie that they name."""
 
-from __future__ import annotations
-
 from auditor.checks.bookie_findings import count_per_bookie
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.ledger_queries import deleted_marks, marks_by_bookie
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -49,12 +43,8 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
         found,
         bookie_id="bookie_id",
         message=words(
-            F.col("bookie_id"),
-            ": ",
-            quantity(F.col("total"), "ledger is", "ledgers are"),
-            " marked for it, but ",
-            F.when(F.col("total") == 1, "has no metadata: ").otherwise("have no metadata, such as "),
-            comma_list(F.col("sample")),
+            "{bookie_id}: {total:ledger is|ledgers are} marked for it, but {which}{sample:,}",
+            which=F.when(F.col("total") == 1, "has no metadata: ").otherwise("have no metadata, such as "),
         ),
         evidence={"ledgers": "total", "sample": "sample", "rows": F.lit("tables/marks")},
     )

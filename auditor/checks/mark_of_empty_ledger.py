@@ -1,15 +1,9 @@
 """Old marks of closed ledgers that have no entry."""
 
-from __future__ import annotations
-
 from auditor.checks.bookie_findings import count_per_bookie, doubts
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.ledger_queries import marks_by_bookie, waiting_marks
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(Severity.NOTE, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
@@ -49,19 +43,15 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         mark never gets old enough to be reported. The bookie is then still a `ghost-bookie` or `bookie-down`.
     """
     marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
-    every = F.col("total") + F.col("doubted")
     return finding_rows(
         count_per_bookie(marks),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(
-            F.col("bookie_id"),
-            ": ",
-            quantity(every, "closed ledger without entries has", "closed ledgers without entries have"),
-            " been marked for it for more than a day, and no worker holds ",
-            F.when(every == 1, "it: ").otherwise("them, such as "),
-            comma_list(F.col("sample")),
-            doubts(),
+            "{bookie_id}: {total + doubted:closed ledger without entries has|closed ledgers without entries "
+            "have} been marked for it for more than a day, and no worker holds {which}{sample:,}{doubts}",
+            which=F.when(F.col("total") + F.col("doubted") == 1, "it: ").otherwise("them, such as "),
+            doubts=doubts(),
         ),
         evidence={
             "ledgers": "total",

@@ -1,15 +1,9 @@
 """Marks of ledgers that have all their copies again."""
 
-from __future__ import annotations
-
 from auditor.checks.bookie_findings import count_per_bookie, doubts
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.ledger_queries import marks_by_bookie
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -51,21 +45,17 @@ def mark_stale(tables: Tables) -> DataFrame:
     marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")
     found = count_per_bookie(marks.select("*", returned), "returned")
-    every = F.col("total") + F.col("doubted")
     return finding_rows(
         found,
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(
-            F.col("bookie_id"),
-            ": ",
-            quantity(every, "ledger is", "ledgers are"),
-            " marked for it, but ",
-            F.when(every == 1, "all its copies are there, and the mark can go: ").otherwise(
-                "all their copies are there, and the marks can go, such as "
-            ),
-            comma_list(F.col("sample")),
-            doubts(),
+            "{bookie_id}: {total + doubted:ledger is|ledgers are} marked for it, but "
+            "{which}{sample:,}{doubts}",
+            which=F.when(
+                F.col("total") + F.col("doubted") == 1, "all its copies are there, and the mark can go: "
+            ).otherwise("all their copies are there, and the marks can go, such as "),
+            doubts=doubts(),
         ),
         evidence={
             "ledgers": "total",

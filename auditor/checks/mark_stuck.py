@@ -1,16 +1,10 @@
 """Old marks that no replication worker holds."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, suspect_if, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.ledger_queries import waiting_marks
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
 from auditor.model.states import DECODED, LISTED
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -78,14 +72,11 @@ def mark_stuck(tables: Tables) -> DataFrame:
         severity=F.when(F.col("unrecoverable"), Severity.ERROR.value),
         confidence=suspect_if(F.col("listed").isNull()),
         message=words(
-            "ledger ",
-            ledger_name(),
-            " has been marked for ",
-            comma_list(F.col("replicas")),
-            " for ",
-            hours,
-            " hours and no worker holds it",
-            F.when(F.col("unrecoverable"), "; its only copies are on an unregistered bookie").otherwise(""),
+            "ledger {ledger} has been marked for {replicas:,} for {hours} hours and no worker holds it{lost}",
+            hours=hours,
+            lost=F.when(F.col("unrecoverable"), "; its only copies are on an unregistered bookie").otherwise(
+                ""
+            ),
         ),
         evidence={
             "path": "path",

@@ -1,14 +1,8 @@
 """Bookie ids that only marks know."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, with_ledgers, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, with_ledgers
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(Severity.NOTE, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
@@ -48,12 +42,6 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     return finding_rows(
         rows,
         bookie_id="bookie_id",
-        message=words(
-            F.col("bookie_id"),
-            " is known only to ",
-            quantity(F.col("total"), "mark", "marks"),
-            ", such as that of ledger ",
-            comma_list(F.col("sample")),
-        ),
+        message="{bookie_id} is known only to {total:mark|marks}, such as that of ledger {sample:,}",
         evidence={"marks": "total", "sample": "sample"},
     )

@@ -1,14 +1,8 @@
 """Marks and locks that say nothing a worker could use."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, if_known, ledger_name, with_samples, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, if_known, with_samples, words
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -57,11 +51,7 @@ def mark_unreadable(tables: Tables) -> DataFrame:
         rows,
         ledger_id="ledger_id",
         message=words(
-            if_known(words("ledger ", ledger_name(), ": ")),
-            "mark or lock at ",
-            comma_list(F.col("sample")),
-            ": ",
-            F.col("reason"),
+            "{whose}mark or lock at {sample:,}: {reason}", whose=if_known(words("ledger {ledger}: "))
         ),
         evidence={"paths": "sample", "total": "total", "reason": "reason"},
     )

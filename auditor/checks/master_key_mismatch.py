@@ -1,23 +1,13 @@
 """Master keys of one ledger that differ."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
-    comma_list,
     finding_rows,
-    ledger_name,
-    quantity,
     suspect_if,
     with_attribution,
     with_ledgers,
-    words,
 )
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Confidence, Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -70,26 +60,16 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         with_attribution(with_ledgers(wrong, "bookie_id"), tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
-        message=words(
-            F.col("bookie_id"),
-            " has another master key than the right one for ",
-            quantity(F.col("total"), "ledger", "ledgers"),
-            "; such as ledger ",
-            comma_list(F.col("sample")),
-        ),
+        message="{bookie_id} has another master key than the right one for {total:ledger|ledgers}; such "
+        "as ledger {sample:,}",
         evidence={"ledgers": "total", "sample": "sample", "rows": F.lit("tables/digests")},
     )
     of_ledgers = finding_rows(
         differ.agg(F.array_sort(F.collect_set("bookie_id")).alias("bookies")),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
-        message=words(
-            "ledger ",
-            ledger_name(),
-            ": the master keys in the indexes of ",
-            comma_list(F.col("bookies")),
-            " differ, and nothing says which is right",
-        ),
+        message="ledger {ledger}: the master keys in the indexes of {bookies:,} differ, and nothing says "
+        "which is right",
         evidence={"bookies": "bookies", "rows": F.lit("tables/digests")},
     )
     return of_bookies.unionByName(of_ledgers)

@@ -1,22 +1,14 @@
 """Znodes of the ledger tree that are no ledger's path."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import (
-    comma_list,
     finding_rows,
     if_known,
-    quantity,
     suspect_if,
     with_samples,
     words,
 )
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Severity, Urgency
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 from auditor.tables.parts import filter_part
 
 
@@ -95,11 +87,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         severity=F.when(deleted, Severity.CRITICAL.value),
         confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(
-            if_known(F.when(said, words(disagree or "", "; "))),
-            quantity(F.col("total"), "znode is", "znodes are"),
-            " not at the path of a ledger: ",
-            comma_list(F.col("sample")),
-            if_known(F.when(deleted, "; no bookie lists these, and collectors delete their ledgers")),
+            "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
+            where=if_known(F.when(said, f"{disagree}; ")),
+            deletes=if_known(F.when(deleted, "; no bookie lists these, and collectors delete their ledgers")),
         ),
         evidence={
             "count": "total",

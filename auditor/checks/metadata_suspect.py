@@ -1,15 +1,10 @@
 """Bookies for which the metadata itself looks wrong."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, suspect_if, words
+from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, Urgency, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.gc_guards import distrusted_bookies
 from auditor.model.amounts import format_time
-from auditor.model.finding import Severity, Urgency
-from auditor.spark import functions as F
-from auditor.spark.types import Column, DataFrame
-from auditor.tables import ClusterFacts, Tables
+from auditor.tables import ClusterFacts
 
 
 @check(
@@ -80,18 +75,13 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(~F.col("sure")),
         message=words(
-            F.col("bookie_id"),
-            ": ",
-            F.col("orphans"),
-            " of ",
-            F.col("ledgers"),
-            " ledgers have no metadata; do not let it collect garbage: ",
-            comma_list(F.col("rules")),
-            F.when(
+            "{bookie_id}: {orphans} of {ledgers} ledgers have no metadata; do not let it collect "
+            "garbage: {rules:,}{unseen}{second_look}",
+            unseen=F.when(
                 F.col("in_doubt") > 0,
-                words("; ", F.col("in_doubt"), " of these may have some: not all metadata could be read"),
+                words("; {in_doubt} of these may have some: not all metadata could be read"),
             ).otherwise(""),
-            _second_look(tables.cluster),
+            second_look=_second_look(tables.cluster),
         ),
         evidence={
             "rules": "rules",
@@ -120,8 +110,6 @@ def _second_look(cluster: ClusterFacts) -> Column:
     if known is None:
         said = F.lit("; suspect until a run an hour or more later finds the same ones")
     else:
-        said = words(
-            "; ", F.col("lasting"), f" of them were orphans in the run of {format_time(known)} already"
-        )
+        said = words("; {lasting} of them were orphans in the run of {time} already", time=format_time(known))
     others = F.array_except("rules", F.array(F.lit("orphan-share"), F.lit("vanished-ranges")))
     return F.when(F.size(others) == 0, said).otherwise("")

@@ -1,13 +1,7 @@
 """Ledgers whose metadata cannot be decoded."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, words
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, if_known, words
 from auditor.tables.parts import filter_part
 
 
@@ -51,11 +45,8 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         filter_part("unreadable_ledgers", tables.ledgers),
         ledger_id="ledger_id",
         message=words(
-            "ledger ",
-            ledger_name(),
-            ": metadata cannot be decoded: ",
-            F.col("damage"),
-            if_known(words(" (at byte ", F.col("damage_offset"), ")")),
+            "ledger {ledger}: metadata cannot be decoded: {damage}{at}",
+            at=if_known(words(" (at byte {damage_offset})")),
         ),
         evidence={"path": "path", "offset": "damage_offset", "reason": "damage", "version": "version"},
     )

@@ -1,13 +1,7 @@
 """Objects of offloaded ledgers that no topic's list names."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, words
-from auditor.model.finding import Confidence, Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, if_known, words
 
 
 @check(
@@ -53,14 +47,8 @@ def object_orphan(tables: Tables) -> DataFrame:
             Confidence.SUSPECT.value
         ),
         message=words(
-            "ledger ",
-            ledger_name(),
-            ": the bucket has a copy (",
-            F.col("bytes"),
-            " bytes, ",
-            F.col("uid"),
-            ") that no topic's list names",
-            if_known(words("; not sure: ", F.col("why"))),
+            "ledger {ledger}: the bucket has a copy ({bytes} bytes, {uid}) that no topic's list names{doubt}",
+            doubt=if_known(words("; not sure: {why}")),
         ),
         evidence={"uid": "uid", "objects": "objects", "bytes": "bytes", "doubt": "why"},
     )

@@ -1,19 +1,13 @@
 """Offloads that were begun and never became whole."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, Confidence, DataFrame, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    ledger_name,
     owner_evidence,
     owner_name,
     with_fault,
     words,
 )
-from auditor.model.finding import Confidence, Severity
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
@@ -47,7 +41,8 @@ def offload_incomplete(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         message=words(
-            "ledger ", ledger_name(), " of ", owner_name(), ": its offload was begun and is incomplete"
+            "ledger {ledger} of {owner_name}: its offload was begun and is incomplete",
+            owner_name=owner_name(),
         ),
         evidence=owner_evidence("offload", "offload_uid"),
     )

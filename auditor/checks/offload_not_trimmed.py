@@ -1,20 +1,13 @@
 """Ledgers that are in an object store and still in BookKeeper."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    ledger_name,
     owner_evidence,
     owner_name,
     with_fault,
     words,
 )
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
@@ -48,13 +41,9 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
         with_fault(tables, "offload-not-trimmed"),
         ledger_id="ledger_id",
         message=words(
-            "ledger ",
-            ledger_name(),
-            " of ",
-            owner_name(),
-            " has a complete copy, ",
-            said,
-            ", and is still there",
+            "ledger {ledger} of {owner_name} has a complete copy, {said}, and is still there",
+            owner_name=owner_name(),
+            said=said,
         ),
         evidence=owner_evidence("offload", "offload_uid", "length"),
     )

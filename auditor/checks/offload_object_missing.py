@@ -1,21 +1,14 @@
 """Offload contexts without their objects."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import (
     finding_rows,
     if_known,
-    ledger_name,
     owner_evidence,
     owner_name,
     suspect_if,
     words,
 )
-from auditor.model.finding import Severity, Urgency
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -67,15 +60,12 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         severity=F.when(F.col("offload") == "deleted", Severity.CRITICAL.value),
         confidence=suspect_if(F.col("why").isNotNull()),
         message=words(
-            "ledger ",
-            ledger_name(),
-            " of ",
-            owner_name(),
-            ": its copy in the bucket is incomplete: ",
-            lacking,
-            " not in the listing",
-            if_known(given_up),
-            if_known(words("; not sure: ", F.col("why"))),
+            "ledger {ledger} of {owner_name}: its copy in the bucket is incomplete: {lacking} not in "
+            "the listing{given_up}{doubt}",
+            owner_name=owner_name(),
+            lacking=lacking,
+            given_up=if_known(given_up),
+            doubt=if_known(words("; not sure: {why}")),
         ),
         evidence={**owner_evidence("offload", "uid", "has_data", "has_index"), "doubt": "why"},
     )

@@ -1,14 +1,8 @@
 """Bookies that ledgers depend on and that are not registered."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, words
-from auditor.model.finding import Severity
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.states import BookieRead
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -59,13 +53,9 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         unknown=F.when(F.col("read") != BookieRead.READ, F.array("bookie_id")).otherwise(F.array()),
         message=words(
-            F.col("bookie_id"),
-            " is not registered and ",
-            quantity(F.col("depending"), "ledger depends", "ledgers depend"),
-            " on it (",
-            quantity(F.col("replicas"), "replica", "replicas"),
-            "); ",
-            read,
+            "{bookie_id} is not registered and {depending:ledger depends|ledgers depend} on it "
+            "({replicas:replica|replicas}); {read}",
+            read=read,
         ),
         evidence={
             "depending": "depending",

@@ -1,14 +1,8 @@
 """Ledgers deleted from the store while the bookies were read."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.gc_guards import doubt_clause, doubted_orphans
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -48,12 +42,8 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.size("doubts") > 0),
         message=words(
-            "ledger ",
-            ledger_name(),
-            " is on ",
-            F.col("bookie_id"),
-            ", and was deleted during the audit",
-            doubt_clause(),
+            "ledger {ledger} is on {bookie_id}, and was deleted during the audit{doubt_clause}",
+            doubt_clause=doubt_clause(),
         ),
         evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts", "doubt": "doubt"},
     )

@@ -1,11 +1,8 @@
 """Garbage that a bookie's collector had the time to delete and has not."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    quantity,
     suspect_if,
     utc,
     with_attribution,
@@ -13,11 +10,7 @@ from auditor.checks.finding_rows import (
     words,
 )
 from auditor.model.amounts import duration
-from auditor.model.finding import Severity
 from auditor.model.states import GcPass, GcReason
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 PASSES = 2
 """A candidate that outlived so many waits between two passes is stuck; without --bookie-conf, an hour."""
@@ -92,12 +85,11 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(~sure | F.col("attribution_suspect")),
         message=words(
-            F.col("bookie_id"),
-            " still has ",
-            quantity(F.col("total"), "ledger", "ledgers"),
-            " that its collector should have deleted: the first is known since ",
-            utc(F.col("since")),
-            f", and {PASSES} passes take {duration(wait / 1000)}",
+            "{bookie_id} still has {total:ledger|ledgers} that its collector should have deleted: the"
+            " first is known since {since}, and {passes} passes take {time}",
+            since=utc(F.col("since")),
+            passes=PASSES,
+            time=duration(wait / 1000),
         ),
         evidence={
             "ledgers": "total",

@@ -1,21 +1,13 @@
 """Ledgers on a bookie that is in none of their ensembles."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    ledger_name,
-    quantity,
     suspect_if,
     with_attribution,
     words,
 )
-from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="over_replicated")
@@ -59,17 +51,10 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("open") | F.col("exposed") | F.col("attribution_suspect")),
         message=words(
-            "ledger ",
-            ledger_name(),
-            F.when(F.col("open"), " (open)").otherwise(""),
-            ": ",
-            F.col("bookie_id"),
-            " holds ",
+            "ledger {ledger}{if(open, ' (open)', '')}: {bookie_id} holds {held} and is in none of its "
+            "ensembles",
             # None is known of an index in limbo, in the wrong directory or unreadable.
-            F.when(
-                F.col("count") > 0, words(quantity(F.col("count"), "entry", "entries"), " of it")
-            ).otherwise("it"),
-            " and is in none of its ensembles",
+            held=F.when(F.col("count") > 0, words("{count:entry|entries} of it")).otherwise("it"),
         ),
         evidence={
             "count": "count",

@@ -1,22 +1,15 @@
 """Topics, subscriptions and schemas that name a ledger which is gone."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import (
     finding_rows,
     if_known,
-    ledger_name,
     owner_evidence,
     owner_name,
     suspect_if,
     with_fault,
     words,
 )
-from auditor.model.finding import Severity, Urgency
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -64,7 +57,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
         and the bookies' directories, and not else.
     """
     kept = F.col("offload") == "complete"
-    place = words(" (", F.col("place") + 1, " of ", F.col("list_size"), " in its list)")
+    place = words(" ({place + 1} of {list_size} in its list)")
     copy = F.when(kept, "; its copy in the object store is complete")
     return finding_rows(
         with_fault(tables, "owner-dangling"),
@@ -72,14 +65,11 @@ def owner_dangling(tables: Tables) -> DataFrame:
         severity=F.when(kept, Severity.WARNING.value),
         confidence=suspect_if(F.col("why").isNotNull()),
         message=words(
-            "ledger ",
-            ledger_name(),
-            " is not in the store, but ",
-            owner_name(),
-            " names it",
-            if_known(place),
-            if_known(copy),
-            if_known(words("; not sure: ", F.col("why"))),
+            "ledger {ledger} is not in the store, but {owner_name} names it{place}{copy}{doubt}",
+            owner_name=owner_name(),
+            place=if_known(place),
+            copy=if_known(copy),
+            doubt=if_known(words("; not sure: {why}")),
         ),
         evidence={**owner_evidence("place", "list_size", "entries", "size", "offload"), "doubt": "why"},
     )

@@ -1,20 +1,13 @@
 """Topics that know another length of a ledger than BookKeeper does."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
-    ledger_name,
     owner_evidence,
     owner_name,
     with_fault,
     words,
 )
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -53,17 +46,11 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
         with_fault(tables, "owner-length-mismatch"),
         ledger_id="ledger_id",
         message=words(
-            "ledger ",
-            ledger_name(),
-            " has ",
-            F.col("last_entry_id") + 1,
-            " entries and ",
-            F.col("length"),
-            " bytes, but ",
-            owner_name(),
-            " lists it with ",
+            "ledger {ledger} has {last_entry_id + 1} entries and {length} bytes, but {owner_name} lists "
+            "it with {listed}",
+            owner_name=owner_name(),
             # A list may say one of them alone.
-            F.concat_ws(" and ", words(F.col("entries"), " entries"), words(F.col("size"), " bytes")),
+            listed=F.concat_ws(" and ", words("{entries} entries"), words("{size} bytes")),
         ),
         evidence=owner_evidence("entries", "size", "last_entry_id", "length"),
     )

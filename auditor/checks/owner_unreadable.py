@@ -1,13 +1,7 @@
 """Values of owners that cannot be read."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, with_fault, words
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, with_fault
 
 
 @check(
@@ -47,7 +41,7 @@ def owner_unreadable(tables: Tables) -> DataFrame:
     """
     return finding_rows(
         with_fault(tables, "owner-unreadable"),
-        message=words(F.col("path"), ": ", F.col("damage")),
+        message="{path}: {damage}",
         evidence={
             "application": "application",
             "path": "path",

@@ -1,15 +1,9 @@
 """Ledgers of which one domain has all copies of some entries, though the server says nothing."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
+from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.ledger_queries import PLACES, by_ledger, rule_of, window_words
-from auditor.model.finding import Severity, Urgency
 from auditor.model.placement import POLICY_LEVEL
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -53,21 +47,16 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     """
     assert tables.cluster.placement is not None
     level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_of(tables.cluster.placement)
-    alone = words(f"{level} ", F.col("domain"), " alone has all copies of some entries: ")
+    alone = words("{level} {domain} alone has all copies of some entries: ", level=level)
     few = words("an ack quorum of some entries lies in fewer regions than must survive a loss: ")
     return finding_rows(
         by_ledger(tables.placement.where("not violated")),
         ledger_id="ledger_id",
         message=words(
-            "ledger ",
-            ledger_name(),
-            ": ",
-            F.when(F.col("domain").isNotNull(), alone).otherwise(few),
-            window_words(),
-            "; in ",
-            quantity(F.col("segments"), "segment", "segments"),
-            ", first at entry ",
-            F.col("first_entry_id"),
+            "ledger {ledger}: {why}{window_words}; in {segments:segment|segments}, first at entry "
+            "{first_entry_id}",
+            why=F.when(F.col("domain").isNotNull(), alone).otherwise(few),
+            window_words=window_words(),
         ),
         evidence={**PLACES, "domain": "domain", "rule": F.lit(rule)},
     )

@@ -1,13 +1,7 @@
 """AutoRecovery places by other rules, or another mapping, than the brokers."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -17,7 +11,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.LOCATIONS},
     do_now="give AutoRecovery the policy and mapping of the brokers",
 )
-def placement_settings_differ(roster: Roster) -> Iterator[Row]:
+def placement_settings_differ(roster: Roster) -> Findings:
     """AutoRecovery goes by another placement policy or mapping than those who write.
 
     What it finds:

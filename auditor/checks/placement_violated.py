@@ -1,14 +1,8 @@
 """Ledgers with an ensemble that breaks the placement policy, by the server's own class."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, quantity, words
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.ledger_queries import PLACES, by_ledger, rule_of, window_words
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -57,24 +51,17 @@ def placement_violated(tables: Tables) -> DataFrame:
         server's class never says FAIL: see placement-at-risk.
     """
     rule = rule_of(tables.cluster.placement)
-    excuse = words(
-        "; by the locations of its bookies it keeps to it, but not writable are ",
-        comma_list(F.col("unwritable")),
-    )
+    excuse = words("; by the locations of its bookies it keeps to it, but not writable are {unwritable:,}")
     return finding_rows(
         by_ledger(tables.placement.where("violated")),
         ledger_id="ledger_id",
         severity=F.when(F.col("excused"), Severity.NOTE.value),
         message=words(
-            "ledger ",
-            ledger_name(),
-            f" breaks the placement policy ({rule}) in ",
-            quantity(F.col("segments"), "segment", "segments"),
-            ", first at entry ",
-            F.col("first_entry_id"),
-            ": ",
-            window_words(),
-            F.when(F.col("excused"), excuse).otherwise(F.lit("")),
+            "ledger {ledger} breaks the placement policy ({rule}) in {segments:segment|segments}, "
+            "first at entry {first_entry_id}: {window_words}{excuse}",
+            rule=rule,
+            window_words=window_words(),
+            excuse=F.when(F.col("excused"), excuse).otherwise(F.lit("")),
         ),
         evidence={**PLACES, "excused": "excused", "unwritable": "unwritable", "rule": F.lit(rule)},
     )

@@ -1,15 +1,9 @@
 """Ledgers that have been in recovery for a day."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, words
-from auditor.model.finding import Severity
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DECODED
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -58,6 +52,6 @@ def recovery_stuck(tables: Tables) -> DataFrame:
             & (age > tables.cluster.stuck_after_ms)
         ),
         ledger_id="ledger_id",
-        message=words("ledger ", ledger_name(), " has been in recovery for ", hours, " hours"),
+        message=words("ledger {ledger} has been in recovery for {hours} hours", hours=hours),
         evidence={"mtime": "mtime", "hours": hours, "path": "path"},
     )

@@ -1,13 +1,7 @@
 """Bookies that are writable and read-only at once."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -17,7 +11,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.TWO_SCANS},
     do_now="restart {bookies}",
 )
-def registered_twice(roster: Roster) -> Iterator[Row]:
+def registered_twice(roster: Roster) -> Findings:
     """A bookie is registered as writable and as read-only at once.
 
     What it finds:

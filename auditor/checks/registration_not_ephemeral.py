@@ -1,13 +1,7 @@
 """Registrations that no session keeps alive."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of
-from auditor.checks.check import Basis, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
@@ -16,7 +10,7 @@ from auditor.tables.roster import Roster, Row
     rests_on=Basis.METADATA,
     do_now="see which tool copied the registrations of {bookies}",
 )
-def registration_not_ephemeral(roster: Roster) -> Iterator[Row]:
+def registration_not_ephemeral(roster: Roster) -> Findings:
     """A bookie's registration is not ephemeral: nothing says that the bookie is alive.
 
     What it finds:

@@ -1,21 +1,12 @@
 """Copies of one entry that differ."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import (
-    comma_list,
     finding_rows,
-    ledger_name,
-    quantity,
     suspect_if,
     with_samples,
     words,
 )
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
 
 
 @check(
@@ -72,11 +63,10 @@ def replica_mismatch(tables: Tables) -> DataFrame:
     copies = F.transform(
         first["copies"],
         lambda one: words(
-            quantity(one["payload_bytes"], "byte", "bytes"),
-            " with CRC-32C ",
-            one["payload_crc32c"],
-            " on ",
-            comma_list(one["bookies"]),
+            "{size:byte|bytes} with CRC-32C {crc} on {bookies:,}",
+            size=one["payload_bytes"],
+            crc=one["payload_crc32c"],
+            bookies=one["bookies"],
         ),
     )
     return finding_rows(
@@ -84,14 +74,9 @@ def replica_mismatch(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=suspect_if(F.arrays_overlap("bookies", "suspects")),
         message=words(
-            "ledger ",
-            ledger_name(),
-            ": the copies of ",
-            quantity(F.col("total"), "sampled entry", "sampled entries"),
-            " differ, such as entry ",
-            first["entry_id"],
-            ": ",
-            F.array_join(copies, "; "),
+            "ledger {ledger}: the copies of {total:sampled entry|sampled entries} differ, such as "
+            "entry {sample[0].entry_id}: {copies}",
+            copies=F.array_join(copies, "; "),
         ),
         evidence={
             "entries": "total",

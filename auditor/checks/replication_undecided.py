@@ -1,15 +1,9 @@
 """Ledgers that an unreadable index on a bookie leaves without an answer."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.check import Basis, Column, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.ledger_queries import judged_with_class, unknown_bookies
-from auditor.model.finding import Confidence, Severity
 from auditor.model.states import LedgerClass, UnknownCopy
-from auditor.spark import functions as F
-from auditor.spark.types import Column, DataFrame
-from auditor.tables import Tables
 
 _SAID = {
     UnknownCopy.UNREADABLE: "index unreadable on ",
@@ -66,14 +60,9 @@ def replication_undecided(tables: Tables) -> DataFrame:
         confidence=Confidence.UNKNOWN,
         unknown=unknown_bookies(),
         message=words(
-            "ledger ",
-            ledger_name(),
-            ": ",
-            F.when(F.col("class").isin(*_HARMLESS), "undecided").otherwise(F.col("class")),
-            ", at worst ",
-            F.col("potential_class"),
-            "; ",
-            F.concat_ws("; ", *(_where(why, said) for why, said in _SAID.items())),
+            "ledger {ledger}: {known}, at worst {potential_class}; {reasons}",
+            known=F.when(F.col("class").isin(*_HARMLESS), "undecided").otherwise(F.col("class")),
+            reasons=F.concat_ws("; ", *(_where(why, said) for why, said in _SAID.items())),
         ),
         evidence={
             "class": "class",

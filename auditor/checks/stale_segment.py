@@ -1,12 +1,7 @@
 """Entries of segments that a bookie has left."""
 
-from __future__ import annotations
-
 from auditor.checks.bookie_findings import entries_besides
-from auditor.checks.check import Basis, Need, check
-from auditor.model.finding import Severity
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 
 @check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="stale")

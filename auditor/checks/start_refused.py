@@ -1,13 +1,7 @@
 """Bookies that would not start again."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
-from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.finding import Severity
-from auditor.tables.roster import Roster, Row
+from auditor.checks.check import Basis, Findings, Need, Roster, Row, Severity, roster_check
 
 
 @roster_check(
@@ -17,7 +11,7 @@ from auditor.tables.roster import Roster, Row
     needs={Need.DISKS},
     do_now="do not restart {bookies} until the cause is mended",
 )
-def start_refused(roster: Roster) -> Iterator[Row]:
+def start_refused(roster: Roster) -> Findings:
     """A bookie would refuse its next start because of its cookies, or of a journal file that is gone.
 
     What it finds:

@@ -1,13 +1,7 @@
 """Files among a bookie's indexes that are none of its own."""
 
-from __future__ import annotations
-
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, with_samples, words
-from auditor.model.finding import Severity
-from auditor.spark import functions as F
-from auditor.spark.types import DataFrame
-from auditor.tables import Tables
+from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, with_samples
 from auditor.tables.parts import filter_part
 
 
@@ -41,12 +35,6 @@ def stray_file(tables: Tables) -> DataFrame:
     return finding_rows(
         rows,
         bookie_id="bookie_id",
-        message=words(
-            F.col("bookie_id"),
-            ": ",
-            quantity(F.col("total"), "file", "files"),
-            " among its indexes that no bookie writes: ",
-            comma_list(F.col("sample")),
-        ),
+        message="{bookie_id}: {total:file|files} among its indexes that no bookie writes: {sample:,}",
         evidence={"count": "total", "paths": "sample"},
     )
