@@ -64,13 +64,13 @@ KINDS = {
     "check-all-ledgers-time": Kind(f"{_STORE}:decode_check_all_ledgers_time", key="time"),
     "placement-policy-check-time": Kind(f"{_STORE}:decode_placement_policy_check_time", key="time"),
     "replicas-check-time": Kind(f"{_STORE}:decode_replicas_check_time", key="time"),
-    "pulsar-managed-ledger": Kind("auditor.cli.decoders:decode_managed_ledger"),
+    "pulsar-managed-ledger": Kind("auditor.codecs.pulsar.managed_ledger:decode"),
     "pulsar-cursor": Kind("auditor.cli.decoders:decode_cursor"),
     "pulsar-cursor-position": Kind("auditor.cli.decoders:decode_cursor_position"),
-    "pulsar-schema-locator": Kind("auditor.cli.decoders:decode_schema_locator"),
+    "pulsar-schema-locator": Kind("auditor.codecs.pulsar.schema_locator:decode"),
     "pulsar-placement-config": Kind("auditor.codecs.pulsar.placement_config:decode"),
-    "log-segment": Kind("auditor.cli.decoders:decode_log_segment"),
-    "log-allocation": Kind("auditor.cli.decoders:decode_log_allocation"),
+    "log-segment": Kind("auditor.codecs.pulsar.log_segment:decode"),
+    "log-allocation": Kind("auditor.codecs.pulsar.log_segment:decode_allocation", key="ledger_id"),
 }
 
 
@@ -117,18 +117,25 @@ def _whole(kind: str, file: BinaryIO) -> bytes:
     return data
 
 
-def jsonable(value: Any) -> Any:
-    """Turn dataclasses into objects, tuples into lists, bytes into ``{"base64": ...}``.
+_IDS = ("ledger_id", "compacted_ledger")
+"""They exceed what JSON numbers hold."""
 
-    >>> jsonable({"a": (b"x", None)})
-    {'a': [{'base64': 'eA=='}, None]}
+
+def jsonable(value: Any) -> Any:
+    """Turn dataclasses into objects, tuples into lists, bytes into ``{"base64": ...}``, ids into text.
+
+    >>> jsonable({"a": (b"x", None), "ledger_id": 7})
+    {'a': [{'base64': 'eA=='}, None], 'ledger_id': '7'}
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: jsonable(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        value = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        value = dict(zip(value._fields, value, strict=True))
     if isinstance(value, Mapping):
-        return {str(key): jsonable(item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {name: jsonable(item) for name, item in zip(value._fields, value, strict=True)}
+        return {
+            str(key): str(item) if key in _IDS and item is not None else jsonable(item)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [jsonable(item) for item in value]
     if isinstance(value, bytes):

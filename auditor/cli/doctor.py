@@ -14,6 +14,7 @@ from auditor.cli.options import (
     BOOKIES_HELP,
     DOCTOR_OPTIONS,
     GroupedCommand,
+    format_option,
     option_flags,
     options_from_flags,
     source_options,
@@ -30,14 +31,7 @@ from auditor.cli.options import (
     help="The run directory that is to be made.",
 )
 @click.option("--spark", "start_spark", is_flag=True, help="Start a Spark session and a Python worker too.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What to print.",
-)
+@format_option("text", "json")
 @option_flags(*DOCTOR_OPTIONS)
 def doctor(
     metadata: str | None,

@@ -10,10 +10,11 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import newest_run, runs_directory
-from auditor.cli.options import ledger_of, ledger_options, run_option, runs_options
+from auditor.cli.options import ledger_options, run_option, runs_options
 from auditor.cli.terminal import NARROWEST, WIDEST, columns, show_text, takes_unicode
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.amounts import first_names
+from auditor.model.ledger_id import LedgerId
 
 
 @click.group()
@@ -26,21 +27,11 @@ def explain() -> None:
 @run_option
 @runs_options
 @click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
-def ledger(
-    id: str | None,
-    run: str | None,
-    cluster: str | None,
-    conf: Path | None,
-    ascii: bool,
-    ledger_id: int | None,
-    ledger_scope_id: int | None,
-    ledger_qualified_name: str | None,
-) -> None:
+def ledger(named: LedgerId, run: str | None, cluster: str | None, conf: Path | None, ascii: bool) -> None:
     """Draw who should hold which entries of the ledger ID and who does; say what is wrong, what to do.
 
     ID is its id, or scope and id in 32 hexadecimal digits.
     """
-    named = ledger_of(id, ledger_id, ledger_scope_id, ledger_qualified_name)
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines

@@ -12,7 +12,6 @@ from auditor.cli.defaults import sources
 from auditor.cli.options import (
     conf_option,
     credentials_option,
-    ledger_of,
     ledger_options,
     named_scope,
     options_from_flags,
@@ -20,6 +19,7 @@ from auditor.cli.options import (
 )
 from auditor.errors import UsageError
 from auditor.model.amounts import plural
+from auditor.model.ledger_id import LedgerId
 
 if TYPE_CHECKING:
     from auditor.sources.metadata.ledgers import StoredLedger
@@ -37,17 +37,9 @@ def ledger() -> None:
 @conf_option
 @credentials_option
 def show(
-    id: str | None,
-    metadata: str | None,
-    cluster: str | None,
-    conf: Path | None,
-    ledger_id: int | None,
-    ledger_scope_id: int | None,
-    ledger_qualified_name: str | None,
-    credentials: str | None,
+    named: LedgerId, metadata: str | None, cluster: str | None, conf: Path | None, credentials: str | None
 ) -> None:
     """Show the metadata of the ledger ID, as JSON. ID is its id, or scope and id in 32 hexadecimal digits."""
-    named = ledger_of(id, ledger_id, ledger_scope_id, ledger_qualified_name)
     of = sources(metadata, (), cluster, conf)
     from auditor.sources.metadata.ledgers import find_ledger
 

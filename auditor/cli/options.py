@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import click
 
@@ -204,15 +205,25 @@ def run_to_make(kind: str, of: Sources, options: AuditOptions) -> str:
 
 
 def ledger_options(command: Command) -> Command:
-    """A ledger's name as the argument ID, and the three ways of BP-35 to name one."""
+    """A ledger by the argument ID, or in the three ways of BP-35; the command gets it as ``named``."""
+
+    @wraps(command)
+    def with_ledger(
+        *, id: str | None, ledger_id: int | None, ledger_scope_id: int | None,
+        ledger_qualified_name: str | None, **others: Any,
+    ) -> Any:  # fmt: skip
+        named = ledger_of(id, ledger_id, ledger_scope_id, ledger_qualified_name)
+        return command(named=named, **others)
+
+    decorated: Any = with_ledger
     for option in (
         click.argument("id", metavar="[ID]", required=False),
         click.option("--ledger-qualified-name", metavar="HEX", help="Scope and id in 32 hexadecimal digits."),
         click.option("--ledger-scope-id", type=int, help="The ledger's scope.  [default: 0]"),
         click.option("--ledger-id", type=int, help="The ledger's id in its scope."),
     ):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return cast(Command, decorated)
 
 
 def ledger_of(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
@@ -29,17 +30,34 @@ HERE_S = 5.0
 _ROWS = 4096
 
 
-def map_batches(rows: DataFrame, work: Work, schema: StructType) -> DataFrame:
-    """What ``work`` makes of the batches of a table: rows of ``schema``.
+def map_batches(rows: DataFrame, work: Work, columns: pa.Schema | StructType) -> DataFrame:
+    """What ``work`` makes of the batches of a table: rows of these columns.
 
     Of tiny tables it is made here and now, for the Python processes of a task take longer to start than the
     work takes.
     """
-    spark = rows.sparkSession
+    spark, schema = rows.sparkSession, _spark_types(columns)
     if not in_one_task(spark):
         return rows.mapInArrow(work, schema)
     batches = rows.toArrow().to_batches(max_chunksize=_ROWS)
     return arrow_frame(spark, table_of(work(iter(batches)), schema), schema)
+
+
+def map_rows(
+    rows: DataFrame, make: Callable[[list[dict[str, Any]]], pa.RecordBatch], columns: pa.Schema
+) -> DataFrame:
+    """The same, where ``make`` is given the rows of a batch as dicts."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (make(batch.to_pylist()) for batch in batches)
+
+    return map_batches(rows, work, columns)
+
+
+def _spark_types(columns: pa.Schema | StructType) -> StructType:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(columns) if isinstance(columns, pa.Schema) else columns
 
 
 def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
@@ -47,9 +65,7 @@ def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None 
 
     It goes over in one chunk: Spark 4.3 takes an empty one for the end, and drops the rows behind it.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    made = spark.createDataFrame(table.combine_chunks(), schema or from_arrow_schema(table.schema))
+    made = spark.createDataFrame(table.combine_chunks(), schema or _spark_types(table.schema))
     # Told so, Spark drops every join with an empty table from the plans of the queries to come.
     return in_one_part(made) if table.num_rows else made.where("false")
 
@@ -174,9 +190,11 @@ def lots_of(spark: SparkSession, table: TableFiles, read: Reader) -> Iterable[tu
     return ((read, lot) for lot in table.lots(spark.sparkContext.defaultParallelism * _LOTS_PER_CORE))
 
 
-def from_files(spark: SparkSession, schema: StructType, table: TableFiles, read: Reader) -> PartTable:
-    """What ``read`` makes of the files of a table: rows of ``schema``, one task a lot."""
-    return PartTable(spark, schema, tuple(lots_of(spark, table, read)))
+def from_files(
+    spark: SparkSession, columns: pa.Schema | StructType, table: TableFiles, read: Reader
+) -> PartTable:
+    """What ``read`` makes of the files of a table: rows of these columns, one task a lot."""
+    return PartTable(spark, _spark_types(columns), tuple(lots_of(spark, table, read)))
 
 
 def counts_in_files(
@@ -187,12 +205,10 @@ def counts_in_files(
     Tasks of ``spark`` count, a lot each; None: they are counted here and now. The sums, which are as few as
     there are kinds of rows, are the driver's.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     if spark is None:
         rows = pa.Table.from_batches(count(table), schema)
     else:
-        rows = from_files(spark, from_arrow_schema(schema), table, count).frame().toArrow().cast(schema)
+        rows = from_files(spark, schema, table, count).frame().toArrow().cast(schema)
     kinds = [name for name in schema.names if name not in numbers]
     sums = rows.group_by(kinds).aggregate([(name, "sum") for name in numbers])
     return sums.rename_columns([*kinds, *numbers]).select(schema.names).cast(schema)

@@ -16,7 +16,6 @@ no server keeps yet, have no rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -40,7 +39,7 @@ from auditor.model.states import (
     LedgerStatus,
 )
 from auditor.spark import functions as F
-from auditor.spark.batches import arrow_frame, map_batches
+from auditor.spark.batches import arrow_frame, map_rows
 from auditor.spark.types import Column, DataFrame, SparkSession
 from auditor.tables.gc_listing import ServerListing
 from auditor.tables.judge_replicas import groups_of
@@ -119,19 +118,15 @@ def _last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal: DataFrame
 ) -> DataFrame:
     """Of copies of ledgers that lost an entry: whether such an entry is among them (``last``)."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     lost = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST.value).select(*LEDGER)
     pairs = over_replicated.select(*REPLICA).join(lost, [*LEDGER], "left_semi")
     missing = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
     rows = pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing, [*LEDGER])
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            found = [{**row, "last": _is_last(row)} for row in batch.to_pylist()]
-            yield pa.RecordBatch.from_pylist(found, schema=_LAST)
+    def make(pairs: list[dict[str, Any]]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([{**row, "last": _is_last(row)} for row in pairs], schema=_LAST)
 
-    return map_batches(rows, work, from_arrow_schema(_LAST))
+    return map_rows(rows, make, _LAST)
 
 
 def _is_last(row: dict[str, Any]) -> bool | None:

@@ -108,8 +108,6 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
 
 def ranges(places: DataFrame) -> DataFrame:
     """One row per range: ``place``, ``end``, and what `follow_ranges` says of it; one task makes them."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     found = places.groupBy("place").agg(F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails"))
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -118,7 +116,7 @@ def ranges(places: DataFrame) -> DataFrame:
             yield from _judged_ranges(pa.Table.from_batches(rows)).to_batches()
 
     in_order = found.repartition(1).sortWithinPartitions("place")
-    return map_batches(in_order, work, from_arrow_schema(_RANGES))
+    return map_batches(in_order, work, _RANGES)
 
 
 def listed_ids(places: DataFrame, ranges: DataFrame) -> DataFrame:

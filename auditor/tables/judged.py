@@ -11,7 +11,8 @@ places in the ensembles alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import BookieRead, UnknownCopy
 from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.spark import functions as F
-from auditor.spark.batches import map_batches
+from auditor.spark.batches import map_rows
 from auditor.spark.types import DataFrame
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
@@ -203,18 +204,11 @@ def judge_ledgers(
 
     ``bookies`` travels to the workers whole: it is bounded by the number of bookies.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     judgeable = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     # A plain dict, whatever mapping it was: it is pickled into every task.
     states = dict(bookies)
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield _answers(batch.to_pylist(), states, grace_ms)
-
-    pairs = pairs_by_ledger(unequal)
-    return map_batches(judgeable.join(pairs, [*LEDGER]), work, from_arrow_schema(JUDGED))
+    rows = judgeable.join(pairs_by_ledger(unequal), [*LEDGER])
+    return map_rows(rows, partial(_answers, bookies=states, grace_ms=grace_ms), JUDGED)
 
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:

@@ -111,9 +111,7 @@ class PlacementJudge:
 
 def placement(spark: SparkSession, ledgers: TableFiles, judge: PlacementJudge) -> PartTable:
     """The table placement, from the files of the table ledgers."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_files(spark, from_arrow_schema(PLACEMENT), ledgers, partial(judge_files, judge=judge))
+    return from_files(spark, PLACEMENT, ledgers, partial(judge_files, judge=judge))
 
 
 _OF_LEDGER = (*LEDGER, "state", "write_quorum", "ack_quorum")

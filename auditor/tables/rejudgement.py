@@ -43,8 +43,9 @@ not closed, that a directory lies in another bookie's place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER
 from auditor.model.states import IndexState, LedgerClass, UnknownCopy, WitnessAnswer
 from auditor.spark import functions as F
-from auditor.spark.batches import map_batches
+from auditor.spark.batches import map_rows
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.doubts import unasked
 from auditor.tables.judge_replicas import (
@@ -237,7 +238,6 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
     more than half of all reads, or one.
     """
     from pyspark.sql import Window
-    from pyspark.sql.pandas.types import from_arrow_schema
 
     names = frozenset(askable)
     worst = candidates(judged, askable).withColumn("rank", _rank())
@@ -245,13 +245,11 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
     chosen = worst.orderBy("rank", *LEDGER).limit(reads).select(*LEDGER, *columns)
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = [asked for row in batch.to_pylist() for asked in _questions(row, names)]
-            yield pa.RecordBatch.from_pylist(rows, schema=_QUESTIONS)
+    def make(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+        found = [asked for row in rows for asked in _questions(row, names)]
+        return pa.RecordBatch.from_pylist(found, schema=_QUESTIONS)
 
-    wanted = facts.join(F.broadcast(chosen), [*LEDGER])
-    asked = map_batches(wanted, work, from_arrow_schema(_QUESTIONS))
+    asked = map_rows(facts.join(F.broadcast(chosen), [*LEDGER]), make, _QUESTIONS)
     order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
     place = F.row_number().over(Window.partitionBy("bookie_id").orderBy(*order))
     return (
@@ -277,19 +275,12 @@ def rejudge(
     Ledgers that lack copies and were not asked about keep their row; where a bookie that lacks something
     could have been asked, that is a doubt.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     said = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*SAID)).alias("said"))
     pairs = unequal.join(F.broadcast(said.select(*LEDGER)), [*LEDGER], "left_semi")
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     names, states = frozenset(askable), dict(bookies)
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield _again(batch.to_pylist(), names, states, grace_ms)
-
     again = facts.join(F.broadcast(said), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
-    heard = map_batches(again, work, from_arrow_schema(JUDGED))
+    heard = map_rows(again, partial(_again, askable=names, bookies=states, grace_ms=grace_ms), JUDGED)
     others = judged.join(F.broadcast(said.select(*LEDGER)), [*LEDGER], "left_anti")
     # A later run may ask: it is not one of the lasting doubts.
     doubt = F.array_union("doubts", F.array(F.lit(unasked(BOUND).text)))

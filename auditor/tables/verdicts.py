@@ -87,10 +87,9 @@ def verdicts(
     ``of_judged`` are the rows of the ledgers that ``judged`` has. Nothing is to be worked out of the others,
     which are nearly all: no replica of theirs differs.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
 
     healthy = partial(healthy_verdicts, judged=judged)
-    table = from_files(spark, from_arrow_schema(VERDICTS), ledgers, healthy)
+    table = from_files(spark, VERDICTS, ledgers, healthy)
     return table.with_parts(lots_of(spark, of_judged, _read))
 
 
