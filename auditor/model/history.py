@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auditor.model.finding import Severity
+from auditor.model.json_shape import Count, Time
 from auditor.model.report import Report
 from auditor.model.run_facts import Changes
 
@@ -50,15 +51,15 @@ class RunSummary:
     """
 
     path: str
-    started: int
-    finished: int
-    scan_time: int
+    started: Time
+    finished: Time
+    scan_time: Time
     instance_id: str | None
     metadata_uri: str
     verdict: str
     complete: bool
     severities: dict[str, int]
-    counts: Mapping[str, int]
+    counts: Mapping[str, Count]
     changes: Changes | None
 
     @classmethod

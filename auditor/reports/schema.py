@@ -1,13 +1,8 @@
 """The published schemas of reports, findings, differences, failures, plans and so on; JSON Schema 2020-12.
 
-python -m auditor.reports.schema finding > schemas/finding.schema.json
-python -m auditor.reports.schema report > schemas/report.schema.json
-python -m auditor.reports.schema diff > schemas/diff.schema.json
-python -m auditor.reports.schema comparison > schemas/comparison.schema.json
-python -m auditor.reports.schema simulation > schemas/simulation.schema.json
-python -m auditor.reports.schema decommission > schemas/decommission.schema.json
-python -m auditor.reports.schema plan > schemas/plan.schema.json
-python -m auditor.reports.schema plan-check > schemas/plan-check.schema.json
+    python -m auditor.reports.schema finding > schemas/finding.schema.json
+
+writes one of them; `_SCHEMAS` has the names of all.
 """
 
 from __future__ import annotations
@@ -18,10 +13,11 @@ from typing import Any
 
 from auditor.model.comparison import CopyState, StoreItem
 from auditor.model.decommission import Answer, Rehearsal
+from auditor.model.history import RunSummary
 from auditor.model.json_shape import Count, Time, json_object, json_schema
 from auditor.model.plan import PLAN_SCHEMA, PlanCheck, RepairPlan
 from auditor.model.report import SCHEMA, Cluster, Coverage
-from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, RunFacts, SeverityWord, UrgencyWord
+from auditor.model.run_facts import CheckId, ConfidenceWord, RunFacts, SeverityWord, UrgencyWord
 from auditor.model.simulation import Simulation
 from auditor.model.states import Change, Verdict
 from auditor.reports.comparison import COMPARISON_SCHEMA
@@ -45,38 +41,30 @@ _KIND: dict[str, Any] = {
 }
 
 
+def _document(
+    id: str, title: str, shape: dict[str, Any], parts: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {"$schema": _DIALECT, "$id": id, "title": title, **shape, **({"$defs": parts} if parts else {})}
+
+
 def finding_schema() -> dict[str, Any]:
     """A finding: a line of the jsonl report, and an item of report.json."""
-    return {
-        "$schema": _DIALECT,
-        "$id": "bookkeeper-auditor/finding/2",
-        "title": "A finding",
-        **_finding(),
-    }
+    return _document("bookkeeper-auditor/finding/2", "A finding", _finding())
 
 
 def report_schema() -> dict[str, Any]:
     """report.json."""
-    return {
-        "$schema": _DIALECT,
-        "$id": SCHEMA,
-        "title": "The report of an audit",
-        **json_object(
-            {
-                "schema": {"const": SCHEMA},
-                "run": json_schema(RunFacts),
-                "cluster": json_schema(Cluster),
-                "coverage": json_schema(Coverage),
-                "verdict": {"enum": [*Verdict]},
-                "counts": {
-                    "type": "object",
-                    "additionalProperties": _COUNT,
-                    "description": "complete, by id",
-                },
-                "findings": {**_list(_finding()), "description": "samples, a bounded number of each id"},
-            }
-        ),
+    counts = {"type": "object", "additionalProperties": _COUNT, "description": "complete, by id"}
+    shape = {
+        "schema": {"const": SCHEMA},
+        "run": json_schema(RunFacts),
+        "cluster": json_schema(Cluster),
+        "coverage": json_schema(Coverage),
+        "verdict": {"enum": [*Verdict]},
+        "counts": counts,
+        "findings": {**_list(_finding()), "description": "samples, a bounded number of each id"},
     }
+    return _document(SCHEMA, "The report of an audit", json_object(shape))
 
 
 def diff_schema() -> dict[str, Any]:
@@ -84,23 +72,17 @@ def diff_schema() -> dict[str, Any]:
     counts = json_object(dict.fromkeys((*CHANGED_KINDS, Change.SAME), _COUNT))
     tally = json_object({"change": _KIND, "id": _CHECK, "severity": _SEVERITY, "count": _COUNT})
     changed = {"$ref": "#/$defs/changed"}
-    return {
-        "$schema": _DIALECT,
-        "$id": DIFF_SCHEMA,
-        "title": "What changed between two runs",
-        **json_object(
-            {
-                "schema": {"const": DIFF_SCHEMA},
-                "old": {"$ref": "#/$defs/run"},
-                "new": {"$ref": "#/$defs/run"},
-                "warnings": _list(_TEXT),
-                "counts": {**counts, "description": "complete"},
-                "tally": {**_list(tally), "description": "complete, but for the same ones"},
-                "samples": {**_list(changed), "description": "a bounded number of each change"},
-            }
-        ),
-        "$defs": {"changed": _change_schema(), "run": _summary()},
+    shape = {
+        "schema": {"const": DIFF_SCHEMA},
+        "old": {"$ref": "#/$defs/run"},
+        "new": {"$ref": "#/$defs/run"},
+        "warnings": _list(_TEXT),
+        "counts": {**counts, "description": "complete"},
+        "tally": {**_list(tally), "description": "complete, but for the same ones"},
+        "samples": {**_list(changed), "description": "a bounded number of each change"},
     }
+    parts = {"changed": _change_schema(), "run": _summary()}
+    return _document(DIFF_SCHEMA, "What changed between two runs", json_object(shape), parts)
 
 
 def comparison_schema() -> dict[str, Any]:
@@ -119,35 +101,24 @@ def comparison_schema() -> dict[str, Any]:
             "why": {"type": ["string", "null"], "description": "what leaves it undecided"},
         }
     )
-    return {
-        "$schema": _DIALECT,
-        "$id": COMPARISON_SCHEMA,
-        "title": "Two metadata stores compared",
-        **json_object(
-            {
-                "schema": {"const": COMPARISON_SCHEMA},
-                "source": store,
-                "copy": store,
-                "verdict": {"enum": ["same", "different", "incomplete"]},
-                "tallies": {**_list(tally), "description": "complete"},
-                "gaps": {**_list(_TEXT), "description": "what was not read"},
-                "notes": _list(_TEXT),
-                "samples": _list({"$ref": "#/$defs/difference"}),
-            }
-        ),
-        "$defs": {"difference": difference},
+    shape = {
+        "schema": {"const": COMPARISON_SCHEMA},
+        "source": store,
+        "copy": store,
+        "verdict": {"enum": ["same", "different", "incomplete"]},
+        "tallies": {**_list(tally), "description": "complete"},
+        "gaps": {**_list(_TEXT), "description": "what was not read"},
+        "notes": _list(_TEXT),
+        "samples": _list({"$ref": "#/$defs/difference"}),
     }
+    title = "Two metadata stores compared"
+    return _document(COMPARISON_SCHEMA, title, json_object(shape), {"difference": difference})
 
 
 def simulation_schema() -> dict[str, Any]:
     """What ``bkaudit simulate --format json`` prints."""
-    shape = json_schema(Simulation)
-    return {
-        "$schema": _DIALECT,
-        "$id": SIMULATION_SCHEMA,
-        "title": "What failures would cost",
-        **json_object({"schema": {"const": SIMULATION_SCHEMA}, **shape["properties"]}),
-    }
+    shape = {"schema": {"const": SIMULATION_SCHEMA}} | json_schema(Simulation)["properties"]
+    return _document(SIMULATION_SCHEMA, "What failures would cost", json_object(shape))
 
 
 def decommission_schema() -> dict[str, Any]:
@@ -157,19 +128,15 @@ def decommission_schema() -> dict[str, Any]:
         "answer": {"enum": [*Answer]},
         "exit_code": {"enum": [0, 1, 3], "description": "0 now; 1 after, never; 3 unknown"},
     }
-    return {
-        "$schema": _DIALECT,
-        "$id": DECOMMISSION_SCHEMA,
-        "title": "A rehearsed decommissioning",
-        **json_object(head | json_schema(Rehearsal)["properties"]),
-    }
+    shape = json_object(head | json_schema(Rehearsal)["properties"])
+    return _document(DECOMMISSION_SCHEMA, "A rehearsed decommissioning", shape)
 
 
 def plan_schema() -> dict[str, Any]:
     """What ``bkaudit plan show --format json`` prints; PLAN.toml has the same keys."""
     made = json_schema(RepairPlan)
     made["properties"]["schema"] = {"const": PLAN_SCHEMA}
-    return {"$schema": _DIALECT, "$id": PLAN_SCHEMA, "title": "A plan of repair", **made}
+    return _document(PLAN_SCHEMA, "A plan of repair", made)
 
 
 def plan_check_schema() -> dict[str, Any]:
@@ -178,12 +145,8 @@ def plan_check_schema() -> dict[str, Any]:
         "schema": {"const": PLAN_CHECK_SCHEMA},
         "exit_code": {"enum": [0, 1, 3], "description": "0 still true or done; 1 no longer true; 3 unknown"},
     }
-    return {
-        "$schema": _DIALECT,
-        "$id": PLAN_CHECK_SCHEMA,
-        "title": "A plan of repair, asked again",
-        **json_object(head | json_schema(PlanCheck)["properties"]),
-    }
+    shape = json_object(head | json_schema(PlanCheck)["properties"])
+    return _document(PLAN_CHECK_SCHEMA, "A plan of repair, asked again", shape)
 
 
 def _change_schema() -> dict[str, Any]:
@@ -209,21 +172,10 @@ def _change_schema() -> dict[str, Any]:
 
 
 def _summary() -> dict[str, Any]:
-    return json_object(
-        {
-            "path": _TEXT,
-            "started": _MS,
-            "finished": _MS,
-            "scan_time": _MS,
-            "instance_id": {"type": ["string", "null"]},
-            "metadata_uri": _TEXT,
-            "verdict": {"enum": [*Verdict]},
-            "complete": {"type": "boolean"},
-            "severities": json_object(dict.fromkeys(_SEVERITY["enum"], _COUNT)),
-            "counts": {"type": "object", "additionalProperties": _COUNT},
-            "changes": json_schema(Changes | None),
-        }
-    )
+    shape = json_schema(RunSummary)
+    shape["properties"]["verdict"] = {"enum": [*Verdict]}
+    shape["properties"]["severities"] = json_object(dict.fromkeys(_SEVERITY["enum"], _COUNT))
+    return shape
 
 
 def _finding() -> dict[str, Any]:
@@ -281,15 +233,16 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
+_SCHEMAS = {
+    "finding": finding_schema,
+    "report": report_schema,
+    "diff": diff_schema,
+    "comparison": comparison_schema,
+    "simulation": simulation_schema,
+    "decommission": decommission_schema,
+    "plan": plan_schema,
+    "plan-check": plan_check_schema,
+}
+
 if __name__ == "__main__":
-    schema = {
-        "finding": finding_schema,
-        "report": report_schema,
-        "diff": diff_schema,
-        "comparison": comparison_schema,
-        "simulation": simulation_schema,
-        "decommission": decommission_schema,
-        "plan": plan_schema,
-        "plan-check": plan_check_schema,
-    }[sys.argv[1]]
-    print(json.dumps(schema(), indent=2))
+    print(json.dumps(_SCHEMAS[sys.argv[1]](), indent=2))
