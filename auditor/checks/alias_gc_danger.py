@@ -1,6 +1,6 @@
 """Live data under a bookie's old id, which the bookie's own collector takes for left-overs."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import (
     finding_rows,
     suspect_if,
@@ -16,7 +16,6 @@ from auditor.model.ledger_metadata import LedgerState
     Severity.CRITICAL,
     group="identity",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     asks="over_replicated",
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}, or set gcOverreplicatedLedgerWaitTime=0 there",

@@ -1,6 +1,6 @@
 """Ledgers with an entry on fewer bookies than acknowledged it."""
 
-from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, Urgency, check
+from auditor.checks.check import Basis, DataFrame, Severity, Tables, Urgency, check
 from auditor.checks.ledger_queries import ledgers_of_class
 
 
@@ -8,7 +8,6 @@ from auditor.checks.ledger_queries import ledgers_of_class
     Severity.ERROR,
     group="replication",
     rests_on=Basis.COPIES,
-    needs={Need.COPIES},
     asks="below_ack_quorum",
     urgency=Urgency.BELOW_ACK_QUORUM,
     do_now="have {ledgers} copied again before another bookie stops",

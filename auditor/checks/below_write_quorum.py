@@ -1,6 +1,6 @@
 """Ledgers with an entry on fewer bookies than were asked for."""
 
-from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
 from auditor.checks.ledger_queries import ledgers_of_class
 
 
@@ -8,7 +8,6 @@ from auditor.checks.ledger_queries import ledgers_of_class
     Severity.WARNING,
     group="replication",
     rests_on=Basis.COPIES,
-    needs={Need.COPIES},
     asks="below_write_quorum",
     do_now="have {ledgers} marked for replication",
 )

@@ -1,7 +1,7 @@
 """Bookies that go by several ids."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts, suspect_where
-from auditor.checks.check import Basis, Findings, Need, Roster, Row, Severity, Urgency, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Row, Severity, Urgency, roster_check
 from auditor.model.alias_evidence import Rule
 
 
@@ -9,7 +9,6 @@ from auditor.model.alias_evidence import Rule
     Severity.CRITICAL,
     group="identity",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop the live bookies that are {bookies} by another id",
 )

@@ -1,10 +1,10 @@
 """Bookies that Pulsar's mapping has in more than one group."""
 
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
-@roster_check(Severity.NOTE, group="placement", rests_on=Basis.PLACEMENT, needs={Need.LOCATIONS})
+@roster_check(Severity.NOTE, group="placement", rests_on=Basis.PLACEMENT)
 def bookie_in_two_groups(roster: Roster) -> Findings:
     """A bookie is in more than one of Pulsar's groups.
 

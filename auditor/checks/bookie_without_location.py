@@ -1,7 +1,7 @@
 """Bookies of which the mapping says nothing."""
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.amounts import first_names
 from auditor.model.placement import Policy
 
@@ -12,7 +12,6 @@ SHOWN = 10
     Severity.WARNING,
     group="placement",
     rests_on=Basis.PLACEMENT,
-    needs={Need.LOCATIONS},
     do_now="add {bookies} to the mapping",
 )
 def bookie_without_location(roster: Roster) -> Findings:

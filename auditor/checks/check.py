@@ -41,34 +41,36 @@ GROUPS: tuple[str, ...] = get_args(Group)
 class Basis(StrEnum):
     """What the absence of a finding rests on: unless that was looked at, nothing is fixed.
 
-    Each is a word, the way in which `auditor.findings.basis` tells whether it was looked at, and the table
-    without which it was not: one that a run has only where it was asked to. A new basis is a row here.
+    Each is a word, the way in which `auditor.findings.basis` tells whether it was looked at, the table
+    without which it was not (one that a run has only where it was asked to), and what checks that rest on it
+    need unless they say otherwise. A new basis is a row here.
     """
 
     METADATA = "metadata", "records"
     """The store alone shows it."""
-    COPIES = "copies", "copies"
+    COPIES = "copies", "copies", None, (Need.COPIES,)
     """Whether a ledger has its copies."""
-    DISKS = "disks", "disks"
+    DISKS = "disks", "disks", None, (Need.DISKS,)
     """What lies on a bookie's disks."""
-    OWNERS = "owners", "owners"
+    OWNERS = "owners", "owners", None, (Need.OWNERS,)
     """Who refers to ledgers, as applications keep it."""
-    ENTRY_LOGS = "entry logs", "disks", "entry_logs"
+    ENTRY_LOGS = "entry logs", "disks", "entry_logs", (Need.ENTRY_LOGS,)
     """What lies in a bookie's entry logs, which are read only where a run is asked to."""
-    DIGESTS = "digests", "disks", "digests"
+    DIGESTS = "digests", "disks", "digests", (Need.ENTRY_LOGS, Need.DIGESTS)
     """What sampled entries are, which are read completely only where a run is asked to look deep."""
-    OBJECTS = "objects", "owners", "offload_objects"
+    OBJECTS = "objects", "owners", "offload_objects", (Need.OWNERS, Need.OBJECTS)
     """What a bucket has, by the inventory that a run is given, and who refers to it."""
-    PLACEMENT = "placement", "records", "placement"
+    PLACEMENT = "placement", "records", "placement", (Need.LOCATIONS,)
     """Where bookies stand and by which policy, which a run knows only where somebody says it."""
 
     way: Way
     table: str | None
+    needs: tuple[Need, ...]
 
-    def __new__(cls, word: str, way: Way, table: str | None = None) -> Self:
+    def __new__(cls, word: str, way: Way, table: str | None = None, needs: tuple[Need, ...] = ()) -> Self:
         """One of these rows."""
         made = str.__new__(cls, word)
-        made._value_, made.way, made.table = word, way, table
+        made._value_, made.way, made.table, made.needs = word, way, table, needs
         return made
 
 
@@ -198,7 +200,7 @@ def check(
     *,
     group: Group,
     rests_on: Basis,
-    needs: Iterable[Need] = (),
+    needs: Iterable[Need] | None = None,
     asks: str | None = None,
     urgency: Urgency = Urgency.REST,
     do_now: str | None = None,
@@ -211,8 +213,8 @@ def check(
     Traceback (most recent call last):
     TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
-    facts = (severity, group, rests_on)
-    return lambda find: TableCheck(*facts, find, frozenset(needs), urgency, do_now, aliases, asks)
+    facts, wanted = (severity, group, rests_on), frozenset(rests_on.needs if needs is None else needs)
+    return lambda find: TableCheck(*facts, find, wanted, urgency, do_now, aliases, asks)
 
 
 def roster_check(
@@ -220,11 +222,11 @@ def roster_check(
     *,
     group: Group,
     rests_on: Basis,
-    needs: Iterable[Need] = (),
+    needs: Iterable[Need] | None = None,
     urgency: Urgency = Urgency.REST,
     do_now: str | None = None,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[FindBookies], RosterCheck]:
     """Turn a documented function into a `RosterCheck`; its rows are those of `bookie_finding`."""
-    facts = (severity, group, rests_on)
-    return lambda find: RosterCheck(*facts, find, frozenset(needs), urgency, do_now, aliases)
+    facts, wanted = (severity, group, rests_on), frozenset(rests_on.needs if needs is None else needs)
+    return lambda find: RosterCheck(*facts, find, wanted, urgency, do_now, aliases)

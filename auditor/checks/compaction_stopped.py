@@ -1,6 +1,6 @@
 """Entry logs that compaction had the time to rewrite and has not."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     suspect_if,
@@ -19,7 +19,6 @@ INTERVALS = 2
     Severity.WARNING,
     group="storage",
     rests_on=Basis.ENTRY_LOGS,
-    needs={Need.ENTRY_LOGS},
     asks="log_foresight",
     do_now="see why compaction does not work on {bookies}",
 )

@@ -1,14 +1,13 @@
 """Cookies that cannot be read, in the store or on disk."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Findings, Need, Roster, Row, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Row, Severity, roster_check
 
 
 @roster_check(
     Severity.ERROR,
     group="identity",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     do_now="look at the cookies of {bookies} before anything replaces them",
 )
 def cookie_unreadable(roster: Roster) -> Findings:

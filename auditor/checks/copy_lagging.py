@@ -1,11 +1,11 @@
 """Open ledgers whose last entries are not yet on every member."""
 
-from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows
 from auditor.tables.parts import filter_part
 
 
-@check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="lagging")
+@check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, asks="lagging")
 def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one member does not show yet.
 

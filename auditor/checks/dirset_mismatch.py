@@ -1,7 +1,7 @@
 """Bookies whose disks and cookie in the store disagree."""
 
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
@@ -10,7 +10,6 @@ _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
     Severity.ERROR,
     group="identity",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     do_now="see which directories are right for {bookies} before a restart",
 )
 def dirset_mismatch(roster: Roster) -> Findings:

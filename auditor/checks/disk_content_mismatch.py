@@ -5,7 +5,6 @@ from auditor.checks.check import (
     Basis,
     Confidence,
     Findings,
-    Need,
     Roster,
     Row,
     Severity,
@@ -28,7 +27,6 @@ def points_elsewhere(row: Row) -> bool:
     Severity.ERROR,
     group="identity",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}, and mount the right disks",
 )

@@ -1,14 +1,13 @@
 """Disks of one bookie that say different things."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
     Severity.ERROR,
     group="identity",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     do_now="put the right disks into {bookies}",
 )
 def disk_dirs_disagree(roster: Roster) -> Findings:

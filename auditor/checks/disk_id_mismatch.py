@@ -1,7 +1,7 @@
 """Directories whose cookie names another bookie."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.alias_evidence import Rule
 
 
@@ -9,7 +9,6 @@ from auditor.model.alias_evidence import Rule
     Severity.ERROR,
     group="identity",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     do_now="put the disks of {bookies} where they belong",
 )
 def disk_id_mismatch(roster: Roster) -> Findings:

@@ -1,14 +1,13 @@
 """Directories that lost their cookie."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, Urgency, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Severity, Urgency, roster_check
 
 
 @roster_check(
     Severity.CRITICAL,
     group="identity",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     urgency=Urgency.DESTROYS_DATA,
     do_now="do not start {bookies}, and mount the right disks",
 )

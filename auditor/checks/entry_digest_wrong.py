@@ -1,6 +1,6 @@
 """Entries that are not what their digests say."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     suspect_if,
@@ -15,7 +15,6 @@ from auditor.model.states import DigestState
     Severity.ERROR,
     group="storage",
     rests_on=Basis.DIGESTS,
-    needs={Need.ENTRY_LOGS, Need.DIGESTS},
     asks="digests",
     do_now="look at the disks of {bookies}",
 )

@@ -1,7 +1,7 @@
 """Entry logs whose ledgers map says something else than their entries."""
 
 from auditor.checks.bookie_findings import SHOWN
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import LEDGER
@@ -12,7 +12,6 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
     Severity.CRITICAL,
     group="storage",
     rests_on=Basis.ENTRY_LOGS,
-    needs={Need.ENTRY_LOGS},
     asks="entry_logs",
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop garbage collection on {bookies}, and copy the logs away",

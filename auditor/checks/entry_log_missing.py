@@ -1,6 +1,6 @@
 """Entries that an index has where they are not."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     LEDGER_NAME,
     finding_rows,
@@ -17,7 +17,6 @@ from auditor.model.states import Probe
     Severity.ERROR,
     group="storage",
     rests_on=Basis.ENTRY_LOGS,
-    needs={Need.ENTRY_LOGS},
     asks="misplaced",
     do_now="look for the missing entry logs of {bookies}",
 )

@@ -1,11 +1,11 @@
 """Entry logs that hold much that nobody needs, and are kept for the rest."""
 
 from auditor.checks.bookie_findings import logs, logs_per_bookie
-from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, needs={Need.ENTRY_LOGS}, asks="space")
+@check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_pinned(tables: Tables) -> DataFrame:
     """A bookie has entry logs that hold bytes of ledgers which are gone, and that other ledgers keep.
 

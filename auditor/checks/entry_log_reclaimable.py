@@ -1,12 +1,12 @@
 """Entry logs that the next collection deletes."""
 
 from auditor.checks.bookie_findings import logs, logs_per_bookie
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 from auditor.checks.gc_guards import distrusted_bookies
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, needs={Need.ENTRY_LOGS}, asks="space")
+@check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_reclaimable(tables: Tables) -> DataFrame:
     """A bookie has entry logs of which no ledger is left: its next collection deletes them.
 

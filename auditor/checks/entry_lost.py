@@ -1,6 +1,6 @@
 """Closed ledgers with an entry that no bookie has any more."""
 
-from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, Urgency, check
+from auditor.checks.check import Basis, DataFrame, Severity, Tables, Urgency, check
 from auditor.checks.ledger_queries import ledgers_of_class
 
 
@@ -8,7 +8,6 @@ from auditor.checks.ledger_queries import ledgers_of_class
     Severity.CRITICAL,
     group="replication",
     rests_on=Basis.COPIES,
-    needs={Need.COPIES},
     asks="entry_lost",
     urgency=Urgency.LOST,
     do_now="stop what deletes data, and look for the disks of {ledgers}",

@@ -1,6 +1,6 @@
 """What a bookie's own collector is about to delete and must not."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import (
     finding_rows,
     in_words,
@@ -18,7 +18,6 @@ from auditor.tables.full_disks import suspended
     Severity.CRITICAL,
     group="storage",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     asks="gc_foresight",
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop garbage collection on {bookies}",

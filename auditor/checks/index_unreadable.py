@@ -1,6 +1,6 @@
 """Indexes that exist and cannot be read."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, words
 from auditor.model.columns import LEDGER
 from auditor.model.states import VANISHED, IndexState
@@ -10,7 +10,6 @@ from auditor.model.states import VANISHED, IndexState
     Severity.ERROR,
     group="storage",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     asks="unreadable_indexes",
     do_now="keep {bookies} out of recovery until the index is repaired",
 )

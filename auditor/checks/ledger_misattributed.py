@@ -1,6 +1,6 @@
 """Ledgers that say one owner and are named by another."""
 
-from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     owner_evidence,
@@ -14,7 +14,6 @@ from auditor.checks.finding_rows import (
     Severity.WARNING,
     group="owner",
     rests_on=Basis.OWNERS,
-    needs={Need.OWNERS},
     asks="ownership",
     do_now="delete no owner of {ledgers}",
 )

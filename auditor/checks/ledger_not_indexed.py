@@ -1,6 +1,6 @@
 """Ledgers with entries on a bookie whose ledger index lacks them."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 from auditor.model.columns import LEDGER
 from auditor.model.states import DECODED
@@ -11,7 +11,6 @@ from auditor.tables.parts import filter_part
     Severity.ERROR,
     group="storage",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     asks="not_indexed",
     do_now="rebuild the index of ledgers on {bookies}",
 )

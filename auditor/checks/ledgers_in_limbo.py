@@ -1,6 +1,6 @@
 """Bookies that refuse to read ledgers of which they do not know what they should have."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     suspect_if,
@@ -17,7 +17,6 @@ from auditor.tables.parts import filter_part
     Severity.WARNING,
     group="storage",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     asks="in_limbo",
     do_now="let the data integrity check of {bookies} end",
 )

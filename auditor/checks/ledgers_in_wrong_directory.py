@@ -1,6 +1,6 @@
 """Bookies with ledgers in a directory where they do not look for them."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     suspect_if,
@@ -19,7 +19,6 @@ _INSIDE = "/current/locations(-scoped)?$"
     Severity.ERROR,
     group="storage",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     asks="in_wrong_directory",
     do_now="stop {bookies}, and put the exchanged directories back",
 )

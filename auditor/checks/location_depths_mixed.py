@@ -1,7 +1,7 @@
 """Locations of different depths, of which one topology takes only one."""
 
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.amounts import first_names
 from auditor.model.placement import Policy
 
@@ -12,7 +12,6 @@ SHOWN = 5
     Severity.ERROR,
     group="placement",
     rests_on=Basis.PLACEMENT,
-    needs={Need.LOCATIONS},
     do_now="give all bookies locations of one depth",
 )
 def location_depths_mixed(roster: Roster) -> Findings:

@@ -1,14 +1,13 @@
 """Locations that differ by nothing but slashes."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
     Severity.WARNING,
     group="placement",
     rests_on=Basis.PLACEMENT,
-    needs={Need.LOCATIONS},
     do_now="write the locations of bookies in one way",
 )
 def location_slashes(roster: Roster) -> Findings:

@@ -1,6 +1,6 @@
 """Master keys of one ledger that differ."""
 
-from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     suspect_if,
@@ -14,7 +14,6 @@ from auditor.model.columns import LEDGER
     Severity.WARNING,
     group="storage",
     rests_on=Basis.DIGESTS,
-    needs={Need.ENTRY_LOGS, Need.DIGESTS},
     asks="digests",
     do_now="have {ledgers} read, and copied to another bookie",
 )

@@ -1,6 +1,6 @@
 """Bookies for which the metadata itself looks wrong."""
 
-from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, Urgency, check
+from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.gc_guards import distrusted_bookies
 from auditor.model.amounts import format_time
@@ -11,7 +11,6 @@ from auditor.tables import ClusterFacts
     Severity.CRITICAL,
     group="storage",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     asks="orphans_or_foreign",
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies} until it is clear whether metadata or data is right",

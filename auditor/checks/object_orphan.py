@@ -1,6 +1,6 @@
 """Objects of offloaded ledgers that no topic's list names."""
 
-from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, words
 
 
@@ -8,7 +8,6 @@ from auditor.checks.finding_rows import finding_rows, if_known, words
     Severity.NOTE,
     group="owner",
     rests_on=Basis.OBJECTS,
-    needs={Need.OWNERS, Need.OBJECTS},
     asks="offload_objects",
 )
 def object_orphan(tables: Tables) -> DataFrame:

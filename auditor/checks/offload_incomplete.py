@@ -1,6 +1,6 @@
 """Offloads that were begun and never became whole."""
 
-from auditor.checks.check import Basis, Confidence, DataFrame, Need, Severity, Tables, check
+from auditor.checks.check import Basis, Confidence, DataFrame, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     owner_evidence,
@@ -10,7 +10,7 @@ from auditor.checks.finding_rows import (
 )
 
 
-@check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
+@check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, asks="ownership")
 def offload_incomplete(tables: Tables) -> DataFrame:
     """A ledger's copy to an object store was begun and is incomplete.
 

@@ -1,6 +1,6 @@
 """Ledgers that are in an object store and still in BookKeeper."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     owner_evidence,
@@ -10,7 +10,7 @@ from auditor.checks.finding_rows import (
 )
 
 
-@check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
+@check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, asks="ownership")
 def offload_not_trimmed(tables: Tables) -> DataFrame:
     """A ledger's copy in an object store is complete, and the ledger still fills the bookies' disks.
 

@@ -1,6 +1,6 @@
 """Offload contexts without their objects."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import (
     finding_rows,
     if_known,
@@ -15,7 +15,6 @@ from auditor.checks.finding_rows import (
     Severity.ERROR,
     group="owner",
     rests_on=Basis.OBJECTS,
-    needs={Need.OWNERS, Need.OBJECTS},
     asks="offload_objects",
     do_now="look for the objects of {ledgers} in older versions of the bucket",
 )

@@ -1,11 +1,11 @@
 """Ledgers on a bookie's disks that the metadata store does not know."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.gc_guards import doubt_clause, doubted_orphans
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="orphans")
+@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, asks="orphans")
 def orphan_ledger(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that the metadata store no longer knows.
 

@@ -1,6 +1,6 @@
 """Garbage that a bookie's collector had the time to delete and has not."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     suspect_if,
@@ -20,7 +20,6 @@ PASSES = 2
     Severity.WARNING,
     group="storage",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     asks="gc_foresight",
     do_now="see why garbage collection has stopped on {bookies}",
 )

@@ -1,6 +1,6 @@
 """Ledgers on a bookie that is in none of their ensembles."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     suspect_if,
@@ -10,7 +10,7 @@ from auditor.checks.finding_rows import (
 from auditor.model.ledger_metadata import LedgerState
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="over_replicated")
+@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, asks="over_replicated")
 def over_replicated_ledger(tables: Tables) -> DataFrame:
     """A bookie holds entries of a ledger whose ensembles do not name it.
 

@@ -1,6 +1,6 @@
 """Topics, subscriptions and schemas that name a ledger which is gone."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, Urgency, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import (
     finding_rows,
     if_known,
@@ -16,7 +16,6 @@ from auditor.checks.finding_rows import (
     Severity.ERROR,
     group="owner",
     rests_on=Basis.OWNERS,
-    needs={Need.OWNERS},
     asks="ownership",
     urgency=Urgency.LOST,
     do_now="look for {ledgers} on the disks before they are collected",

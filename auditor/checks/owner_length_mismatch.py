@@ -1,6 +1,6 @@
 """Topics that know another length of a ledger than BookKeeper does."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     owner_evidence,
@@ -14,7 +14,6 @@ from auditor.checks.finding_rows import (
     Severity.WARNING,
     group="owner",
     rests_on=Basis.OWNERS,
-    needs={Need.OWNERS},
     asks="ownership",
     do_now="see whether {ledgers} or the lists of their topics were restored",
 )

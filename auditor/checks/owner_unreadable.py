@@ -1,6 +1,6 @@
 """Values of owners that cannot be read."""
 
-from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, with_fault
 
 
@@ -8,7 +8,6 @@ from auditor.checks.finding_rows import finding_rows, with_fault
     Severity.ERROR,
     group="owner",
     rests_on=Basis.OWNERS,
-    needs={Need.OWNERS},
     asks="ownership",
     do_now="restore the owners that cannot be read from a snapshot",
 )

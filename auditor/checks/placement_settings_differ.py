@@ -1,14 +1,13 @@
 """AutoRecovery places by other rules, or another mapping, than the brokers."""
 
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
     Severity.WARNING,
     group="placement",
     rests_on=Basis.PLACEMENT,
-    needs={Need.LOCATIONS},
     do_now="give AutoRecovery the policy and mapping of the brokers",
 )
 def placement_settings_differ(roster: Roster) -> Findings:

@@ -1,6 +1,6 @@
 """Copies of one entry that differ."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     finding_rows,
     suspect_if,
@@ -13,7 +13,6 @@ from auditor.checks.finding_rows import (
     Severity.ERROR,
     group="storage",
     rests_on=Basis.DIGESTS,
-    needs={Need.ENTRY_LOGS, Need.DIGESTS},
     asks="digests",
     do_now="keep all copies of {ledgers}, and ask the application which is right",
 )

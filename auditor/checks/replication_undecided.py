@@ -1,6 +1,6 @@
 """Ledgers that an unreadable index on a bookie leaves without an answer."""
 
-from auditor.checks.check import Basis, Column, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import Basis, Column, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.ledger_queries import judged_with_class, unknown_bookies
 from auditor.model.states import LedgerClass, UnknownCopy
@@ -21,7 +21,7 @@ _OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTOR
 _HARMLESS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 
-@check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="undecided")
+@check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, asks="undecided")
 def replication_undecided(tables: Tables) -> DataFrame:
     """A ledger's class is not known, because a bookie's index of it cannot be read.
 

@@ -1,14 +1,13 @@
 """Bookies that would not start again."""
 
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
-from auditor.checks.check import Basis, Findings, Need, Roster, Row, Severity, roster_check
+from auditor.checks.check import Basis, Findings, Roster, Row, Severity, roster_check
 
 
 @roster_check(
     Severity.ERROR,
     group="identity",
     rests_on=Basis.DISKS,
-    needs={Need.DISKS},
     do_now="do not restart {bookies} until the cause is mended",
 )
 def start_refused(roster: Roster) -> Findings:

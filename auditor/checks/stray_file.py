@@ -1,11 +1,11 @@
 """Files among a bookie's indexes that are none of its own."""
 
-from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
+from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, with_samples
 from auditor.tables.parts import filter_part
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="stray_files")
+@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, asks="stray_files")
 def stray_file(tables: Tables) -> DataFrame:
     """A bookie's directories hold files that are none of the bookie's.
 
