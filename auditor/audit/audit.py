@@ -19,8 +19,6 @@ its own take a quarter of all processor time, for nothing. So it is taken from t
 asked of the running store: a few hundred reads at most, whatever its size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager

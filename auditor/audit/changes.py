@@ -11,8 +11,6 @@ night. Once the finding that says so is suppressed, with a reason and a last day
 they stay undecided, and the report keeps saying so, but they do not make the exit code 3.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

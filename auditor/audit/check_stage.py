@@ -4,8 +4,6 @@ What did not stand still between the two scans is no more than suspect; what an 
 Causes are claimed of what checks say of bookies, then counted over all findings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial, reduce
 

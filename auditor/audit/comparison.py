@@ -15,8 +15,6 @@ answer. Where no ledger lacks a copy, none is in limbo or outside its place, and
 disk, nobody is asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -3,8 +3,6 @@
 What is made of large tables is landed here once; what most clusters have nothing of is not asked at all.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial

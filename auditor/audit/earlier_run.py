@@ -18,8 +18,6 @@ there where they were read from a running etcd: ``history`` is a `History` with 
 ``notes`` say why ledgers were not taken from the run before. Bounded by the number of bookies and of tasks.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -5,8 +5,6 @@ it was moved to. A collection has all of it that was made with --entry-logs too.
 ``--deep`` sampled entries are held to their digests, and to each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple

@@ -6,8 +6,6 @@ an index that was read already is still in the journal after the earlier mark.
 Where it is little, by a look at the files' sizes, one process reads it: tasks would take longer to begin.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

@@ -11,8 +11,6 @@ indexes, then metadata again. Where they are resumed much later, what changed in
 changed during the audit, and what broke in between is not seen at all.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

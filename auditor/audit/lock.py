@@ -11,8 +11,6 @@ locks, runs are not kept apart: there the scheduler does it (``concurrencyPolicy
 ``max_active_runs=1``).
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

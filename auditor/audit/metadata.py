@@ -10,8 +10,6 @@ What was seen in either scan is there; what is missing must be missing in both, 
 has a gap where it would lie, proves no absence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

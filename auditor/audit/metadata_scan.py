@@ -3,8 +3,6 @@
 `auditor.audit.metadata` has the second one, M1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass

@@ -7,8 +7,6 @@
 Other columns are ignored. Nobody asks the bucket: whoever may list it makes the inventory.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

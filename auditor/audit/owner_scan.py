@@ -9,8 +9,6 @@ where every member of its ensemble was read completely, with its journal, and no
 it. Everything else stays unknown. Of the entry nothing is kept but the id.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

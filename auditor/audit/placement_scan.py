@@ -10,8 +10,6 @@ Where both are configuration files they are compared: AutoRecovery that has othe
 undoes what brokers do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -8,8 +8,6 @@ A bookie keeps a deleted ledger until its collector passes, so that much of what
 orphans of the last interval: `listed_lately` says which those are.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

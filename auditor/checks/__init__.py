@@ -1,7 +1,5 @@
 """Every check, in the order reports show them."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from auditor.checks.check import FINDING_COLUMNS, GROUPS, Basis, Check, Need, RosterCheck, TableCheck

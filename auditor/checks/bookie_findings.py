@@ -8,8 +8,6 @@ ledgers, and nobody acts on one of them. The rows stay in a table of the run. So
 how many, their bytes, and the first few by name.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ What is of ledgers is asked of Spark's tables. What is of bookies is asked of th
 driver holds: to prepare a query costs more than to look at every bookie that a cluster could have.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ What a check does not say is null, no entries, or confirmed. Many rows may be re
 (`with_samples`). Nothing here runs a query.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from string import Formatter
 

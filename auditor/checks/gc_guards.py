@@ -4,8 +4,6 @@ A bookie deletes what its metadata store does not list. A listing that is wrong,
 it delete everything. So many orphans at once, or a foreign instance id, say that the listing may be wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from auditor.checks.finding_rows import if_known, in_words, with_attribution, words

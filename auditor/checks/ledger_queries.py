@@ -7,8 +7,6 @@ Marks that are stale are a table of the run, and those that cannot be read anoth
 is one row per ledger, with the first of its segments.
 """
 
-from __future__ import annotations
-
 from auditor.checks.finding_rows import (
     finding_rows,
     group_list,

@@ -12,8 +12,6 @@ is of use, if that. Any other says what it does, and its risk, which begins with
 Commands are those of BookKeeper 4.17's shell.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ A command's module is loaded when the command is called for: ``bkaudit --help`` 
 of the package become one line and an exit code here, and nowhere else.
 """
 
-from __future__ import annotations
-
 import errno
 import importlib
 import traceback

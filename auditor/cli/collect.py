@@ -1,7 +1,5 @@
 """``bkaudit collect``: bookies' directories as tables, to be audited elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

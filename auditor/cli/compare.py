@@ -1,7 +1,5 @@
 """``bkaudit compare``: two metadata stores, thing by thing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Words that a shell completes: runs, checks, forms, clusters, bookies. Nothing is loaded before Tab asks."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``bkaudit conf``: files that come with the program; a wheel has them in auditor/shipped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

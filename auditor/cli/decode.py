@@ -1,7 +1,5 @@
 """``bkaudit decode``: one file of any known format, to JSON. The code of a format loads on use."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import importlib

@@ -4,8 +4,6 @@ Each function takes the bytes, or the open file, and gives a value for JSON, wit
 exceed what JSON numbers hold. `auditor.cli.decode` names the functions.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -11,8 +11,6 @@
 A flag goes before a cluster that ``--cluster`` names, and that before the environment.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

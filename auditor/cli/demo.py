@@ -1,7 +1,5 @@
 """``bkaudit demo``: the whole of it, on a machine with nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``bkaudit doctor``: before a first run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

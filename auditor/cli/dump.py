@@ -1,7 +1,5 @@
 """``bkaudit dump``: a running store's metadata, saved in a file."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Examples of every command, as its help ends with them."""
 
-from __future__ import annotations
-
 import click
 
 EXAMPLES: dict[str, tuple[str, ...]] = {

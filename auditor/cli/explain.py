@@ -1,7 +1,5 @@
 """``bkaudit explain``: a run, one of its ledgers, drawn, bookies or topics; or a check's manual page."""
 
-from __future__ import annotations
-
 import difflib
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``bkaudit history``, ``status``, ``diff``: a directory of runs, its newest, and what changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

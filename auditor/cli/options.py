@@ -1,7 +1,5 @@
 """Options that several commands share, and the headings of a command's help under which each stands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps

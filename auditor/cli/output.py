@@ -7,8 +7,6 @@
 Everything else that commands say goes to standard error.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

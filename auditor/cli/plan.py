@@ -1,7 +1,5 @@
 """``bkaudit plan``: from a finished run to a plan of repair; showing one, and asking it again."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``bkaudit prune``: old runs of a directory go, by restic's words."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """``bkaudit report`` and ``space``: the report of a finished run, and what fills its disks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

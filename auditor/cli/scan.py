@@ -1,7 +1,5 @@
 """``bkaudit scan``: the metadata half of an audit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``bkaudit simulate``, ``decommission``: what a failure would cost, and whether bookies may go."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """Standard streams: how wide a terminal is, colours for severities, streams that are closed, full or left."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """What a command says on standard error: how much (``-q``, ``-v``), logs, and how to go on after Ctrl-C."""
 
-from __future__ import annotations
-
 import logging
 import shlex
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """AutoRecovery as the metadata store shows it: who audits, who works, and what waits."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Ledgers that something keeps are named with their owners: topics by cause, and o
 ledgers.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

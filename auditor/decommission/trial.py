@@ -10,8 +10,6 @@ Windows (`auditor.simulate.windows`) say where entries are. What replaces a book
 members of its ensemble, and on segments that have no entries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

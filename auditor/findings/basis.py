@@ -24,8 +24,6 @@ them. `auditor.findings.changes` asks the same in Spark.
 Columns of a run's tables come as numpy arrays, so that millions of findings are compared as numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -22,8 +22,6 @@ has another explanation besides, or may have, is left out. A finding has one cau
 Causes are bounded by bookies, and by `MOST`; what follows from them is found in one pass over all findings.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass

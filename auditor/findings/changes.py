@@ -6,8 +6,6 @@ each finding three numbers are kept to find its pair (`Marks`); all else is read
 only of what changed. What makes a finding fixed or unseen is decided in `auditor.findings.basis`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any

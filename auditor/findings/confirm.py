@@ -28,8 +28,6 @@ as ``owners`` those of the ledgers that its sample names, and where these ledger
 borrows is its source's.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from auditor.checks.finding_rows import utc

@@ -18,8 +18,6 @@ count for the exit code, and reports show it apart. After its last day (UTC) an 
 is named.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

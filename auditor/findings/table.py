@@ -5,8 +5,6 @@ what to do now. Steps are made of counts by bookie, which are bounded by bookies
 findings there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple

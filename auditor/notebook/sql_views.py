@@ -7,8 +7,6 @@
 two runs can be open at once, and joined.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Conditions are answered first; None is what neither run nor store knows. Nothing is ever applied.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Steps about one bookie: stop its collector, make or delete its cookie, rebuild its index."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

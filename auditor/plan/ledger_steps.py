@@ -1,7 +1,5 @@
 """Steps about metadata of ledgers: put back what an owner still names, delete what nobody owns."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Of a ledger a step needs its version, state and bytes, and which bookies its segments name.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

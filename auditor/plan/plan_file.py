@@ -11,8 +11,6 @@ Every finding becomes a step, a refusal, or is counted as without one.
 Long sentences are folded: blanks and line ends in them are one blank when they are read.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import textwrap

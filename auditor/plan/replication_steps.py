@@ -1,7 +1,5 @@
 """Steps that bring copies back: wait for AutoRecovery, let it be asked again, or copy without it."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

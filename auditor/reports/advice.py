@@ -3,8 +3,6 @@
 The words are those of the check's manual page; what its commands leave open is filled in where it is known.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a run could not have found, and why: no finding there means nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

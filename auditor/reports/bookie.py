@@ -3,8 +3,6 @@
 Every line but commands fits into the width; nothing is coloured.
 """
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import replace
 

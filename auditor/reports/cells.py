@@ -3,8 +3,6 @@
 Everything that the cluster wrote is escaped and bounded; colours are never the only sign.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 

@@ -5,8 +5,6 @@ python -m auditor.reports.check_pages
 writes docs/checks.md, which lists them, and a page of each group in docs/checks.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path

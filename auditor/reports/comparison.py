@@ -1,7 +1,5 @@
 """Two stores compared: text for a terminal, JSON, and every difference as a line of JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """What a report says of the whole run: how much was seen and decided, how much found, what was left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Literal, NamedTuple
 

@@ -5,8 +5,6 @@ gets an apostrophe in front, as ids and messages are what the cluster's metadata
 of the jsonl report: ids are numbers, groups are lists of structs, evidence is JSON.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """A rehearsed decommissioning: text for a terminal or a pipe, JSON, and what that JSON's schema is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """How two runs differ: text for a terminal, Markdown, JSON, and every changed finding as a line of JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict

@@ -4,8 +4,6 @@ One line a question; what is not fine stands out by its word, and has its way ou
 best that an audit with these sources could end with.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections import Counter
 from dataclasses import asdict, dataclass

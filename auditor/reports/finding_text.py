@@ -1,7 +1,5 @@
 """A finding in words: what it is about, what is missing where, how sure, since when, and what explains it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ one order (`_Place`) and gets the lines that are left: names become a count of w
 smaller window only facts of the cluster scroll away.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Runs one per line: those of a directory as text, CSV and JSON, and one run with its age."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ healthy. A check without such findings is skipped where it did not see all that 
 a bookie was not read, one of marks where the store keeps none.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from itertools import islice
 from xml.etree import ElementTree as ET

@@ -8,8 +8,6 @@ A column is one entry, or a range of them where there are more than columns. Str
 each; every drawing, as text or as a picture, is made of them.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Everything that the cluster's metadata says is escaped: it makes no markup, no HTML, no link, mentions nobody.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import groupby
 

@@ -6,8 +6,6 @@ there are follows from the number of checks, and of bookies and namespaces up to
 others are one, so that sums stay those of the cluster; it does not follow from the number of ledgers.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 As text, and as the HTML page shows them. Nothing here deletes anything, and no form has a command that does.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

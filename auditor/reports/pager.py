@@ -7,8 +7,6 @@ Slack takes it through an incoming webhook, and so does what speaks its language
 and a block of code, in which nothing is markup but ``&``, ``<`` and ``>``. Names mention nobody there.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

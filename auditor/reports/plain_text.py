@@ -3,8 +3,6 @@
 Names come from the cluster, so they may be longer than a line, wide, or full of what a terminal would obey.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence

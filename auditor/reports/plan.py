@@ -1,7 +1,5 @@
 """A plan of repair, and how it stands now: text of 80 columns, Markdown for a ticket, JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ python -m auditor.reports.reference_pages
 writes docs/options.md, docs/tables.md, and the table of metrics in docs/reports.md.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import NoneType

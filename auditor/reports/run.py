@@ -3,8 +3,6 @@
 Text of at most ``width`` columns, but for commands, which stay whole to be copied.
 """
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 from itertools import groupby

@@ -4,8 +4,6 @@ A check is a rule, its manual page the rule's help. A finding is a result: a led
 locations, the fingerprint makes it the same result in every run, a suppression of ours is one of SARIF's.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime

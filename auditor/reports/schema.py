@@ -5,8 +5,6 @@
 writes one of them; `_SCHEMAS` has the names of all.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

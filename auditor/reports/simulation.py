@@ -1,7 +1,5 @@
 """What failures would cost, as text of 80 columns and as JSON with its schema."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict

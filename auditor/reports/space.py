@@ -1,7 +1,5 @@
 """What entry logs are full of, and what frees them: text for a terminal, CSV and JSON."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator

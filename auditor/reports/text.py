@@ -5,8 +5,6 @@ width, but for commands, which stay whole to be copied, and findings come by che
 is the caller's. For a pipe a finding is one line that grep finds whole, and no line is broken.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import groupby

@@ -4,8 +4,6 @@ A damaged file may show as anything: a missing key, a row that no finding is of.
 while a run is shown its own files are looked at first; if they are whole, it is a bug.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

@@ -6,8 +6,6 @@ day: a disk that was swapped, a configuration that was rolled out. Of ledgers th
 each are kept for it, of the others none.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A finished run as one HTML page: everything that `auditor.reports.html` shows, gathered without Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice

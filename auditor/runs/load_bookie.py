@@ -3,8 +3,6 @@
 Only its findings are looked for in a table that may be large; of them, counts and a few sentences are kept.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 from typing import Any

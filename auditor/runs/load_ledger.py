@@ -3,8 +3,6 @@
 No Spark; what is read of each table are the rows of the ledger.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice

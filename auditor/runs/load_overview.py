@@ -1,7 +1,5 @@
 """What ``bkaudit explain run`` tells, read from the parts of a run that are small; without Spark."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, NamedTuple
 
 from auditor.model.finding import Severity

@@ -7,8 +7,6 @@
 What is kept is one row per bookie or label, or the largest ledgers; and in a pass the ledgers of its residue.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One topic of a run, from its tables ownership, owners and verdicts."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The newest finished run of a directory, found by looking at names and times alone: no report is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from auditor.errors import UsageError

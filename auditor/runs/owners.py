@@ -4,8 +4,6 @@ The table ownership and the findings are read batch by batch in Arrow. What is h
 a ledger, and a row of an Arrow table of each leak, to bring them in order.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cached_property

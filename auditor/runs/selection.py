@@ -1,7 +1,5 @@
 """Some of a run's findings: those that a person asked for, by what they say and by what time says of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields

@@ -10,8 +10,6 @@ What something rests on is kept whatever the numbers say: the newest run of each
 one, and runs that are named: baselines, and what --since takes from. A day and a week are UTC's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

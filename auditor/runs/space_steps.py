@@ -9,8 +9,6 @@ differ by more than a factor of `AGREE`. The newest three must agree; how many b
 forecast surer. A disk whose size or number changed in between begins anew.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections import Counter

@@ -3,8 +3,6 @@
 Those of a few findings by fingerprint, those of all of them in their order, and since when all are known.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any

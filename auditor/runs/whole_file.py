@@ -1,7 +1,5 @@
 """Files that others read at any moment: there as a whole, or as they were before."""
 
-from __future__ import annotations
-
 import glob
 import os
 import time

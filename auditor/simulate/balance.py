@@ -1,7 +1,5 @@
 """Balance: what lies on each bookie and on each of its disks, who is written to, and who gets nothing new."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace

@@ -7,8 +7,6 @@ else. The mean time until all of a copyset fail before the first is repaired is 
 lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR; of the cluster, the sum of the rates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from math import comb, factorial

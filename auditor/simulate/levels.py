@@ -6,8 +6,6 @@ whatever adds most, so that what is named is what was found, not proved to be th
 as the fewest domains whose loss loses an entry; at one there is work for tonight.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ entries that the same bookies lack. An index that was read in part leaves all of
 unknown. A copy that is missing with a doubt is unknown: it may be there.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

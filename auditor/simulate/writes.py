@@ -8,8 +8,6 @@ affinity group, and write it by them. AutoRecovery goes by them where its policy
 groups in its configuration. Pulsar's policy is rack-aware, whatever other ledgers go by.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

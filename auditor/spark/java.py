@@ -24,8 +24,6 @@ first writes a record beside it, from which a second Java process makes the cach
 ``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``, do without.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

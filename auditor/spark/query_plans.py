@@ -16,8 +16,6 @@ The answers are the same: only how they are worked out is another. Numbers of se
 tables are asked in one query.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce

@@ -1,7 +1,5 @@
 """What the driver sees of Spark's tasks: how far they are, and what ended them."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -5,8 +5,6 @@ any of them shows is held: an entry that was seen once cannot be missing. So the
 canonical form in which the comparison needs them. Only pairs that are reported differently are united.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

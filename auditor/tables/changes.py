@@ -1,7 +1,5 @@
 """changes: each finding of a run beside the run before, and those of that run that are here no more."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from auditor.model.columns import schema_of

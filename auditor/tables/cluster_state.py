@@ -12,8 +12,6 @@ fewer ids than bookies hold ledgers of. The flat layout counts by its root, with
 looked at. Source: ZkLedgerIdGenerator, LongZkLedgerIdGenerator, EtcdIdGenerator.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

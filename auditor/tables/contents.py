@@ -21,8 +21,6 @@ Entries are compared by a hash of 64 bits, for these are counts; identities too 
 counted. Only counts, one for each directory and id, are put in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

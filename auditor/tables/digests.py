@@ -9,8 +9,6 @@ the password is another ledger's. So it is of the master key that a bookie's ind
 password most of the ledger's bookies say which is right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pyarrow as pa

@@ -6,8 +6,6 @@ place are two wrong looks: a disk in another bookie's place, a ledger that is st
 leaves out the same page again. What two runs confirm (`auditor.findings.confirm`) rests on this alone.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

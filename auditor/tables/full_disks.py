@@ -6,8 +6,6 @@ isForceGCAllowWhenNoSpace it collects and compacts at once instead. A bookie on 
 collector for each ledger directory, others have one, which any of their directories holds up.
 """
 
-from __future__ import annotations
-
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.states import FullDisk, GcAction
 from auditor.spark import functions as F

@@ -14,8 +14,6 @@ where somebody is copying the ledger, which its metadata learns last. Ledgers of
 no server keeps yet, have no rows.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import pyarrow as pa

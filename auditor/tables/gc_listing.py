@@ -23,8 +23,6 @@ the last range's end + 1 to this one's end, and deletes those that are not among
     an end of 2^63 - 1                           makes the next start -2^63: everything is deleted
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -9,8 +9,6 @@ What grows with the number of ledgers is joined by Spark. All else is as small a
 it the rules of `auditor.model.bookie_alias` are asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -17,8 +17,6 @@ cannot happen: every length that the server wrote is a multiple of 8192, so of t
 larger.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ all striped entries of a closed ledger; of others the segments that are not last
 quorum of entries, where a writer may still be sending.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

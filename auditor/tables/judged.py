@@ -9,8 +9,6 @@ to be compared: what is missing of a replica is all that is expected, and the wo
 places in the ensembles alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any

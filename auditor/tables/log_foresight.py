@@ -16,8 +16,6 @@ next pass deletes is held to the log's entries, not of a sample alone (deletion_
 collections are not here to be read, and logs that were read by their entries already are not read again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pyarrow as pa

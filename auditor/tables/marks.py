@@ -8,8 +8,6 @@ to remove these too, and stops at the first that has other children. One that di
 work side by side, leave directories without a mark.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of

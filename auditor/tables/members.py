@@ -1,7 +1,5 @@
 """members: who is in the ensembles of ledgers, one row per bookie."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -7,8 +7,6 @@ Names may have a path before them. Objects of streaming offloads (``UUID``, ``UU
 and are left out, as is whatever else lies in the bucket. Source: DataBlockUtils of Pulsar's tiered storage.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of

@@ -3,8 +3,6 @@
 All of it starts from the unequal pairs, so the work follows what is odd and not the size of the cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

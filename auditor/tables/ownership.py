@@ -29,8 +29,6 @@ The first two are kept as their paths have them; full names of topics, and curso
 here as Java does (`auditor.keys.pulsar`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pyarrow as pa

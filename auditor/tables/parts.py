@@ -4,8 +4,6 @@ A healthy cluster has nothing of most of these, and a look at all of them togeth
 columns; a query for each check that finds nothing would be as many scans.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from auditor.model.bookie_id import PORTABLE, RESERVED

@@ -9,8 +9,6 @@ bookies than the ack quorum, none behind it was acknowledged. And where the writ
 it knew where it ended: what it had on its way then was refused to whoever asked for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -5,8 +5,6 @@
 publishes their columns.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

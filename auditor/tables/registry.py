@@ -3,8 +3,6 @@
 All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -40,8 +40,6 @@ not asked, for its ledgers are not ours. What holds whatever a bookie says stays
 not closed, that a directory lies in another bookie's place.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

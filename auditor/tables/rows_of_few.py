@@ -5,8 +5,6 @@ queries that would look for them among all rows each time. So they are looked fo
 tables' files and make no row of Spark's of any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 

@@ -10,8 +10,6 @@ Records that lie where another layout keeps them may be as many as the cluster h
 its own place besides leaves nothing open, and a whole tree of the others leaves open every id.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -10,8 +10,6 @@ In misplaced a row is a log and ledger. Of a ledger that is gone from index or m
 locations linger until RocksDB has dropped them, while its log may be deleted already.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, REPLICA, schema_of

@@ -5,8 +5,6 @@ configuration is inferred (`auditor.model.cookie`), the decision is the server's
 (`auditor.model.start_validation`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """verdicts: the class of every ledger, what it could become, and whose answer is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

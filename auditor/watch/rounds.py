@@ -15,8 +15,6 @@ was finished here, and what only the rounds themselves can say: before the first
 alone.
 """
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -12,8 +12,6 @@ rows are rows to a screen reader, and a picture of 24 bookies and 160 columns is
 the same bytes: no clock, no random name.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import shlex

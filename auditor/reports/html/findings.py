@@ -5,8 +5,6 @@ script of the page unpacks: findings, one a line, or drawings, a JSON array of p
 letter of base64 means anything to HTML.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from base64 import b64encode

@@ -3,8 +3,6 @@
 Bookies are a map and rows of the worst, what their entry logs are full of, and their disks.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
