@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from string import Formatter
 
 from auditor.checks.check import FINDING_COLUMNS
-from auditor.model.columns import LEDGER
+from auditor.model.columns import LEDGER, OWNER
 from auditor.model.finding import Confidence
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -186,11 +186,6 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
     return rows.withColumn("attribution_suspect", suspect)
 
 
-OWNER_EVIDENCE = (
-    "application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path",
-)  # fmt: skip
-
-
 def with_fault(tables: Tables, fault: str) -> DataFrame:
     """The rows of the table ownership that one check finds."""
     return tables.ownership.where(F.col("fault") == fault)
@@ -198,7 +193,7 @@ def with_fault(tables: Tables, fault: str) -> DataFrame:
 
 def owner_evidence(*more: str) -> dict[str, Column | str]:
     """Who the owner is, and some more columns of the table ownership, as a finding's evidence."""
-    return {name: name for name in (*OWNER_EVIDENCE, *more)}
+    return {name: name for name in (*OWNER, *more)}
 
 
 def owner_name() -> Column:

@@ -31,7 +31,7 @@ borrows is its source's.
 from typing import NamedTuple
 
 from auditor.checks.finding_rows import utc
-from auditor.model.columns import LEDGER
+from auditor.model.columns import LEDGER, OWNER
 from auditor.model.finding import Confidence
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -149,9 +149,6 @@ def _with_earlier_run(rows: DataFrame, seen: Column, newer: Column) -> DataFrame
         }
     )
 
-
-OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path")
-"""The keys of ``evidence.owner``; ``detail`` is the version of a schema, or the name of a bucket."""
 
 SAMPLED = 10
 """So many of the ledgers that a sample names, the first, are looked up for ``evidence.owners``."""

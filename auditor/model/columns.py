@@ -16,6 +16,9 @@ LEDGER = ("scope_id", "ledger_id")
 REPLICA = (*LEDGER, "bookie_id")
 """What names one bookie's part of a ledger."""
 
+OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path")
+"""What names who refers to a ledger; ``detail`` is the version of a schema, or the name of a bucket."""
+
 
 def column(name: str, kind: pa.DataType, comment: str) -> pa.Field[pa.DataType]:
     """One column; the comment travels as the field's metadata.

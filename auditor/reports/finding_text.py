@@ -205,6 +205,11 @@ def _subject(finding: Finding) -> tuple[str | None, str | None, str | None]:
     )
 
 
+def is_suppressed(standing: Standing | None) -> bool:
+    """Whether a suppression names the finding."""
+    return standing is not None and standing.suppressed is not None
+
+
 def _standing_words(standing: Standing | None) -> list[str]:
     if standing is None:
         return []

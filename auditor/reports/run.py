@@ -10,7 +10,7 @@ from itertools import groupby
 from auditor.checks import BY_ID, Check
 from auditor.checks.needs import Sight
 from auditor.model.amounts import first_names, format_time, plural
-from auditor.model.finding import Confidence, Finding, Severity, Standing, Urgency
+from auditor.model.finding import Confidence, Finding, Severity, Urgency
 from auditor.model.report import Report, exit_code
 from auditor.model.run_facts import Tally
 from auditor.model.states import BookieRead, Verdict
@@ -31,6 +31,7 @@ from auditor.reports.finding_text import (
     class_text,
     command_for,
     follows,
+    is_suppressed,
     positions_text,
 )
 from auditor.reports.plain_text import fold_text, labelled, printable
@@ -258,7 +259,7 @@ def _step(number: int, step: CheckStep, run: RunView, width: int) -> list[str]:
     head = f"{number}. {check.id} ({step.severity}; {step.open:,}): {check.title}"
     lines = fold_text(head, width, "  ", "     ")
     alike = (each for each in run.report.findings if (each.urgency, each.id) == (step.urgency, check.id))
-    open_first = sorted(alike, key=lambda each: _suppressed(run.standings.get(each.fingerprint)))
+    open_first = sorted(alike, key=lambda each: is_suppressed(run.standings.get(each.fingerprint)))
     first = next(iter(open_first), None)
     if first is None:
         return lines + advice(check, {}, width, "     ")
@@ -266,10 +267,6 @@ def _step(number: int, step: CheckStep, run: RunView, width: int) -> list[str]:
     blanks = blanks_of(first, run.report.cluster.instance_id)
     kinds = storages_of(first, run.storages)
     return lines + advice(check, blanks, width, "     ", first.scope_id, first, kinds)
-
-
-def _suppressed(standing: Standing | None) -> bool:
-    return standing is not None and standing.suppressed is not None
 
 
 def _first(finding: Finding, run: RunView, width: int) -> list[str]:

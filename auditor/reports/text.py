@@ -24,6 +24,7 @@ from auditor.reports.finding_text import (
     entry_parts,
     finding_line,
     follows,
+    is_suppressed,
     names_subject,
     subject,
     tags,
@@ -119,18 +120,13 @@ def _without_news(report: Report, found: Iterable[WithStanding]) -> Iterable[Wit
 
 
 def _is_shown(each: WithStanding, suppressed: bool, grouped: Set[int]) -> bool:
-    return each[0].cause not in grouped and (suppressed or not _is_suppressed(each))
+    return each[0].cause not in grouped and (suppressed or not is_suppressed(each[1]))
 
 
 def suppressed_note(report: Report) -> str | None:
     """How many findings are not shown because a suppression names them; None for none."""
     count = sum(tally["suppressed"] for tally in report.run.tally)
     return f"{plural(count, 'suppressed finding')} hidden: --show-suppressed shows them" if count else None
-
-
-def _is_suppressed(each: WithStanding) -> bool:
-    standing = each[1]
-    return standing is not None and standing.suppressed is not None
 
 
 def _section(report: Report, found: list[WithStanding], run: str, width: int) -> str:

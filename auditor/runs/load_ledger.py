@@ -4,6 +4,7 @@ No Spark; what is read of each table are the rows of the ledger.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -94,15 +95,8 @@ def with_answers(
     ]
     held = coverage.union([groups_of(replica.held), *served]).tobytes() if served else replica.held
     why = _LEFT_OPEN.get(unknown.get(replica.bookie_id, ""))
-    return ReplicaView(
-        replica.bookie_id,
-        replica.member,
-        replica.expected,
-        held,
-        replica.known and why is None,
-        replica.state,
-        why or replica.reason,
-    )
+    known, reason = replica.known and why is None, why or replica.reason
+    return replace(replica, held=held, known=known, reason=reason)
 
 
 def _groups(entries: Iterable[int]) -> bytes:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from auditor.errors import RunUsageError, UsageError
-from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names_of
+from auditor.keys.pulsar import NodeKind
 from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView, backlog_of
+from auditor.runs.owners import names_of_claim
 from auditor.runs.reader import RunReader
 
 _COLUMNS = (
@@ -92,7 +93,7 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
         for row in pa.Table.from_batches([batch]).group_by(list(columns)).aggregate([]).to_pylist():
             yield row["topic"], "/".join(row[name] for name in columns if row[name] is not None)
     for row in run.table("owners", ["path"], ds.field("status") != "ok").to_pylist():
-        names = _names(row["path"])
+        names = names_of_claim(row["path"])
         if names is not None and names.topic is not None:
             yield names.topic, f"{names.tenant}/{names.namespace}/{names.topic}"
 
@@ -120,19 +121,10 @@ def _unread(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]
 
     found = []
     for row in run.table("owners", ["path", "status", "damage"], ds.field("status") != "ok").to_pylist():
-        names = _names(row["path"])
+        names = names_of_claim(row["path"])
         if names is not None and names[1:4] == topic and names.kind in _KINDS:
             found.append({**row, "kind": _KINDS[names.kind], "cursor": names.cursor})
     return found
-
-
-def _names(path: str) -> Names | None:
-    """What the path of a topic or schema names, whatever Pulsar's root is."""
-    for tree in (MANAGED_LEDGERS, SCHEMAS):
-        _, separator, below = path.partition(f"/{tree}/")
-        if separator:
-            return names_of(f"{tree}/{below}")
-    return None
 
 
 def _cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[TopicCursor]:

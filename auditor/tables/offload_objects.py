@@ -9,7 +9,7 @@ and are left out, as is whatever else lies in the bucket. Source: DataBlockUtils
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, schema_of
+from auditor.model.columns import LEDGER, OWNER, schema_of
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
@@ -38,7 +38,6 @@ OFFLOAD_OBJECTS = schema_of(
 _COPY = ("uid", *LEDGER)
 ORPHAN, MISSING = "object-orphan", "offload-object-missing"
 _NAME = "^(?:.*/)?([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})-ledger-([0-9]{1,19})(-index)?$"
-_OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path")
 
 
 def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFrame:
@@ -95,6 +94,6 @@ def _contexts(owners: DataFrame) -> DataFrame:
     """One row for each context that names a copy; a shadow topic's are its source's."""
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
-    one = F.min(F.struct("path", "offload", "offload_time", *(name for name in _OWNER if name != "path")))
+    one = F.min(F.struct("path", "offload", "offload_time", *(name for name in OWNER if name != "path")))
     grouped = rows.groupBy(F.small_digits("offload_uid").alias("uid"), *LEDGER).agg(one.alias("one"))
     return grouped.select(*_COPY, "one.*")

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS
-from auditor.model.columns import schema_of
+from auditor.model.columns import OWNER, schema_of
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import deleted_ids, new_ids, with_doubts
@@ -130,8 +130,8 @@ DANGLING, UNOWNED = "owner-dangling", "ledger-unowned"
 LENGTH, MISATTRIBUTED, UNREADABLE = "owner-length-mismatch", "ledger-misattributed", "owner-unreadable"
 INCOMPLETE, NOT_TRIMMED = "offload-incomplete", "offload-not-trimmed"
 
-_OWNER = (
-    "application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path", "place", "list_size",
+_REFERENCE = (
+    *OWNER, "place", "list_size",
     "entries", "size", "timestamp", "offload", "offload_uid", "offload_time", "borrowed",
     "mark_delete_ledger_id", "mark_delete_entry_id", "mzxid", "mtime",
 )  # fmt: skip
@@ -171,7 +171,7 @@ def ownership(
     ``applications`` those whose owners were read.
     """
     there = _ledgers(ledgers, moved, moments.chroot)
-    named = owners.where("status = 'ok' and ledger_id is not null").select("ledger_id", *_OWNER)
+    named = owners.where("status = 'ok' and ledger_id is not null").select("ledger_id", *_REFERENCE)
     both = there.join(named, "ledger_id", "full_outer").withColumn("scope_id", F.lit(0).cast("bigint"))
     both = _with_blocked(both, owners)
     # A ledger may be unseen by either scan; what the first could not read is the reason that is given.

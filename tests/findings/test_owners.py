@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from auditor.findings.confirm import OWNER, with_owners
+from auditor.findings.confirm import with_owners
 from auditor.findings.table import FOUND
-from auditor.tables.ownership import OWNERSHIP
+from auditor.model.columns import OWNER
+from auditor.tables.ownership import OWNER, OWNERSHIP
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -30,6 +30,7 @@ from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.model.report_source import Figures
 from auditor.model.views import LedgerView
+from auditor.reports.finding_text import is_suppressed
 from auditor.reports.html.findings import (
     BETWEEN,
     FINDINGS_PACKED,
@@ -141,7 +142,7 @@ def render(
 def _rows(report: Report, standings: Standings, run: str) -> list[Markup]:
     template = _environment().get_template("finding.html.j2")
     # What is known and accepted stands apart: after all that is not.
-    findings = sorted(report.findings, key=lambda each: _is_suppressed(standings(each.fingerprint)))
+    findings = sorted(report.findings, key=lambda each: is_suppressed(standings(each.fingerprint)))
 
     def row(number: int) -> str:
         finding = findings[number]
@@ -149,10 +150,6 @@ def _rows(report: Report, standings: Standings, run: str) -> list[Markup]:
         return template.render(finding=shown, documented=finding.id in BY_ID, between=BETWEEN, named=run)
 
     return rows_that_fit([finding.id for finding in findings], row, FINDINGS_BYTES)
-
-
-def _is_suppressed(standing: Standing | None) -> bool:
-    return standing is not None and standing.suppressed is not None
 
 
 def _drawings(pictures: Sequence[dict[str, Any]], figures: Figures, run: str) -> Iterator[tuple[str, str]]:
