@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from auditor.findings.confirm import with_owners
 from auditor.findings.table import FOUND
 from auditor.model.columns import OWNER
-from auditor.tables.ownership import OWNER, OWNERSHIP
+from auditor.tables.ownership import OWNERSHIP
 
 if TYPE_CHECKING:
     import pyarrow as pa
