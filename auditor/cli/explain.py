@@ -104,7 +104,7 @@ def explain_run(path: str | None, cluster: str | None, conf: Path | None) -> Non
     from auditor.notebook.run import open_run
     from auditor.reports import run as telling
     from auditor.runs.damage import damage_named
-    from auditor.runs.load_overview import run_view
+    from auditor.runs.load_bookie import run_view
 
     path = path or newest_run(runs_directory(cluster, conf))
     with damage_named(path):

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from auditor.model.amounts import age, plural
+from auditor.model.arrow import pc
 from auditor.model.decommission import Blocker, Cause, DoubtCount
 from auditor.model.states import MarkRow
 from auditor.runs.reader import RunReader
@@ -49,8 +50,6 @@ def _gone(facts: list[dict[str, str | None]]) -> str:
 
 def _idle(run: RunReader) -> Iterator[Blocker]:
     """Marks that nobody works on: there are old ones, and no lock at all."""
-    import pyarrow.compute as pc
-
     now, oldest, old, locks = run.report.run.scan_time, None, 0, 0
     for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
         locks += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)

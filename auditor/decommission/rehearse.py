@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.decommission.queue import Queue, read_queue
@@ -77,8 +78,6 @@ def blockers_of(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> tuple[Bl
 
 def _owned(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Iterator[pa.Table]:
     """Of the ledgers that have an owner: id, code, and the topic by its whole name."""
-    import pyarrow.compute as pc
-
     if not len(ids) or not has_owners(run):
         return
     kept = pa.table({**{name: ids[:, at] for at, name in enumerate(LEDGER)}, "code": codes})
@@ -91,8 +90,6 @@ def _owned(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Iterator[pa.T
 
 
 def _names_of(table: pa.Table, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    import pyarrow.compute as pc
-
     some = table.filter(pc.is_in(table["ledger_id"], pa.array([ledger for _, ledger in wanted], pa.int64())))
     return {
         (row["scope_id"], row["ledger_id"]): row["name"]
@@ -191,8 +188,6 @@ def _run_trials(
     run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation: IsolationNumbers
 ) -> int:
     """Show every ledger that names one of the bookies to all trials; how many cannot be judged."""
-    import pyarrow as pa
-
     wanted = np.logical_or.reduce([each.concerned for each in trials])
     today = CopiesToday(run.directory, bookies.numbers)
     undecided = 0

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.decommission.targets import BATCH, GonePlaces, Openings, Targets
@@ -91,8 +92,6 @@ def name_any(rows: pa.RecordBatch, wanted: Bools, numbers: BookieNumbers) -> Boo
 
     Bookies beyond these get numbers of their own, and are not wanted.
     """
-    import pyarrow.compute as pc
-
     lists = pc.list_value_length(rows["segments"]).fill_null(0).to_numpy(zero_copy_only=False)
     ensembles = rows["segments"].flatten().field("ensemble")
     sizes = pc.list_value_length(ensembles).to_numpy(zero_copy_only=False)

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.checks import BY_ID, Basis
@@ -75,8 +76,6 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
 
 def among(column: pa.Array, wanted: Sequence[str]) -> NDArray[np.bool_]:
     """Which values are among a few texts; null is not."""
-    import pyarrow.compute as pc
-
     found: NDArray[np.bool_] = pc.is_in(column, pa.array(wanted, pa.string())).to_numpy(zero_copy_only=False)
     return found
 
@@ -199,8 +198,6 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
     """The rows at these places of a run's table changes, ascending; read only as far as there are any."""
-    import pyarrow as pa
-
     start = taken = 0
     if not len(rows):
         return
@@ -252,8 +249,6 @@ def _has_table(run: Batches, name: str) -> bool:
 def _ledgers(run: Batches, found: Subjects) -> tuple[Flags, Flags, Flags]:
     """Of each finding's ledger: whether the run lists it, whether it could judge it, and whether its class is
     decided."""
-    import pyarrow.compute as pc
-
     wanted, place = np.unique(found.ledger[found.has_ledger], return_inverse=True)
     listed, judged, decided = (np.full(len(wanted), start) for start in (False, True, True))
     if len(wanted):
@@ -296,8 +291,6 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
 
 def _unreadable(run: Batches, found: Subjects) -> Flags:
     """Whether the run could not read the index of that very ledger on that very bookie."""
-    import pyarrow as pa
-
     numbers = {name: number for number, name in enumerate(found.names)}
     parts = [np.empty(0, "S24")]
     for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):

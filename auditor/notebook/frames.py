@@ -13,6 +13,7 @@ from itertools import islice
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
+from auditor.model.arrow import ds, pd
 from auditor.model.finding import Confidence, Severity
 from auditor.model.history import RunSummary
 from auditor.model.report_source import BookieFigure, Leak, Level
@@ -24,8 +25,6 @@ from auditor.runs.figures import CLASSES, UNKNOWN, days_of
 from auditor.runs.standings import severities_by_day, standings_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from auditor.notebook.run import Run
 
 ROWS = 1_000
@@ -104,8 +103,6 @@ class Frames:
         bookies), bookies (with missing or unknown entries), change, first_seen, suppressed, message,
         fingerprint.
         """
-        import pyarrow.dataset as ds
-
         wanted = {"id": id, "severity": severity}
         chosen = [ds.field(name) == value for name, value in wanted.items() if value is not None]
         filter = reduce(and_, chosen) if chosen else None
@@ -131,8 +128,6 @@ class Frames:
         Index: bookie_id, of the first 1,000. Columns: first_entry; a column is an entry, or the entries up
         to the next column where the ledger has more entries than ``columns``.
         """
-        import pandas as pd
-
         view = self._run.ledger(ledger_id, scope_id)
         stripes = stripes_of(view, replicas_of(view), columns, STRIPES_ROWS)
         return pd.DataFrame(
@@ -148,8 +143,6 @@ class Frames:
         Index: bookie_id. Columns: those of `auditor.model.report_source.BookieFigure`, and availability,
         the share of its replicas that is surely whole.
         """
-        import pandas as pd
-
         kinds = {each.name: "int64" if each.type == "int" else "object" for each in fields(BookieFigure)}
         kinds["availability"] = "float64"
         rows = [{**asdict(each), "availability": each.availability} for each in self._run.figures.bookies]
@@ -160,8 +153,6 @@ class Frames:
 
         Index: the bookie, ledger, application or age. Columns: bytes, and of these those of each class.
         """
-        import pandas as pd
-
         from auditor.runs.load_space import space_view
 
         totals = space_view(self._run, by, top).totals
@@ -177,8 +168,6 @@ class Frames:
         that are lost, as indexes hold them and by promise; ledgers below ack quorum and below write quorum,
         and open ones that recovery could not close; ledgers_possible, if all that is unknown is bad.
         """
-        import pandas as pd
-
         from auditor.runs.reader import RunReader
         from auditor.simulate.simulation import simulate_all
 
@@ -206,8 +195,6 @@ class Frames:
         Index: bookie_id. Columns: journals, indexes, rocksdb, other, in bytes; capacity and free, null where
         no file system was seen; unread, directories that were not seen whole.
         """
-        import pandas as pd
-
         from auditor.runs.space_steps import disk_totals
 
         kinds = [kind.name for kind in DISK_BYTES]
@@ -228,8 +215,6 @@ class Frames:
         (of closed ledgers that an owner names, one copy), dangling (references to ledgers that are gone),
         unowned, leaked_bytes, leaked_entries, and the severities, numbers of findings.
         """
-        import pandas as pd
-
         totals = self._run.owners(level)[:limit]
         columns = ["ledgers", "bytes", "entries", "dangling", "unowned", "leaked_bytes", "leaked_entries"]
         severities = [str(each) for each in Severity]
@@ -246,8 +231,6 @@ class Frames:
         Index: ledger_id. Columns: confidence, owner (the last known one), claim (its path), made (a time, NaT
         where nothing says it), bytes and entries (null where the ledger is not closed), state, why, doubt.
         """
-        import pandas as pd
-
         some = [asdict(each) for each in islice(self._run.leaks, limit)]
         frame = _frame(some, [each.name for each in fields(Leak)])
         made = pd.to_datetime(frame["made"], unit="ms", utc=True)
@@ -260,8 +243,6 @@ class Frames:
         Index: finished. Columns: run (the name of its directory), verdict, complete, the severities, and new,
         fixed, worse, better, same and unseen since the run before, null where there was none.
         """
-        import pandas as pd
-
         from auditor.runs.siblings import sibling_runs
 
         this = RunSummary.of(self._run.path, self._run.report)
@@ -282,8 +263,6 @@ class Frames:
 
     def _display_frame(self, rows: list[dict[str, Any]], between: list[str]) -> pd.DataFrame:
         """Rows of findings as a frame, with what the table changes says of them."""
-        import pandas as pd
-
         fingerprints = [row["fingerprint"] for row in rows]
         standings = standings_of(self._run.directory, self._run.report, fingerprints)
         known = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
@@ -310,8 +289,6 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
     """Rows as a frame. Severities compare as such, the worst first; ids lose no digit where one is absent."""
-    import pandas as pd
-
     rows = list(rows)
     kinds: dict[str, Any] = dict.fromkeys(_NULLABLE, "Int64")
     kinds["severity"] = pd.CategoricalDtype([str(severity) for severity in Severity], ordered=True)
@@ -325,8 +302,6 @@ def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.Data
 
 def _by_day(counts: Mapping[int, Mapping[str, int]], columns: Iterable[str], name: str) -> pd.DataFrame:
     """Counts by day, the unknown one last."""
-    import pandas as pd
-
     columns = list(columns)
     days = sorted(counts, key=lambda day: (day == UNKNOWN, day))
     times = [pd.NaT if day == UNKNOWN else pd.Timestamp(day, unit="D") for day in days]

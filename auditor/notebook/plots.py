@@ -14,11 +14,11 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from auditor.errors import UsageError
+from auditor.model.arrow import pd
 from auditor.reports.ledger import Cell
 from auditor.reports.plain_text import printable
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -351,8 +351,6 @@ def coarser(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
     Days without a count are rows too, so that the axis is one of time.
     """
-    import pandas as pd
-
     if not len(frame):
         return frame, "day"
     days = (frame.index - frame.index[0]).days

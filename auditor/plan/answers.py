@@ -12,6 +12,7 @@ from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, RunUsageError, UsageError
 from auditor.keys import ledger_path
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.arrow import ds
 from auditor.model.ledger_id import LedgerId
 from auditor.model.plan import (
     OF_EACH_LEDGER,
@@ -114,16 +115,12 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
 
 def _fingerprints(run: RunReader) -> frozenset[str]:
     """The fingerprints of what steps about bookies may ask for."""
-    import pyarrow.dataset as ds
-
     names = ds.field("id").isin([*DANGERS, *INDEX_FAULTS])
     batches = run.batches("findings", ["fingerprint"], names)
     return frozenset(each for batch in batches for each in batch["fingerprint"].to_pylist())
 
 
 def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
-    import pyarrow.dataset as ds
-
     facts, rows = run.report.run, ledgers_of(run, ids)
     hidden = facts.gaps or facts.in_doubt is not None
     held = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None

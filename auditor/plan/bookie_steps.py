@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from auditor.model.amounts import plural
+from auditor.model.arrow import ds
 from auditor.model.plan import (
     Condition,
     Fact,
@@ -142,8 +143,6 @@ def _cookie_step(
 
 
 def _directories(now: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
-    import pyarrow.dataset as ds
-
     columns = ["journal_dirs", "ledger_dirs", "index_dirs"]
     found: list[dict[str, list[str] | str | None]] = now.run.table(
         "directories", columns, ds.field("owner") == bookie
@@ -255,8 +254,6 @@ def _retire(now: Situation, bookie: str, about: str, groups: FindingGroups) -> P
 
 def _last_copies(now: Situation, bookie: str) -> str:
     """Why its disks may have copies that are nowhere else; empty: they have none."""
-    import pyarrow.dataset as ds
-
     counts = now.run.report.counts
     if now.bookies[bookie]["read"] != BookieRead.READ:
         lost = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)

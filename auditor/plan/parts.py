@@ -10,6 +10,8 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from auditor.checks import ALL
 from auditor.checks.manual import Command
@@ -144,8 +146,6 @@ class LedgerRow:
 
 def ledgers_of(run: RunReader, ids: Collection[int]) -> dict[int, LedgerRow]:
     """Those of these ledgers of scope 0 that the run's first scan lists; one pass over the table."""
-    import pyarrow.compute as pc
-
     if not ids:
         return {}
     wanted = pa.array(sorted(ids), pa.int64())
@@ -168,7 +168,6 @@ def ledgers_naming(
     Only ``closed`` ones, unless that is False, and none of ``without``.
     """
     import numpy as np
-    import pyarrow.compute as pc
 
     wanted, left_out, left = pa.array(sorted(bookies), pa.string()), pa.array(without, pa.int64()), most
     for batch in _listed(run):
@@ -185,8 +184,6 @@ def ledgers_naming(
 
 
 def _listed(run: RunReader) -> Iterator[pa.RecordBatch]:
-    import pyarrow.dataset as ds
-
     chosen = ds.field("status").isin([str(each) for each in LISTED]) & (ds.field("scope_id") == 0)
     return run.batches("tables/ledgers", _COLUMNS, chosen)
 

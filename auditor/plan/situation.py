@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from auditor.decommission.queue import Queue, read_queue
+from auditor.model.arrow import ds, pc
 from auditor.model.finding import Confidence, no_standing
 from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
 from auditor.model.states import MarkRow
@@ -118,8 +119,6 @@ class Situation:
 
     def marks_of(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
         """How many ledgers are marked for each of these bookies, and the first `MOST_LEDGERS` of them."""
-        import pyarrow.compute as pc
-
         found: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
             marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
@@ -147,8 +146,6 @@ class Situation:
 
     def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
         """Findings of these ids, in their order, batch by batch; ``accepted``: a suppression names it."""
-        import pyarrow.dataset as ds
-
         standing = standings_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_standing
         if any(self.run.report.counts.get(id) for id in ids):
             for batch in self.run.batches("findings", NEEDED, ds.field("id").isin(ids)):
@@ -179,8 +176,6 @@ class MarkTimes:
     """Marks and locks of a run as arrays; ``since`` is -1 where nothing says when; ``ids`` ascend."""
 
     def __init__(self, run: RunReader) -> None:
-        import pyarrow.compute as pc
-
         ids, since, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for batch in run.batches("tables/marks", ["kind", "ledger_id", "ctime", "mtime", "misplaced"]):
             known = batch["ledger_id"].is_valid()

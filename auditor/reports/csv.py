@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, BinaryIO
 
+from auditor.model.arrow import pa, pq
 from auditor.model.finding import Finding, Standings, no_standing
 from auditor.reports.finding_text import class_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
@@ -119,9 +120,6 @@ def write(findings: Iterable[Finding], out: BinaryIO, standings: Standings = no_
 
     ``change``, ``first_seen`` and ``suppressed`` are null where the run kept no such thing.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     rows = (_parquet_row(finding, standings) for finding in findings)
     schema = _schema()
     with pq.ParquetWriter(out, schema, compression="zstd") as writer:
@@ -168,8 +166,6 @@ _GROUP = ("first_start", "last_start", "size", "period")
 
 
 def _schema() -> Any:
-    import pyarrow as pa
-
     group = pa.struct([(name, pa.int64()) for name in _GROUP])
     missing = pa.struct([("bookie_id", pa.string()), ("groups", pa.list_(group)), ("count", pa.int64())])
     return pa.schema(

@@ -10,18 +10,14 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.errors import RunError, RunUsageError
+from auditor.model.arrow import ds, fs, pa, pq
 from auditor.model.json_shape import parse_json
 from auditor.model.run_facts import MANIFEST, REPORT, WHOLE
 from auditor.sources.file_systems import require_file, run_files
 from auditor.sources.regular_file import read_at_most
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
 
 MAX_FILE_BYTES = 256 << 20
 """Bytes of a report or manifest: what they list is bounded, and a file that is longer is none."""
@@ -73,8 +69,6 @@ class RunDirectory:
 
     def exists(self, name: str) -> bool:
         """Whether a file or directory of the run is there."""
-        from pyarrow import fs
-
         files, path = self.place(name)
         return bool(files.get_file_info(path).type != fs.FileType.NotFound)
 
@@ -94,9 +88,6 @@ class RunDirectory:
 
     def names(self, below: str) -> list[str]:
         """The names of what is in a directory of the run, sorted."""
-        import pyarrow as pa
-        from pyarrow import fs
-
         files, base = self._place
         try:
             infos = files.get_file_info(fs.FileSelector(f"{base}/{below}"))
@@ -108,8 +99,6 @@ class RunDirectory:
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> pa.Table:
         """What is chosen as one pyarrow Table, all of it in memory."""
-        import pyarrow as pa
-
         try:
             return self.dataset(below).to_table(columns=list(columns) if columns else None, filter=filter)
         except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
@@ -119,8 +108,6 @@ class RunDirectory:
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Batch by batch, in the order of the files; with a ``filter`` no more than one file is in memory."""
-        import pyarrow as pa
-
         chosen = list(columns) if columns else None
         try:
             dataset = self.dataset(below)
@@ -135,21 +122,16 @@ class RunDirectory:
 
     def _file_batches(self, path: str, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All rows of a file; a scan would read all of it ahead of who is slower."""
-        import pyarrow as pa
-        from pyarrow import parquet
-
         of = pa.schema([schema.field(name) for name in columns])
         with (
             self._place[0].open_input_file(path) as stream,
-            parquet.ParquetFile(stream, page_checksum_verification=True) as file,
+            pq.ParquetFile(stream, page_checksum_verification=True) as file,
         ):
             for batch in file.iter_batches(_BATCH, columns=columns):
                 yield batch.select(columns).cast(of)
 
     def sizes(self, below: str) -> dict[str, int]:
         """The Parquet files of a table by name, and their bytes; none where there is no such table."""
-        from pyarrow import fs
-
         files, path = self.place(below)
         there = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         found = {info.base_name: info.size or 0 for info in there}
@@ -161,8 +143,6 @@ class RunDirectory:
 
     def require_columns(self, below: str, names: Sequence[str]) -> None:
         """Refuse a table of which a file lacks a column: it is another table's."""
-        import pyarrow as pa
-
         try:
             for part in self.dataset(below).get_fragments():
                 if missing := [name for name in names if name not in part.physical_schema.names]:
@@ -174,9 +154,6 @@ class RunDirectory:
 
     def dataset(self, below: str) -> ds.Dataset:
         """The files of one table as a pyarrow Dataset."""
-        import pyarrow as pa
-        import pyarrow.dataset as ds
-
         files, base = self._place
         parts = [part for part in self.names(below) if part.endswith(".parquet")]
         if not parts:
@@ -202,15 +179,11 @@ class RunDirectory:
 
     def write_table(self, below: str, table: pa.Table) -> None:
         """Write a table as Spark would, whole last; what an interrupted run left of it goes."""
-        from pyarrow import parquet
-
         self.remove(below)
         files, path = self.place(below)
         files.create_dir(path, recursive=True)
         # With checksums, as Spark writes them: whoever reads it is held to them.
-        parquet.write_table(
-            table, f"{path}/part-00000.snappy.parquet", filesystem=files, write_page_checksum=True
-        )
+        pq.write_table(table, f"{path}/part-00000.snappy.parquet", filesystem=files, write_page_checksum=True)
         files.open_output_stream(f"{path}/{WHOLE}").close()
 
     def remove(self, name: str) -> None:
@@ -221,8 +194,6 @@ class RunDirectory:
 
     def oldest_table(self) -> int | None:
         """When the oldest table that is whole was written, ms since 1970; None where there is none."""
-        from pyarrow import fs
-
         files, path = self.place("tables")
         names = [info.path for info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
         marks = files.get_file_info([f"{name}/{WHOLE}" for name in names]) if names else []
@@ -277,8 +248,6 @@ class RunDirectory:
 
         Raises `RunError` where another run's results are: they are never written over.
         """
-        from pyarrow import fs
-
         files, base = self._place
         if files.get_file_info(base).type == fs.FileType.File:
             raise RunUsageError(f"--out {self.path}: is a file; name a directory that an audit may make")
@@ -301,7 +270,5 @@ class RunDirectory:
 
 def _held_to_checksums() -> ds.ParquetFileFormat:
     """Parquet of which each page is held to its checksum, as Spark and this program write them."""
-    import pyarrow.dataset as ds
-
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     return ds.ParquetFileFormat(default_fragment_scan_options=options)

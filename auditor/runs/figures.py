@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from auditor.model.arrow import ds, pa, pc
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.report_source import Bar, BookieFigure, Figures, Histogram
 from auditor.model.states import LISTED, LedgerClass
@@ -107,9 +108,6 @@ class _Pairs:
 
     def add(self, columns: Sequence[Any]) -> None:
         """Columns of one batch; a bookie in several of them on one row counts as one ledger."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         tables = []
         for lists in columns:
             pairs = pc.list_flatten(lists)
@@ -124,8 +122,6 @@ class _Pairs:
 
 def _ledgers(run: RunReader) -> Iterator[Histogram]:
     """Ledgers by size, by age and by quorum, in one pass."""
-    import pyarrow.dataset as ds
-
     columns = ["state", "length", "ctime", "metadata_ctime", "ensemble_size", "write_quorum", "ack_quorum"]
     sizes: Counter[str] = Counter()
     ages: Counter[str] = Counter()
@@ -147,8 +143,6 @@ _OTHERS = "others"
 
 
 def _count_sizes(sizes: Counter[str], batch: Any) -> None:
-    import pyarrow.compute as pc
-
     closed = pc.fill_null(pc.equal(batch["state"], LedgerState.CLOSED), False)
     unreadable = batch["state"].null_count
     sizes[_UNREADABLE] += unreadable
@@ -157,8 +151,6 @@ def _count_sizes(sizes: Counter[str], batch: Any) -> None:
 
 
 def _count_ages(ages: Counter[str], batch: Any, scan_time: int) -> None:
-    import pyarrow.compute as pc
-
     ages_ms = pc.subtract(scan_time, created_of(batch))
     _count_ranges(ages, ages_ms, AGES, AGE_LABELS, UNKNOWN_AGE)
 
@@ -168,8 +160,6 @@ def created_of(batch: Any) -> Any:
 
     The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ledgers.
     """
-    import pyarrow.compute as pc
-
     # Metadata of old formats says no time, and etcd keeps none.
     said = batch["metadata_ctime"]
     return pc.coalesce(pc.if_else(pc.greater(said, 0), said, None), batch["ctime"])
@@ -178,8 +168,6 @@ def created_of(batch: Any) -> Any:
 def _count_ranges(
     into: Counter[str], values: Any, edges: Sequence[int], labels: Sequence[str], absent: str
 ) -> None:
-    import numpy as np
-
     known = values.drop_null().to_numpy(zero_copy_only=False)
     counts = np.bincount(np.searchsorted(edges, known, side="right"), minlength=len(labels))
     into.update(dict(zip(labels, counts.tolist(), strict=True)))
@@ -187,8 +175,6 @@ def _count_ranges(
 
 
 def _count_quorums(quorums: Counter[str], batch: Any) -> None:
-    import pyarrow as pa
-
     names = ["ensemble_size", "write_quorum", "ack_quorum"]
     table = pa.Table.from_batches([batch]).select(names)
     for row in table.group_by(names).aggregate([([], "count_all")]).to_pylist():
@@ -199,8 +185,6 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
 
 def _classes(run: RunReader) -> Histogram:
     """Ledgers by what is known of their copies, and what they could be."""
-    import pyarrow as pa
-
     counts: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
@@ -267,9 +251,6 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
     Raises:
         RunError: a table is missing or broken.
     """
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
     classes = _Classes(run)
     counts: dict[int, Counter[str]] = {}
     columns = ["scope_id", "ledger_id", "ctime", "metadata_ctime"]
@@ -293,10 +274,6 @@ class _Classes:
     """The class of every ledger: of those that are not healthy by their number, of all others healthy."""
 
     def __init__(self, run: RunReader) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-        import pyarrow.dataset as ds
-
         none = np.empty(0, np.int64)
         parts: list[tuple[Numbers, Numbers, Numbers]] = [(none, none, none)]
         columns = ["scope_id", "ledger_id", "class"]

@@ -1,17 +1,22 @@
-"""One bookie out of a finished run, without Spark: read from the tables that are as small as the cluster.
+"""A finished run in short, and one bookie of it, read from the tables that are as small as the cluster.
 
-Only its findings are looked for in a table that may be large; of them, counts and a few sentences are kept.
+Only a bookie's findings are looked for in a table that may be large; of them, counts and a few sentences
+are kept.
 """
 
 import difflib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from auditor.checks import place_of_check
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import RunError, RunUsageError
 from auditor.model.amounts import first_names
+from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence, Finding, Severity, Urgency
+from auditor.model.json_shape import parse_json
+from auditor.model.run_facts import MANIFEST
+from auditor.model.states import BookieRead
 from auditor.model.views import (
     AliasView,
     BookieView,
@@ -21,7 +26,10 @@ from auditor.model.views import (
     JournalView,
     ProblemView,
     RegistrationView,
+    RunView,
+    UnreadBookie,
 )
+from auditor.runs.directory import damaged
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.standings import standings_of
 
@@ -29,6 +37,39 @@ _SAMPLES = 3
 _NEAR = 3
 BOOKIES_LISTED = 20
 """So many ids at most stand in a message."""
+UNREAD_SHOWN = 10
+
+
+def run_view(run: RunReader) -> RunView:
+    """What ``bkaudit explain run`` tells: why a run says what it says.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != BookieRead.READ)
+    fail_on, fail_on_suspect = _fail_on(run)
+    unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], wanted)
+    order = pc.sort_indices(unread, [("replicas", "descending"), ("bookie_id", "ascending")])
+    return RunView(
+        path=run.path,
+        report=run.report,
+        directories=run.table("directories", ["path"]).num_rows,
+        unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
+        fail_on=fail_on,
+        fail_on_suspect=fail_on_suspect,
+        storages=storages(run),
+        standings=standings_of(run.directory, run.report, [each.fingerprint for each in run.report.findings]),
+    )
+
+
+def _fail_on(run: RunReader) -> tuple[Severity | Literal["new"], bool]:
+    """The options that the exit code comes from: a run of an older version has the first alone."""
+    try:
+        options: dict[str, Any] = parse_json(run.directory.read_file(MANIFEST))["identity"]["options"]
+        value = options["fail_on"]
+        return "new" if value == "new" else Severity(value), bool(options.get("fail_on_suspect", False))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise damaged(f"{run.path}/{MANIFEST}", error) from error
 
 
 def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
@@ -38,8 +79,6 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
         RunError: nothing in the run names such a bookie, or several ids begin so; the message lists these,
             or the ids that are nearest.
     """
-    import pyarrow.dataset as ds
-
     bookie_id = whole_bookie_id(run, bookie_id)
     named = ds.field("bookie_id") == bookie_id
     row = run.table("bookies", filter=named).to_pylist()[0]
@@ -121,8 +160,6 @@ def _registration(row: dict[str, Any]) -> RegistrationView:
 
 def _directories(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
     """The directories in its place and those that its data is in, by path."""
-    import pyarrow.dataset as ds
-
     its = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
     ranked: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(run.table("contents", filter=its).to_pylist(), key=lambda row: row["rank"]):
@@ -142,8 +179,6 @@ def _directories(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
 
 def _journals(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
     """Its journal directories; a run of an older version has none."""
-    import pyarrow.dataset as ds
-
     if "journal_tails" not in run.table_names():
         return ()
     of_directories = (ds.field("bookie_id") == bookie_id) & ds.field("ledger_id").is_null()
@@ -163,9 +198,6 @@ def _journals(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
 
 def _aliases(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     """The ids that are one bookie with it, then those that only look like it."""
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
     seen: dict[str, list[tuple[str, str, str | None]]] = {}
     its = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
     for row in run.table("identity_edges", filter=its).to_pylist():
@@ -225,8 +257,6 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
 
 def _findings_by_fingerprint(run: RunReader, fingerprints: list[str]) -> dict[str, Finding]:
     """A few findings, whole."""
-    import pyarrow.dataset as ds
-
     if not fingerprints:
         return {}
     batches = run.batches("findings", filter=ds.field("fingerprint").isin(fingerprints))

@@ -16,6 +16,7 @@ from auditor.codecs.availability.coverage import last_entry
 from auditor.codecs.availability.fold import fold_entries
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.amounts import format_time
+from auditor.model.arrow import ds, pa
 from auditor.model.finding import FindingWithHistory
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState, Segment
@@ -164,9 +165,6 @@ class _RowsOfLedgers:
         return {each["bookie_id"]: each for each in self.run.table("bookies").to_pylist()}
 
     def _read(self, table: str) -> _RowsByLedger:
-        import pyarrow as pa
-        import pyarrow.dataset as ds
-
         if table in _NOT_EVERYWHERE and table not in self._names:
             return {}
         wanted = ds.field("ledger_id").isin(pa.array(self._ids, pa.int64()))
@@ -365,8 +363,6 @@ SHOWN = 50
 
 def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tuple[FindingWithHistory, ...]:
     """The findings about a ledger, the worst first; an empty tuple where there are none."""
-    import pyarrow.dataset as ds
-
     here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
     batches = run.batches("findings", filter=here)
     found = [finding_of(row) for row in islice((row for each in batches for row in each.to_pylist()), SHOWN)]

@@ -8,11 +8,13 @@ What is kept is one row per bookie or label, or the largest ledgers; and in a pa
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from auditor.errors import RunUsageError
 from auditor.model.ledger_id import LedgerId
@@ -36,22 +38,8 @@ NAME_LENGTH = 120
 """Longer names of applications are cut: custom metadata may be anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerLabel:
-    """Batches of ``scope_id``, ``ledger_id`` and ``label``; ``absent``: the label of all others."""
-
-    batches: Callable[[RunReader], Iterator[pa.RecordBatch]]
-    absent: str
-
-    def __call__(self, run: RunReader) -> Iterator[pa.RecordBatch]:
-        """Read the table ledgers of a run."""
-        return self.batches(run)
-
-
 def _applications(run: RunReader) -> Iterator[pa.RecordBatch]:
     """Custom metadata's ``application``, and its ``component`` if any: ``pulsar/managed-ledger``."""
-    import pyarrow.compute as pc
-
     for batch in _listed_ledgers(run, ["custom_metadata"]):
         maps = batch["custom_metadata"]
         pairs = pa.table(
@@ -73,8 +61,6 @@ def _name(application: bytes | None, component: bytes | None) -> str:
 
 def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
     """How long before the scan it was made, as one of `auditor.runs.figures.AGE_LABELS`."""
-    import numpy as np
-    import pyarrow.compute as pc
 
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
     for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
@@ -89,8 +75,6 @@ def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
 
 
 def _listed_ledgers(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    import pyarrow.dataset as ds
-
     wanted = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
     return run.batches("tables/ledgers", ["scope_id", "ledger_id", *columns], wanted)
 
@@ -100,10 +84,8 @@ def _with_labels(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, ["scope_id", "ledger_id", "label"])
 
 
-LABELS = {
-    "application": LedgerLabel(_applications, NOT_LISTED),
-    "age": LedgerLabel(_ages, NOT_LISTED),
-}
+LABELS = {"application": _applications, "age": _ages}
+"""What reads batches of ``scope_id``, ``ledger_id`` and ``label`` from the table ledgers."""
 
 
 PASS_ROWS = 2_000_000
@@ -209,11 +191,10 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
 
 def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
     """Bytes by what the metadata says of each ledger."""
-    label = LABELS[by]
     found: _Sums = {}
     passes = _passes(run, "space", "ledgers")
     for residue in range(passes):
-        named = [_table(each) for each in _residue(label(run), passes, residue)]
+        named = [_table(each) for each in _residue(LABELS[by](run), passes, residue)]
         sums = _ledgers(run, passes, residue)
         if not sums.num_rows:
             continue  # columns without a row have no type to join by
@@ -228,7 +209,7 @@ def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
         grouped = GroupedBytes(["of_none", "label", "class"])
         grouped.add(sums.append_column("of_none", sums["ledger_id"].is_null()))
         for row in grouped.table().to_pylist():
-            name = NO_LEDGER if row["of_none"] else row["label"] or label.absent
+            name = NO_LEDGER if row["of_none"] else row["label"] or NOT_LISTED
             name = name if name in found or len(found) < NAMES_KEPT else OTHER_NAMES
             found.setdefault(name, Counter())[row["class"]] += row["bytes"]
     return found
@@ -244,8 +225,6 @@ def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
 
 def _residue(batches: Iterator[pa.RecordBatch], passes: int, residue: int) -> Iterator[pa.RecordBatch]:
     """The rows whose ledger id has it; bytes of no ledger are of residue 0."""
-    import pyarrow.compute as pc
-
     for batch in batches:
         if passes > 1:
             low = pc.bit_wise_and(pc.fill_null(batch["ledger_id"], 0), pa.scalar(passes - 1, pa.int64()))
@@ -262,8 +241,6 @@ def _passes(run: RunReader, *tables: str) -> int:
 
 def _files(run: RunReader) -> tuple[int, int]:
     """How many files the entry logs are, and their bytes; a second name of a log that is there counts not."""
-    import pyarrow.dataset as ds
-
     columns = ["directory", "log_id", "kind", "bytes"]
     of_files = ds.field("ledger_id").is_null() & ds.field("bytes").is_valid()
     second = ds.field("kind") == LogFileKind.COMPACTED

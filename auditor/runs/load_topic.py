@@ -6,6 +6,7 @@ from typing import Any
 
 from auditor.errors import RunUsageError, UsageError
 from auditor.keys.pulsar import NodeKind
+from auditor.model.arrow import ds, pa
 from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView, backlog_of
 from auditor.runs.owners import names_of_claim
 from auditor.runs.reader import RunReader
@@ -25,8 +26,6 @@ def topic_view(run: RunReader, name: str) -> TopicView:
         UsageError: no topic of that name; with one that is like it.
         RunError: the run did not read owners (RunUsageError), or a table is broken.
     """
-    import pyarrow.dataset as ds
-
     if "ownership" not in run.table_names():
         raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
     tenant, namespace, topic = _parts(name)
@@ -83,9 +82,6 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
 
     A topic may come more than once; a run that read no owners has none.
     """
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
     if "ownership" not in run.table_names():
         return
     columns = ("tenant", "namespace", "topic")
@@ -100,8 +96,6 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
 
 def topic_hint(run: RunReader, unknown: str) -> str:
     """A hint at a topic of the same namespace that is called alike, or at its partitions; "" without any."""
-    import pyarrow.dataset as ds
-
     try:
         tenant, namespace, topic = _parts(unknown)
     except UsageError:
@@ -117,8 +111,6 @@ def topic_hint(run: RunReader, unknown: str) -> str:
 
 def _unread(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]:
     """The topic's values that could not be read, and listings: path, status, damage, kind and cursor."""
-    import pyarrow.dataset as ds
-
     found = []
     for row in run.table("owners", ["path", "status", "damage"], ds.field("status") != "ok").to_pylist():
         names = names_of_claim(row["path"])
@@ -149,8 +141,6 @@ def _cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[T
 
 
 def _classes(run: RunReader, ids: list[int]) -> dict[int, str]:
-    import pyarrow.dataset as ds
-
     wanted = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
     rows = run.table("verdicts", ["ledger_id", "class"], wanted).to_pylist()
     return {row["ledger_id"]: row["class"] for row in rows}

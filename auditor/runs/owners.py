@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from auditor.errors import RunUsageError
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names_of
@@ -49,8 +50,6 @@ def has_owners(run: RunReader) -> bool:
 
 def owned(ownership: pa.RecordBatch) -> pa.BooleanArray:
     """Which rows of the table ownership are ledgers of an owner; what a shadow topic borrows is not its."""
-    import pyarrow.compute as pc
-
     own = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(own, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
 
@@ -116,8 +115,6 @@ def _groups(run: RunReader) -> Iterator[dict[str, Any]]:
 
 
 def _group(batch: pa.RecordBatch) -> pa.Table:
-    import pyarrow.compute as pc
-
     # Other standings are of nobody, or of nothing there.
     nobodys = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
     some = batch.filter(pc.or_(owned(batch), nobodys))
@@ -135,8 +132,6 @@ def _group(batch: pa.RecordBatch) -> pa.Table:
 
 def _owners_of_findings(run: RunReader) -> Iterator[tuple[str, dict[str, Any]]]:
     """The severity and the owner of every finding about a ledger that has one."""
-    import pyarrow.compute as pc
-
     for batch in run.batches("findings", ["severity", "evidence"]):
         with_owner = batch.filter(pc.match_substring(batch["evidence"], '"owner":'))
         for severity, evidence in zip(*(column.to_pylist() for column in with_owner.columns), strict=True):
@@ -178,8 +173,6 @@ class Leaks:
 
     def totals(self) -> LeakTotals:
         """What they add up to."""
-        import pyarrow.compute as pc
-
         sure = self._table.filter(pc.equal(self._table["confidence"], str(Confidence.CONFIRMED)))
 
         def total(table: pa.Table, name: str) -> int:
@@ -215,8 +208,6 @@ def _words(names: Names, claim: str) -> str:
 
 
 def _rows(run: RunReader) -> Iterator[list[dict[str, Any]]]:
-    import pyarrow.compute as pc
-
     for batch in run.batches("findings", ["id", *LEDGER, "confidence", "evidence"]):
         some = batch.filter(pc.equal(batch["id"], UNOWNED))
         yield [_row(each) for each in some.to_pylist()]

@@ -9,9 +9,10 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from auditor.errors import RunError, RunUsageError, UsageError
+from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence, Finding, Group, Missing, Severity, Urgency
 from auditor.model.json_shape import parse_json
 from auditor.model.placement import Locations, PlacementSettings
@@ -19,10 +20,6 @@ from auditor.model.report import Report
 from auditor.model.run_facts import REPORT
 from auditor.runs.directory import RunDirectory, damaged
 from auditor.runs.newest import newest_report
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
 
 _GROUP = struct.Struct(">qqii")
 
@@ -114,8 +111,6 @@ def findings_of(tables: RunDirectory, bookie_id: str) -> Iterator[dict[str, Any]
     Runs before version 6 of the report do not say urgency.
     """
     import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     short = [name for name in _SHORT if name in tables.dataset("findings").schema.names]
     for batch in tables.batches("findings", [*short, "bookie_id", "missing", "unknown"]):
@@ -190,8 +185,6 @@ class RunReader:
         return [name for name in self.directory.names("tables") if not name.startswith(("_", "."))]
 
     def _read_report(self) -> Report:
-        import pyarrow as pa
-
         try:
             text = self.directory.read_file(REPORT)
         except FileNotFoundError as error:

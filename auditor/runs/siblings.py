@@ -18,6 +18,7 @@ from typing import Any
 
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.suppress import read_suppressions
+from auditor.model.arrow import fs, pa
 from auditor.model.history import OfCluster, RunSummary, cluster_key
 from auditor.model.options import LAST, AuditOptions
 from auditor.model.report import Report
@@ -83,9 +84,6 @@ def directories_with(file: str, directory: str | Path, missing: bool = False) ->
 
     Raises: as `reports`.
     """
-    import pyarrow as pa
-    from pyarrow import fs
-
     files, base = run_files(str(directory))
     found = []
     try:
@@ -104,8 +102,6 @@ def oldest_first(runs: Iterable[RunSummary]) -> tuple[RunSummary, ...]:
 
 def is_file(files: Any, path: str) -> bool:
     """Whether there is a file, in a directory that may be somebody else's."""
-    from pyarrow import fs
-
     try:
         return bool(files.get_file_info(path).type == fs.FileType.File)
     except PermissionError:
@@ -226,8 +222,6 @@ def _place(path: str) -> tuple[str, PurePath]:
 
 def run_bytes(path: str) -> int:
     """How many bytes the files of a run have."""
-    from pyarrow import fs
-
     files, base = run_files(path)
     return sum(info.size or 0 for info in files.get_file_info(fs.FileSelector(base, recursive=True)))
 

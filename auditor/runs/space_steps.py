@@ -17,6 +17,8 @@ from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
@@ -85,9 +87,6 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
     Raises:
         RunError: a table of the run is broken.
     """
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
-
     leaks = _leaks(run)
     if not leaks.num_rows:
         return {}
@@ -112,8 +111,6 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
 
 def _leaks(run: RunReader) -> pa.Table:
     """Ledgers that belong to nobody, once each."""
-    import pyarrow.dataset as ds
-
     columns = [*LEDGER, "confidence"]
     batches = list(run.batches("findings", columns, ds.field("id") == UNOWNED))
     schema = pa.schema([*((name, pa.int64()) for name in LEDGER), ("confidence", pa.string())])
@@ -245,8 +242,6 @@ def _leaked(run: RunReader) -> Iterator[SpaceStep]:
 
 
 def _findings(run: RunReader, ids: set[str] | frozenset[str]) -> Iterator[dict[str, Any]]:
-    import pyarrow.dataset as ds
-
     columns = ["id", "bookie_id", "confidence", "evidence"]
     for batch in run.batches("findings", columns, ds.field("id").isin(sorted(ids))):
         yield from batch.to_pylist()

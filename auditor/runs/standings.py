@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from auditor.errors import RunError
+from auditor.model.arrow import ds, pa
 from auditor.model.finding import Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.model.states import FOUND
@@ -24,9 +25,6 @@ def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[st
     ``report`` is the run's: where no run before was compared with, nothing is new or old. For a handful of
     fingerprints: those of all findings of a cluster would not fit into memory.
     """
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
     wanted = pa.array(fingerprints, pa.string())
     if not len(wanted) or not _has_standings(tables):
         return {}
@@ -70,8 +68,6 @@ def standings_in_order(path: str) -> Standings:
 
 def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
     """How many findings of each severity were first seen on a day, by its number since 1970, UTC."""
-    import pyarrow as pa
-
     counts: dict[int, Counter[str]] = {}
     for batch in _batches(tables, ["first_seen", "severity"]):
         pairs = pa.table({"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]})
@@ -95,7 +91,5 @@ def _rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Itera
 
 def _batches(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[Any]:
     """What this run found, in the order of its findings; rows of what only an earlier one did are no part."""
-    import pyarrow.dataset as ds
-
     found = ds.field("change").isin(FOUND)
     yield from tables.batches(f"tables/{_TABLE}", columns, found if filter is None else found & filter)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from auditor.model.arrow import pa, pc
 from auditor.model.placement import DEFAULT_RACK, Level, Locations
 from auditor.model.simulation import Balance, BookieLoad, DiskLoad
 from auditor.model.states import LogFileKind
@@ -116,9 +117,6 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
     Raises:
         RunError: a table of the run is broken.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not {"entry_logs", "disks"} <= {*run.table_names()}:
         return None
     loads: dict[tuple[str, str], DiskLoad] = {}

@@ -16,6 +16,7 @@ import numpy as np
 from auditor.errors import UsageError
 from auditor.model.adherence import first_of_each
 from auditor.model.amounts import first_names
+from auditor.model.arrow import pa
 from auditor.model.placement import Level, Locations
 from auditor.model.simulation import Copysets
 from auditor.simulate.windows import (
@@ -49,8 +50,6 @@ class Domains:
 
     def of(self, numbers: BookieNumbers) -> Longs:
         """The domain of each bookie by number; `UNPLACED` without one, and last `NO_DOMAIN` for no bookie."""
-        import pyarrow as pa
-
         found = [self.locations.domain(bookie, self.level) for bookie in numbers.names]
         placed = np.array([name is not None for name in found], bool)
         domains = np.full(len(found) + 1, UNPLACED, np.int64)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.model.adherence import first_of_each
@@ -249,8 +250,6 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
 
 def _by_topic(batch: pa.RecordBatch, rows: Longs, seen: Bools) -> list[dict[str, Any]]:
     """Sums of those of a batch's ledgers that are concerned, by topic; ``seen`` learns which they were."""
-    import pyarrow.compute as pc
-
     some = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
     ids = some["ledger_id"].to_numpy(zero_copy_only=False)
     if not len(rows) or not len(ids):

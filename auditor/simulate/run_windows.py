@@ -13,6 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from auditor.codecs.availability import coverage
@@ -138,8 +140,6 @@ class CopiesToday:
         self, run: RunDirectory
     ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
         """Ids, bookies, states, counts (below 0: all of its copies) and groups, of batches of judged."""
-        import pyarrow.compute as pc
-
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
             ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
             doubted = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
@@ -172,8 +172,6 @@ _COLUMNS = (
 
 def _seen(run: RunDirectory) -> frozenset[str]:
     """Bookies of which something was read; one that answered when it was asked has its rows in judged."""
-    import pyarrow.compute as pc
-
     rows = run.read("tables/bookies", ["bookie_id", "read"])
     seen = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
     if "answers" in run.names("tables"):
@@ -255,9 +253,6 @@ def decided_ledgers(run: RunDirectory, more: Sequence[str] = ()) -> Iterator[tup
     says. Znodes that are no ledger's and parts that were not listed are none: which ids they may hide is said
     by the run's report (`RunFacts.in_doubt`).
     """
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
-
     listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
     for batch in run.batches("tables/ledgers", [*COLUMNS, *more], listed):
         rows, undecided = batch.num_rows, batch["undecidable"].fill_null(True)
@@ -323,8 +318,6 @@ class RunWindows:
             yield with_bytes(windows, np.maximum(length, 0))
 
     def _count(self, decided: pa.RecordBatch, others: int) -> None:
-        import pyarrow.compute as pc
-
         self.read.ledgers += decided.num_rows + others
         self.read.undecided += others
         closed = pc.equal(decided["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.model.adherence import distinct_rows
@@ -189,8 +190,6 @@ def column_of(ledgers: pa.RecordBatch, name: str, missing: int = 0) -> Longs:
 
 def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentColumns:
     """The segments of such rows."""
-    import pyarrow.compute as pc
-
     closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
     segments = ledgers["segments"].flatten()
     ensembles = segments.field("ensemble")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from auditor.codecs.pulsar import placement_config
 from auditor.errors import DecodeError
@@ -85,8 +86,6 @@ class IsolationNumbers:
 
     def of(self, ledgers: pa.RecordBatch) -> Longs:
         """The number of each row of the table ledgers."""
-        import pyarrow.compute as pc
-
         if not self.columns:
             return np.zeros(len(ledgers), np.int64)
         key = pa.scalar(placement_config.KEY)

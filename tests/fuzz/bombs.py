@@ -24,7 +24,7 @@ from auditor.codecs.pulsar import bookie_racks, managed_ledger
 from auditor.codecs.zookeeper import encodings, txnlog
 from auditor.errors import AuditorError
 from auditor.runs.damage import damage_named
-from auditor.runs.load_overview import run_view
+from auditor.runs.load_bookie import run_view
 from auditor.runs.reader import RunReader
 from auditor.sources.bookies.collections.collection import MANIFEST, Collection
 from auditor.sources.bookies.entry_logs.reader import contents_of

@@ -14,7 +14,7 @@ from auditor.errors import RunError
 from auditor.model.finding import Severity
 from auditor.model.views import UnreadBookie
 from auditor.notebook.run import open_run
-from auditor.runs.load_overview import UNREAD_SHOWN, run_view
+from auditor.runs.load_bookie import UNREAD_SHOWN, run_view
 from tests.reports.samples import report
 
 BOOKIE = {

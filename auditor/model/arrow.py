@@ -1,0 +1,31 @@
+"""pyarrow and pandas, loaded when something of them is first asked for.
+
+Modules about finished runs stand behind commands that answer before a library could load: `bkaudit explain
+check`, `bkaudit status`. So they say ``from auditor.model.arrow import pa, pc``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+    from pyarrow import fs
+else:
+
+    class _Lazy(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            value = getattr(import_module(self.__name__), name)
+            setattr(self, name, value)
+            return value
+
+    pd, pa = _Lazy("pandas"), _Lazy("pyarrow")
+    pc, ds, pq, fs = map(_Lazy, ("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyarrow.fs"))
+
+__all__ = ["ds", "fs", "pa", "pc", "pd", "pq"]
