@@ -253,13 +253,12 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     """The collections, by path, whose availability cannot be read to its end, and why; one job for each."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import from_arrow_schema
 
     owners, found = bookies.settled.owner_of_piece, {}
     for collection, manifest in bookies.collected.whole:
-        parts = tuple((CopiedRows(owners).read, lot) for lot in shares([(collection, manifest)], owners, 1))
+        parts = shares([(collection, manifest)], owners, 1)
         try:
-            rows = PartTable(spark, from_arrow_schema(SCHEMA), parts).frame()
+            rows = PartTable.of(spark, SCHEMA, CopiedRows(owners).read, parts).frame()
             rows.write.format("noop").mode("overwrite").save()
         except (Py4JError, PySparkException) as error:
             found[collection.path] = UNSEEN if "FileNotFoundError" in str(error) else DAMAGED

@@ -312,8 +312,6 @@ def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 
 def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
     """The first findings of each id: bounded by the number of checks."""
-    from pyspark.sql import Window
-
-    place = F.row_number().over(Window.partitionBy("id").orderBy(*order()))
+    place = F.row_number().over(F.Window.partitionBy("id").orderBy(*order()))
     rows = findings.withColumn("place", place).where(F.col("place") <= samples).orderBy(*order())
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())

@@ -83,12 +83,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         confidence=suspect_if(~F.col("sure") | F.col("attribution_suspect")),
         message="{bookie_id} holds what {ledgers:ledger asks|ledgers ask} of {ids}, which is not "
         "registered: its garbage collector will delete {closed} of them",
-        evidence={
-            "aliases": "aliases",
-            "ledgers": "ledgers",
-            "closed": "closed",
-            "attribution_suspect": "attribution_suspect",
-        },
+        evidence="aliases, ledgers, closed, attribution_suspect",
     )
 
 

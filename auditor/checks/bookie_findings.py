@@ -215,9 +215,7 @@ def logs(tables: Tables) -> DataFrame:
 
 def logs_per_bookie(rows: DataFrame, *others: Column) -> DataFrame:
     """One row a bookie: ``logs``, their ``bytes``, the largest of them as ``sample``, and ``others``."""
-    from pyspark.sql import Window
-
-    place = F.row_number().over(Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
+    place = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
     shown = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
     found = (
         rows.withColumn("place", place)

@@ -52,7 +52,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         stored.where(~accepted),
         bookie_id="bookie_id",
         message="a cookie or registration has the name '{bookie_id}', which is not a bookie id",
-        evidence={"has_cookie": "has_cookie", "registered": "registered"},
+        evidence="has_cookie, registered",
     )
     known = tables.bookies.where(F.col("named") | F.col("has_cookie") | F.col("registered").isNotNull())
     odd = finding_rows(
@@ -60,6 +60,6 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         severity=F.lit(Severity.NOTE.value),
         message="'{bookie_id}' is a bookie id that BookKeeper takes and BP-41 does not allow",
-        evidence={"named": "named", "has_cookie": "has_cookie", "registered": "registered"},
+        evidence="named, has_cookie, registered",
     )
     return ledgers_breaking(tables, "bookie-id-invalid").unionByName(refused).unionByName(odd)

@@ -47,5 +47,5 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect")),
         message="ledger {ledger}: {bookie_id} holds {count:entry|entries} of it and is in none of its "
         "ensembles; the ledger is {if(locked, 'locked by a worker', 'marked for replication')}",
-        evidence={"count": "count", "state": "state", "marked": "marked", "locked": "locked"},
+        evidence="count, state, marked, locked",
     )

@@ -39,10 +39,5 @@ def copy_lagging(tables: Tables) -> DataFrame:
         missing=F.array_sort("lagging"),
         message="ledger {ledger} ({state}): acknowledged entries are not yet on "
         "{array_sort(lagging.bookie_id):,}",
-        evidence={
-            "state": "state",
-            "write_quorum": "write_quorum",
-            "ack_quorum": "ack_quorum",
-            "mtime": "mtime",
-        },
+        evidence="state, write_quorum, ack_quorum, mtime",
     )

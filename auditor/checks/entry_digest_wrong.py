@@ -56,7 +56,7 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         of_ledgers,
         "bookie_id",
         F.sum("wrong").alias("entries"),
-        F.min(F.struct("ledger_id", "scope_id", "first")).alias("where"),
+        F.min(F.struct("ledger_id", "scope_id", "first")).alias("place"),
     )
     return finding_rows(
         with_attribution(rows, tables),
@@ -69,13 +69,6 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
                 "are not what their digests say"
             ),
         ),
-        evidence={
-            "entries": "entries",
-            "ledgers": "total",
-            "sample": "sample",
-            "entry_id": F.col("where.first.entry_id"),
-            "log_id": F.col("where.first.log_id"),
-            "entry_offset": F.col("where.first.entry_offset"),
-            "rows": F.lit("tables/digests"),
-        },
+        evidence="entries, total AS ledgers, sample, place.first.entry_id AS entry_id, place.first.log_id "
+        "AS log_id, place.first.entry_offset AS entry_offset, 'tables/digests' AS rows",
     )

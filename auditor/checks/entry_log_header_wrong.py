@@ -86,7 +86,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         message="{bookie_id} has {logs:entry log|entry logs} whose header or ledgers map, or the "
         "collector's copy of it, is wrong, so that collection may delete entries that are needed;"
         " {sample[0].path}: {sample[0].reason}",
-        evidence={"logs": "logs", "bytes": "bytes", "sample": "sample", "rows": F.lit("tables/entry_logs")},
+        evidence="logs, bytes, sample, 'tables/entry_logs' AS rows",
     )
 
 

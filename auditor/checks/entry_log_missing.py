@@ -75,19 +75,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
                 words("; entry {point.entry} of ledger {point.ledger} is located {there}", there=there)
             ),
         ),
-        evidence={
-            "ledgers": "total",
-            "entries": "entries",
-            "missing": "missing",
-            "past_end": "past_end",
-            "other": "other",
-            "log_ids": "log_ids",
-            "no_log_at_all": "no_log_at_all",
-            "points_to": "point",
-            "seen_since": "since",
-            "sample": "sample",
-            "rows": F.lit("tables/misplaced"),
-        },
+        evidence="total AS ledgers, entries, missing, past_end, other, log_ids, no_log_at_all, point AS "
+        "points_to, since AS seen_since, sample, 'tables/misplaced' AS rows",
     )
 
 

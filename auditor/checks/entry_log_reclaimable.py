@@ -46,5 +46,5 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("distrusted") | F.col("attribution_suspect")),
         message="{bookie_id} has {logs:entry log|entry logs} of which no ledger is left, {bytes} bytes: "
         "its next collection deletes what they hold",
-        evidence={"logs": "logs", "bytes": "bytes", "sample": "sample", "rows": F.lit("tables/space")},
+        evidence="logs, bytes, sample, 'tables/space' AS rows",
     )

@@ -27,7 +27,7 @@ def finding_rows(
     rows: DataFrame,
     *,
     message: Column | str,
-    evidence: Mapping[str, Column | str],
+    evidence: str | Mapping[str, Column | str],
     ledger_id: str | None = None,
     bookie_id: Column | str | None = None,
     urgency: Column | None = None,
@@ -38,7 +38,8 @@ def finding_rows(
 ) -> DataFrame:
     """One finding per row; ``evidence`` becomes a JSON object with all its keys, null ones included.
 
-    A ``message`` that is text goes through `words`. Rows about a ledger have its ``scope_id`` besides.
+    It is SQL as of a SELECT, or by key where a value comes from elsewhere. A ``message`` that is text goes
+    through `words`. Rows about a ledger have its ``scope_id`` besides.
     """
     said: dict[str, Column | str] = {
         "urgency": urgency if urgency is not None else "null",
@@ -142,11 +143,9 @@ def _cast(value: Column | str, name: str, kind: str) -> Column:
     return value.cast(kind).alias(name)
 
 
-def _json(evidence: Mapping[str, Column | str]) -> Column | str:
-    named = {key: value for key, value in evidence.items() if isinstance(value, str)}
-    if len(named) == len(evidence):
-        fields = ", ".join(f"{name} AS `{key}`" for key, name in named.items())
-        return f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
+def _json(evidence: str | Mapping[str, Column | str]) -> Column | str:
+    if isinstance(evidence, str):
+        return f"to_json(struct({evidence}), map('ignoreNullFields', 'false'))"
     columns = (
         F.expr(f"{value} AS `{key}`") if isinstance(value, str) else value.alias(key)
         for key, value in evidence.items()
@@ -191,9 +190,9 @@ def with_fault(tables: Tables, fault: str) -> DataFrame:
     return tables.ownership.where(F.col("fault") == fault)
 
 
-def owner_evidence(*more: str) -> dict[str, Column | str]:
+def owner_evidence(*more: str) -> str:
     """Who the owner is, and some more columns of the table ownership, as a finding's evidence."""
-    return {name: name for name in (*OWNER, *more)}
+    return ", ".join((*OWNER, *more))
 
 
 def owner_name() -> Column:

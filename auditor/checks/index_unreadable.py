@@ -76,5 +76,5 @@ def index_unreadable(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("reason") == VANISHED),
         unknown=F.array("bookie_id"),
         message=words("{what}{how}{reason}{more}", what=what, how=how, more=if_known(more)),
-        evidence={"state": "state", "path": "path", "offset": "offset", "reason": "reason"},
+        evidence="state, path, offset, reason",
     )

@@ -54,5 +54,5 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),
         message="{bookie_id} has entries of ledger {ledger} and does not list the ledger",
-        evidence={"path": "path", "reason": "reason"},
+        evidence="path, reason",
     )

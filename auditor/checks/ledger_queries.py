@@ -230,14 +230,7 @@ def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
         rows.where("ledger_id is not null and size(reasons) > 0"),
         ledger_id="ledger_id",
         message="ledger {ledger}: {array_join(reasons, '; ')}",
-        evidence={
-            "path": "path",
-            "reasons": "reasons",
-            "state": "state",
-            "ensemble_size": "ensemble_size",
-            "write_quorum": "write_quorum",
-            "ack_quorum": "ack_quorum",
-        },
+        evidence="path, reasons, state, ensemble_size, write_quorum, ack_quorum",
     )
 
 

@@ -49,14 +49,5 @@ def ledger_unowned(tables: Tables) -> DataFrame:
             length=if_known(length),
             doubt=if_known(words("; not sure: {why}")),
         ),
-        evidence={
-            "application": "application",
-            "claim": "claim",
-            "state": "state",
-            "length": "length",
-            "last_entry_id": "last_entry_id",
-            "made": "ctime",
-            "seen_before": "seen_before",
-            "doubt": "why",
-        },
+        evidence="application, claim, state, length, last_entry_id, ctime AS made, seen_before, why AS doubt",
     )

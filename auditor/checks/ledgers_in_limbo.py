@@ -76,5 +76,5 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         unknown=F.array("bookie_id"),
         message="{bookie_id} has {total:ledger|ledgers} in limbo and refuses to read what it has there; "
         "closed: {closed}",
-        evidence={"ledgers": "total", "closed": "closed", "sample": "sample"},
+        evidence="total AS ledgers, closed, sample",
     )

@@ -90,10 +90,5 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
                 "{directories.path:,}"
             )
         ),
-        evidence={
-            "exchanged": "exchanged",
-            "directories": "directories",
-            "ledgers": "total",
-            "sample": "sample",
-        },
+        evidence="exchanged, directories, total AS ledgers, sample",
     )

@@ -49,5 +49,5 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
         confidence=Confidence.SUSPECT if tables.cluster.live else Confidence.CONFIRMED,
         message="{total:directory|directories} of the replication queue have no mark in them, such as "
         "{sample:,}",
-        evidence={"directories": "total", "oldest": "oldest", "sample": "sample"},
+        evidence="total AS directories, oldest, sample",
     )

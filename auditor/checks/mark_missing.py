@@ -76,10 +76,5 @@ def mark_missing(tables: Tables) -> DataFrame:
                 words("; {doubted} of these changed while the audit ran"),
             ).otherwise(""),
         ),
-        evidence={
-            "unmarked": "total",
-            "doubted_unmarked": "doubted",
-            "depending": "depending",
-            "sample": "sample",
-        },
+        evidence="total AS unmarked, doubted AS doubted_unmarked, depending, sample",
     )

@@ -46,5 +46,5 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
             "{bookie_id}: {total:ledger is|ledgers are} marked for it, but {which}{sample:,}",
             which=F.when(F.col("total") == 1, "has no metadata: ").otherwise("have no metadata, such as "),
         ),
-        evidence={"ledgers": "total", "sample": "sample", "rows": F.lit("tables/marks")},
+        evidence="total AS ledgers, sample, 'tables/marks' AS rows",
     )

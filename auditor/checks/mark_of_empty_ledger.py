@@ -53,10 +53,5 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
             which=F.when(F.col("total") + F.col("doubted") == 1, "it: ").otherwise("them, such as "),
             doubts=doubts(),
         ),
-        evidence={
-            "ledgers": "total",
-            "doubted_ledgers": "doubted",
-            "sample": "sample",
-            "rows": F.lit("tables/marks"),
-        },
+        evidence="total AS ledgers, doubted AS doubted_ledgers, sample, 'tables/marks' AS rows",
     )

@@ -43,5 +43,5 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         rows,
         bookie_id="bookie_id",
         message="{bookie_id} is known only to {total:mark|marks}, such as that of ledger {sample:,}",
-        evidence={"marks": "total", "sample": "sample"},
+        evidence="total AS marks, sample",
     )

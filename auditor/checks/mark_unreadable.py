@@ -53,5 +53,5 @@ def mark_unreadable(tables: Tables) -> DataFrame:
         message=words(
             "{whose}mark or lock at {sample:,}: {reason}", whose=if_known(words("ledger {ledger}: "))
         ),
-        evidence={"paths": "sample", "total": "total", "reason": "reason"},
+        evidence="sample AS paths, total, reason",
     )

@@ -61,7 +61,7 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect")),
         message="{bookie_id} has another master key than the right one for {total:ledger|ledgers}; such "
         "as ledger {sample:,}",
-        evidence={"ledgers": "total", "sample": "sample", "rows": F.lit("tables/digests")},
+        evidence="total AS ledgers, sample, 'tables/digests' AS rows",
     )
     of_ledgers = finding_rows(
         differ.agg(F.array_sort(F.collect_set("bookie_id")).alias("bookies")),
@@ -69,6 +69,6 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         confidence=Confidence.SUSPECT,
         message="ledger {ledger}: the master keys in the indexes of {bookies:,} differ, and nothing says "
         "which is right",
-        evidence={"bookies": "bookies", "rows": F.lit("tables/digests")},
+        evidence="bookies, 'tables/digests' AS rows",
     )
     return of_bookies.unionByName(of_ledgers)

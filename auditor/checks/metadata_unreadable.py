@@ -48,5 +48,5 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
             "ledger {ledger}: metadata cannot be decoded: {damage}{at}",
             at=if_known(words(" (at byte {damage_offset})")),
         ),
-        evidence={"path": "path", "offset": "damage_offset", "reason": "damage", "version": "version"},
+        evidence="path, damage_offset AS offset, damage AS reason, version",
     )

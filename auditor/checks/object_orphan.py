@@ -49,5 +49,5 @@ def object_orphan(tables: Tables) -> DataFrame:
             "ledger {ledger}: the bucket has a copy ({bytes} bytes, {uid}) that no topic's list names{doubt}",
             doubt=if_known(words("; not sure: {why}")),
         ),
-        evidence={"uid": "uid", "objects": "objects", "bytes": "bytes", "doubt": "why"},
+        evidence="uid, objects, bytes, why AS doubt",
     )

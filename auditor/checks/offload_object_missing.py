@@ -66,5 +66,5 @@ def offload_object_missing(tables: Tables) -> DataFrame:
             given_up=if_known(given_up),
             doubt=if_known(words("; not sure: {why}")),
         ),
-        evidence={**owner_evidence("offload", "uid", "has_data", "has_index"), "doubt": "why"},
+        evidence=owner_evidence("offload", "uid", "has_data", "has_index", "why AS doubt"),
     )

@@ -57,11 +57,5 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
             "({replicas:replica|replicas}); {read}",
             read=read,
         ),
-        evidence={
-            "depending": "depending",
-            "replicas": "replicas",
-            "ledgers": "ledgers",
-            "read": "read",
-            "has_cookie": "has_cookie",
-        },
+        evidence="depending, replicas, ledgers, read, has_cookie",
     )

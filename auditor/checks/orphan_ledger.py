@@ -49,5 +49,5 @@ def orphan_ledger(tables: Tables) -> DataFrame:
             "ledger {ledger} is on {bookie_id}, but not in the metadata{doubt_clause}",
             doubt_clause=doubt_clause(),
         ),
-        evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts", "doubt": "doubt"},
+        evidence="in_m0, in_m1, doubts, doubt",
     )

@@ -45,5 +45,5 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
             "ledger {ledger} is on {bookie_id}, and was deleted during the audit{doubt_clause}",
             doubt_clause=doubt_clause(),
         ),
-        evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts", "doubt": "doubt"},
+        evidence="in_m0, in_m1, doubts, doubt",
     )

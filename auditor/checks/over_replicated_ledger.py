@@ -56,11 +56,5 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
             # None is known of an index in limbo, in the wrong directory or unreadable.
             held=F.when(F.col("count") > 0, words("{count:entry|entries} of it")).otherwise("it"),
         ),
-        evidence={
-            "count": "count",
-            "state": "state",
-            "open": "open",
-            "exposed": "exposed",
-            "attribution_suspect": "attribution_suspect",
-        },
+        evidence="count, state, open, exposed, attribution_suspect",
     )

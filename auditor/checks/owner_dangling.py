@@ -70,5 +70,5 @@ def owner_dangling(tables: Tables) -> DataFrame:
             copy=if_known(copy),
             doubt=if_known(words("; not sure: {why}")),
         ),
-        evidence={**owner_evidence("place", "list_size", "entries", "size", "offload"), "doubt": "why"},
+        evidence=owner_evidence("place", "list_size", "entries", "size", "offload", "why AS doubt"),
     )

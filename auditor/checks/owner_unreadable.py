@@ -41,10 +41,5 @@ def owner_unreadable(tables: Tables) -> DataFrame:
     return finding_rows(
         with_fault(tables, "owner-unreadable"),
         message="{path}: {damage}",
-        evidence={
-            "application": "application",
-            "path": "path",
-            "damage": "damage",
-            "damage_offset": "damage_offset",
-        },
+        evidence="application, path, damage, damage_offset",
     )

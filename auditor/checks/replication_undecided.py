@@ -64,15 +64,8 @@ def replication_undecided(tables: Tables) -> DataFrame:
             known=F.when(F.col("class").isin(*_HARMLESS), "undecided").otherwise(F.col("class")),
             reasons=F.concat_ws("; ", *(_where(why, said) for why, said in _SAID.items())),
         ),
-        evidence={
-            "class": "class",
-            "potential_class": "potential_class",
-            "state": "state",
-            "copies_missing": "m",
-            "copies_missing_or_unknown": "mu",
-            "unknown_copies": "unknown",
-            "doubts": "doubts",
-        },
+        evidence="class, potential_class, state, m AS copies_missing, mu AS copies_missing_or_unknown, "
+        "unknown AS unknown_copies, doubts",
     )
 
 

@@ -36,5 +36,5 @@ def stray_file(tables: Tables) -> DataFrame:
         rows,
         bookie_id="bookie_id",
         message="{bookie_id}: {total:file|files} among its indexes that no bookie writes: {sample:,}",
-        evidence={"count": "total", "paths": "sample"},
+        evidence="total AS count, sample AS paths",
     )

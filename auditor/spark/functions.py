@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+    from pyspark.sql import Window as Window
     from pyspark.sql.functions import *  # noqa: F403
 else:
 
     def __getattr__(name: str) -> object:
-        """The function of `pyspark.sql.functions` with this name."""
-        from pyspark.sql import functions
+        """The function of `pyspark.sql.functions` with this name, or `pyspark.sql.Window`."""
+        from pyspark.sql import Window, functions
 
-        return getattr(functions, name)
+        return Window if name == "Window" else getattr(functions, name)
 
 
 def small_digits(digits: Column | str) -> Column:

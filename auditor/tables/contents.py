@@ -255,11 +255,9 @@ def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:
 
 def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:
     """Counts with names again, the best of each directory first."""
-    from pyspark.sql import Window
-
     totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
     ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
-    order = Window.partitionBy("key").orderBy(
+    order = F.Window.partitionBy("key").orderBy(
         F.desc("exact"), F.desc("better"), F.desc("named"), F.asc("candidate")
     )
     return (

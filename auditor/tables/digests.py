@@ -68,8 +68,6 @@ DIGESTS = schema_of(
 
 def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     """Rows of `DIGESTS`; arguments are rows of `WHOLE_ENTRIES` and the table ledgers."""
-    from pyspark.sql import Window
-
     named = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
         "digest_type",
@@ -87,7 +85,7 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     rows = whole_entries.join(once, [*LEDGER], "left").withColumn(
         "listed", F.coalesce("listed", F.lit(False))
     )
-    of_ledger = Window.partitionBy(*LEDGER)
+    of_ledger = F.Window.partitionBy(*LEDGER)
     # Under this password some entry of the ledger is right, or some master key.
     known = F.max(F.greatest(F.coalesce("mac_right", F.lit(False)), F.coalesce("key_right", F.lit(False))))
     # Who copied a ledger whose metadata has no password did so under a password of its own.

@@ -21,8 +21,6 @@ def with_full_disks(
     ``entry_logs`` is the table of that name: its ``logger`` says which collector a directory has. ``disks``
     is that table too, None where its free bytes say nothing.
     """
-    from pyspark.sql import Window
-
     if disks is None:
         return logs.withColumn("full_disk", F.lit(None).cast("string"))
     used = 1 - F.col("free_bytes") / F.col("capacity_bytes")
@@ -32,7 +30,7 @@ def with_full_disks(
     rows = logs.join(F.broadcast(seen), "directory", "left").join(
         F.broadcast(collectors), "directory", "left"
     )
-    level = F.max("used").over(Window.partitionBy("bookie_id", "logger"))
+    level = F.max("used").over(F.Window.partitionBy("bookie_id", "logger"))
     forced = F.lit(settings.forced_when_full)
     state = (
         F.when((level > settings.disk_warn_threshold) & forced, FullDisk.FORCED.value)

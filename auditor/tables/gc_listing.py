@@ -144,9 +144,7 @@ def _in_place(rows: DataFrame, place: Column) -> DataFrame:
 
 def _batch() -> Column:
     """The place of a batch of etcd's keys, as text that sorts like its number."""
-    from pyspark.sql import Window
-
-    number = F.row_number().over(Window.orderBy("rel")) - 1
+    number = F.row_number().over(F.Window.orderBy("rel")) - 1
     return F.lpad(F.floor(number / ETCD_BATCH).cast("string"), 20, "0")
 
 

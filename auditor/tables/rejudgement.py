@@ -235,8 +235,6 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
     The worst entry of each ledger comes before all samples, and the worst ledgers come first; no bookie gets
     more than half of all reads, or one.
     """
-    from pyspark.sql import Window
-
     names = frozenset(askable)
     worst = candidates(judged, askable).withColumn("rank", _rank())
     columns = ("missing", "listed", _undecided(askable).alias("undecided"), "rank")
@@ -249,7 +247,7 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
 
     asked = map_rows(facts.join(F.broadcast(chosen), [*LEDGER]), make, _QUESTIONS)
     order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
-    place = F.row_number().over(Window.partitionBy("bookie_id").orderBy(*order))
+    place = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*order))
     return (
         asked.orderBy(*order)
         .limit(reads)

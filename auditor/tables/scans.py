@@ -117,11 +117,9 @@ def _why() -> Column:
 
 def _apart(ranges: DataFrame, of: Sequence[str]) -> DataFrame:
     """The ranges cut so that those with the same ``of`` do not meet; what an earlier one covers goes."""
-    from pyspark.sql import Window
-
     # Of ranges that begin together the widest comes first, so that it covers the others.
-    order = Window.partitionBy(*of).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
-    reached = F.max("high").over(order.rowsBetween(Window.unboundedPreceding, -1))
+    order = F.Window.partitionBy(*of).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
+    reached = F.max("high").over(order.rowsBetween(F.Window.unboundedPreceding, -1))
     # Ids reach from -2^63 to 2^63 - 1: one past the greatest does not fit a long.
     low = F.col("low").cast(WIDE)
     least = F.greatest(low, F.coalesce(reached.cast(WIDE) + 1, low))

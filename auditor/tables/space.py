@@ -100,10 +100,8 @@ def each_file_once(entry_logs: DataFrame) -> DataFrame:
 
 def _files(entry_logs: DataFrame, directories: DataFrame) -> DataFrame:
     """Files, once each; ``young``: its entries need not be in the index yet, or it is still written to."""
-    from pyspark.sql import Window
-
     marked = directories.select(F.col("path").alias("directory"), "index_time")
-    place = F.dense_rank().over(Window.partitionBy("directory").orderBy(F.desc("log_id")))
+    place = F.dense_rank().over(F.Window.partitionBy("directory").orderBy(F.desc("log_id")))
     last = (
         (place == 1)
         & (F.col("state") == EntryLogState.NO_MAP.value)
