@@ -28,7 +28,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.history import RunSummary
 from auditor.model.options import AuditOptions
 from auditor.model.report import Cluster
-from auditor.model.run_facts import WHOLE, AcceptedGaps, Changes, Suppression, Tally
+from auditor.model.run_facts import WHOLE, AcceptedGaps, Changes, Suppression, Tally, empty_tally
 from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.history import Previous, RunsBeside, comparable_run, runs_beside
@@ -79,18 +79,9 @@ class RunChanges:
         worse are those beside an earlier run that nothing suppresses."""
         tallies: dict[tuple[str, str, str, str], Tally] = {}
         for each in self.found():
+            key = each.urgency, each.severity, each.id, each.confidence
             tally = tallies.setdefault(
-                (each.urgency, each.severity, each.id, each.confidence),
-                Tally(
-                    id=each.id,
-                    urgency=each.urgency,
-                    severity=each.severity,
-                    confidence=each.confidence,
-                    count=0,
-                    new=0,
-                    worse=0,
-                    suppressed=0,
-                ),
+                key, empty_tally(each.id, each.urgency, each.severity, each.confidence)
             )
             tally["count"] += each.findings
             if each.suppression is not None:

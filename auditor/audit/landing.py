@@ -171,16 +171,7 @@ class Landing:
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
     ) -> DataFrame:
         """Land a small table that the driver holds; written here, for a Spark job costs more than that."""
-        if name not in self.landed:
-            held = None
-            where = _place(below, name)
-            if not self.run.exists(f"{where}/{WHOLE}"):
-                self.progress.stage(name)
-                held = pa.Table.from_pylist(rows, schema=schema)
-                self.run.write_table(where, held)
-                self.run.check_claim()
-            self.landed[name] = self._landed_at(name, below, None, held)
-        return self.landed[name]
+        return self.land(name, lambda: pa.Table.from_pylist(rows, schema=schema), below)
 
     def _landed_at(
         self, name: str, below: str, schema: StructType | None, held: pa.Table | None

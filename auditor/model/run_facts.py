@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, TypedDict
+from typing import Annotated, TypedDict, cast
 
 from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.json_shape import Count, Facet, Time, about
@@ -133,6 +133,12 @@ class Tally(TypedDict):
     new: Annotated[Count, about("not in the run before, and not suppressed")]
     worse: Annotated[Count, about("less bad in the run before, and not suppressed")]
     suppressed: Annotated[Count, about("of count, those that a suppression names")]
+
+
+def empty_tally(id: str, urgency: str, severity: str, confidence: str) -> Tally:
+    """Of no finding yet."""
+    kind = {"id": id, "urgency": urgency, "severity": severity, "confidence": confidence}
+    return cast(Tally, kind | dict.fromkeys(("count", "new", "worse", "suppressed"), 0))
 
 
 class Step(TypedDict):

@@ -14,7 +14,7 @@ from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
 from auditor.model.report import Report
 from auditor.model.report_source import NO_OWNER, NOBODY, OwnerTotal
-from auditor.model.run_facts import Tally
+from auditor.model.run_facts import Tally, empty_tally
 from auditor.model.simulation import NearLoss
 from auditor.model.space import DISK_BYTES, SpaceGauges
 from auditor.model.states import SpaceClass, Verdict
@@ -327,16 +327,7 @@ def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
     """
     found = {tally["id"] for tally in tallies}
     return [
-        Tally(
-            id=check.id,
-            urgency=str(check.urgency),
-            severity=str(check.severity),
-            confidence=str(Confidence.CONFIRMED),
-            count=0,
-            new=0,
-            worse=0,
-            suppressed=0,
-        )
+        empty_tally(check.id, str(check.urgency), str(check.severity), str(Confidence.CONFIRMED))
         for check in ALL
         if check.id not in found and check.id in seeing
     ]
