@@ -40,14 +40,6 @@ def _text(run: ReportSource) -> Iterable[str]:
     yield f"\n{first_screen.render(run.report, run.path, text.UNBROKEN)}\n"
 
 
-def _json(run: ReportSource) -> Iterable[str]:
-    return (run.report.to_json(),)
-
-
-def _jsonl(run: ReportSource) -> Iterable[str]:
-    return (f"{json_line(finding)}\n" for finding in run.findings)
-
-
 def _csv(run: ReportSource) -> Iterable[str]:
     from auditor.reports import csv
 
@@ -58,10 +50,6 @@ def _markdown(run: ReportSource) -> Iterable[str]:
     from auditor.reports import markdown
 
     return markdown.render(run.report, run.standings()), "\n"
-
-
-def _html(run: ReportSource) -> Iterable[str]:
-    return run.html_page()
 
 
 def _sarif(run: ReportSource) -> Iterable[str]:
@@ -115,11 +103,11 @@ def json_line(finding: Finding) -> str:
 
 FORMS = {
     "text": Form.of_text("txt", _text),
-    "json": Form.of_text("json", _json),
-    "jsonl": Form.of_text("jsonl", _jsonl),
+    "json": Form.of_text("json", lambda run: (run.report.to_json(),)),
+    "jsonl": Form.of_text("jsonl", lambda run: (f"{json_line(finding)}\n" for finding in run.findings)),
     "csv": Form.of_text("csv", _csv),
     "markdown": Form.of_text("md", _markdown),
-    "html": Form.of_text("html", _html),
+    "html": Form.of_text("html", lambda run: run.html_page()),
     "sarif": Form.of_text("sarif", _sarif),
     "junit": Form.of_text("xml", _junit),
     "openmetrics": Form.of_text("prom", _openmetrics),

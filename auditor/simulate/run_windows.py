@@ -58,7 +58,7 @@ class CopiesToday:
         self._bookies = np.concatenate([np.zeros(0, np.int32), *bookies])
         self._states = np.concatenate([np.zeros(0, np.int8), *states])
         self._counts = np.concatenate([np.zeros(0, np.int64), *counts])
-        self._groups = _joined(groups)
+        self._groups = pa.chunked_array(list(groups), pa.binary()).combine_chunks()
         self._of_scope: dict[int, tuple[Longs, Longs]] = {}
         for scope in np.unique(self._ids[:, 0]).tolist():
             rows = np.flatnonzero(self._ids[:, 0] == scope)
@@ -178,10 +178,6 @@ def _seen(run: RunDirectory) -> frozenset[str]:
         for batch in run.batches("tables/answers", ["bookie_id"]):
             seen |= set(batch["bookie_id"].unique().to_pylist())
     return frozenset(seen)
-
-
-def _joined(groups: Sequence[pa.Array]) -> pa.ChunkedArray:
-    return pa.chunked_array(list(groups), pa.binary()).combine_chunks()
 
 
 def _ranges(low: Longs, high: Longs) -> Longs:

@@ -104,7 +104,7 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
         judged.withColumns(
             {
                 "payload_bytes": _payload_bytes(),
-                "payload_crc32c": _payload_crc32c(),
+                "payload_crc32c": _by_type(lambda name: F.col(f"payload_{name.lower()}")),
                 "comparable": _comparable(),
             }
         )
@@ -194,10 +194,6 @@ def _master_key() -> Column:
 def _payload_bytes() -> Column:
     digest = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
     return F.greatest(F.col("entry_bytes") - F.col("header_bytes") - digest, F.lit(0)).cast("long")
-
-
-def _payload_crc32c() -> Column:
-    return _by_type(lambda name: F.col(f"payload_{name.lower()}"))
 
 
 def _comparable() -> Column:
