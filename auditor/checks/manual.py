@@ -15,7 +15,7 @@ Commands are those of BookKeeper 4.17's shell.
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 RISKS = {
@@ -26,8 +26,6 @@ RISKS = {
 }
 _STORAGES = {"regenerate-interleaved-": "idx", "rebuild-db-": "rocksdb", "check-db-": "rocksdb"}
 """How the shell's commands begin that are for one kind of index: files (Interleaved, Sorted) or RocksDB."""
-READS_METADATA = "none; it reads metadata."
-READS_ALL_METADATA = "none; it reads all metadata."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,172 +55,86 @@ class Command:
         return self.risk.replace(";", " ").split()[0]
 
 
-def _by_text(commands: Iterable[tuple[str, str, str]]) -> dict[str, Command]:
-    return {
-        f"bookkeeper shell {text}": Command(f"bookkeeper shell {text}", *said) for text, *said in commands
-    }
-
-
-SHARED = _by_text(
-    [
-        ("ledgermetadata -l ID", "prints the ledger's metadata", READS_METADATA),
-        (
-            "ledgermetadata -l ID -dumptofile FILE",
-            "writes the ledger's metadata to a file",
-            "none; it reads metadata, and writes to FILE. It fails where the server refuses the record: "
-            "then keep it with the store's own client.",
-        ),
-        (
-            "ledgermetadata -l ID -restorefromfile FILE",
-            "makes the ledger's metadata again from a file that -dumptofile wrote before it went",
-            "writes; it refuses where the ledger is there, and deleteledger takes it back. It helps only "
-            "while bookies still have the entries, and a wrong ensemble makes them unfindable: audit then.",
-        ),
-        (
-            "readledger -l ID -fe FIRST -le NEXT -b BOOKIE",
-            "asks one bookie for these entries: with -b the command stops before the one after -le",
-            "load; it reads from the bookie. Never add -r to find something out: that recovers, and so "
-            "closes, the ledger.",
-        ),
-        (
-            "readledger -l ID -fe FIRST -le LAST",
-            "reads these entries as a client does, from any bookie that has them; it stops at one that "
-            "none has",
-            "load; it reads from the bookies, and recovers nothing. Never add -r to find something out: that "
-            "closes the ledger.",
-        ),
-        ("cookie_get BOOKIE", "prints the bookie's cookie as the store has it", READS_METADATA),
-        (
-            "cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE",
-            "writes a cookie to a file: directories separated by commas, in configured order; -ix "
-            "INDEXES where indexDirectories is configured",
-            "none; it changes nothing but the file. Compare it with a VERSION.",
-        ),
-        (
-            "cookie_update -cf FILE BOOKIE",
-            "replaces the store's cookie",
-            "writes; a wrong one keeps the bookie from starting. Keep what cookie_get printed.",
-        ),
-        (
-            "updatecookie -b hostname",
-            "on the stopped bookie (or -b ip), changes its cookie in the store and on its disks between "
-            "these two forms",
-            "writes; store and disks are written, and the ledgers go on naming the old id.",
-        ),
-        (
-            "updatecookie -e",
-            "on the stopped bookie, adds the empty directories that its configuration has more to the "
-            "cookie in the store and on every disk",
-            "writes; the store's cookie and every VERSION are written.",
-        ),
-        (
-            "bookieformat -deleteCookie",
-            "on the stopped bookie, empties all its directories and deletes its cookie; it asks before",
-            "danger; what the directories hold is gone.",
-        ),
-        ("listbookies -a", "lists every bookie that has a cookie", READS_METADATA),
-        ("listbookies -rw -h", "lists the writable bookies with their addresses", READS_METADATA),
-        ("listbookies -ro -h", "lists the read-only bookies with their addresses", READS_METADATA),
-        (
-            "endpointinfo -b BOOKIE",
-            "prints what the bookie registered; it wants the bookie's cookie",
-            READS_METADATA,
-        ),
-        ("whatisinstanceid", "prints the instance id of the store's cluster", READS_METADATA),
-        ("listledgers -bookieid BOOKIE", "lists the ledgers with entries on the bookie", READS_ALL_METADATA),
-        (
-            "listunderreplicated -pmr -prw",
-            "lists the marked ledgers with the replicas that are missing and the worker that holds each",
-            READS_METADATA,
-        ),
-        ("queryautorecoverystatus", "says whether replication is switched on", READS_METADATA),
-        (
-            "autorecovery -e",
-            "switches replication on for the whole cluster",
-            "writes; every marked ledger begins to be copied, which loads the bookies; `autorecovery "
-            "-d` switches it off again.",
-        ),
-        (
-            "recover -q BOOKIE",
-            "lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same",
-            "none with -q; it reads all metadata.",
-        ),
-        (
-            "recover -dr -sk -sku BOOKIE",
-            "prints what the same without -dr would copy and where; it asks for a Y all the same",
-            "none with -dr; it reads all metadata.",
-        ),
-        (
-            "recover -sk -sku BOOKIE",
-            "copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves "
-            "open ledgers alone, -sku those that cannot be copied",
-            "danger; without -sk it fences open ledgers, whose writers then fail. It takes no locks: "
-            "keep replication workers away meanwhile.",
-        ),
-        (
-            "recover -dr -l ID BOOKIE",
-            "prints how the ledger would be copied away from the bookie; it asks for a Y all the same",
-            "none with -dr; it reads metadata.",
-        ),
-        (
-            "recover -l ID BOOKIE",
-            "copies what the bookie should have of the ledger to another one, reading from whoever serves "
-            "it, and puts that one into the metadata; it asks before",
-            "writes; no lock is taken, and a ledger that is not closed is fenced where its last segment "
-            "names the bookie.",
-        ),
-        (
-            "decommissionbookie -bookieid BOOKIE",
-            "has the bookie's ledgers copied, waits for that, then deletes its cookie",
-            "danger; the bookie must be stopped and replication on, it waits for ever on a ledger that "
-            "cannot be copied, and without its cookie the bookie does not start again.",
-        ),
-        (
-            "updateBookieInLedger -sb OLD -db NEW",
-            "writes the new id into the metadata of every ledger that names the old one",
-            "danger; it looks at no data, and for a bookie that has none of it loses the copies. The "
-            "old id must not be registered, and only updateBookieInLedger with both ids exchanged takes "
-            "it back, which also changes ledgers that named the new id before.",
-        ),
-        (
-            "updateledgers -bookieId hostname",
-            "on the bookie (or -bookieId ip), does the same between the two address forms of its own "
-            "id, once useHostNameAsBookieID is configured so",
-            "danger; it looks at no data.",
-        ),
-        (
-            "deleteledger -l ID",
-            "deletes the ledger's metadata; it asks before",
-            "danger; its data is then collected on every bookie, nothing brings it back, and an "
-            "application that still names the ledger fails to open it.",
-        ),
-        (
-            "listfilesondisc -txn -log -idx",
-            "on the bookie, lists its journals, entry logs and index files",
-            "none; it only reads files of the bookie.",
-        ),
-        (
-            "regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun",
-            "on the stopped bookie, says what its entry logs hold of the ledger; a password must be "
-            "given and is not used",
-            "none with -dryRun; it reads every entry log.",
-        ),
-        (
-            "rebuild-db-ledger-locations-index",
-            "on the stopped bookie with DbLedgerStorage, writes a new index of locations from all entry logs",
-            "danger; it takes long and finds only ledgers that the index of ledgers lists. The old one "
-            "is kept as locations.BACKUP-TIME.",
-        ),
-        (
-            "rebuild-db-ledgers-index",
-            "on the stopped bookie with DbLedgerStorage, writes a new index of ledgers from entry logs "
-            "and journals",
-            "danger; all ledgers come back fenced and without a master key. The old index is moved "
-            "aside and kept.",
-        ),
-    ]
-)
-"""By their text: commands of two pages or more."""
+_SHARED_COMMANDS = """\
+- `ledgermetadata -l ID` prints the ledger's metadata. Risk: none; it reads metadata.
+- `ledgermetadata -l ID -dumptofile FILE` writes the ledger's metadata to a file. Risk: none; it reads
+  metadata, and writes to FILE. It fails where the server refuses the record: then keep it with the
+  store's own client.
+- `ledgermetadata -l ID -restorefromfile FILE` makes the ledger's metadata again from a file that
+  -dumptofile wrote before it went. Risk: writes; it refuses where the ledger is there, and deleteledger
+  takes it back. It helps only while bookies still have the entries, and a wrong ensemble makes them
+  unfindable: audit then.
+- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for these entries: with -b the command
+  stops before the one after -le. Risk: load; it reads from the bookie. Never add -r to find something
+  out: that recovers, and so closes, the ledger.
+- `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does, from any bookie that has
+  them; it stops at one that none has. Risk: load; it reads from the bookies, and recovers nothing. Never
+  add -r to find something out: that closes the ledger.
+- `cookie_get BOOKIE` prints the bookie's cookie as the store has it. Risk: none; it reads metadata.
+- `cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a cookie to a file:
+  directories separated by commas, in configured order; -ix INDEXES where indexDirectories is configured.
+  Risk: none; it changes nothing but the file. Compare it with a VERSION.
+- `cookie_update -cf FILE BOOKIE` replaces the store's cookie. Risk: writes; a wrong one keeps the bookie
+  from starting. Keep what cookie_get printed.
+- `updatecookie -b hostname` on the stopped bookie (or -b ip), changes its cookie in the store and on its
+  disks between these two forms. Risk: writes; store and disks are written, and the ledgers go on naming
+  the old id.
+- `updatecookie -e` on the stopped bookie, adds the empty directories that its configuration has more to
+  the cookie in the store and on every disk. Risk: writes; the store's cookie and every VERSION are
+  written.
+- `bookieformat -deleteCookie` on the stopped bookie, empties all its directories and deletes its cookie;
+  it asks before. Risk: danger; what the directories hold is gone.
+- `listbookies -a` lists every bookie that has a cookie. Risk: none; it reads metadata.
+- `listbookies -rw -h` lists the writable bookies with their addresses. Risk: none; it reads metadata.
+- `listbookies -ro -h` lists the read-only bookies with their addresses. Risk: none; it reads metadata.
+- `endpointinfo -b BOOKIE` prints what the bookie registered; it wants the bookie's cookie. Risk: none; it
+  reads metadata.
+- `whatisinstanceid` prints the instance id of the store's cluster. Risk: none; it reads metadata.
+- `listledgers -bookieid BOOKIE` lists the ledgers with entries on the bookie. Risk: none; it reads all
+  metadata.
+- `listunderreplicated -pmr -prw` lists the marked ledgers with the replicas that are missing and the
+  worker that holds each. Risk: none; it reads metadata.
+- `queryautorecoverystatus` says whether replication is switched on. Risk: none; it reads metadata.
+- `autorecovery -e` switches replication on for the whole cluster. Risk: writes; every marked ledger
+  begins to be copied, which loads the bookies; `autorecovery -d` switches it off again.
+- `recover -q BOOKIE` lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the
+  same. Risk: none with -q; it reads all metadata.
+- `recover -dr -sk -sku BOOKIE` prints what the same without -dr would copy and where; it asks for a Y all
+  the same. Risk: none with -dr; it reads all metadata.
+- `recover -sk -sku BOOKIE` copies what the bookie should hold to other bookies and rewrites the metadata;
+  -sk leaves open ledgers alone, -sku those that cannot be copied. Risk: danger; without -sk it fences
+  open ledgers, whose writers then fail. It takes no locks: keep replication workers away meanwhile.
+- `recover -dr -l ID BOOKIE` prints how the ledger would be copied away from the bookie; it asks for a Y
+  all the same. Risk: none with -dr; it reads metadata.
+- `recover -l ID BOOKIE` copies what the bookie should have of the ledger to another one, reading from
+  whoever serves it, and puts that one into the metadata; it asks before. Risk: writes; no lock is taken,
+  and a ledger that is not closed is fenced where its last segment names the bookie.
+- `decommissionbookie -bookieid BOOKIE` has the bookie's ledgers copied, waits for that, then deletes its
+  cookie. Risk: danger; the bookie must be stopped and replication on, it waits for ever on a ledger that
+  cannot be copied, and without its cookie the bookie does not start again.
+- `updateBookieInLedger -sb OLD -db NEW` writes the new id into the metadata of every ledger that names
+  the old one. Risk: danger; it looks at no data, and for a bookie that has none of it loses the copies.
+  The old id must not be registered, and only updateBookieInLedger with both ids exchanged takes it back,
+  which also changes ledgers that named the new id before.
+- `updateledgers -bookieId hostname` on the bookie (or -bookieId ip), does the same between the two
+  address forms of its own id, once useHostNameAsBookieID is configured so. Risk: danger; it looks at no
+  data.
+- `deleteledger -l ID` deletes the ledger's metadata; it asks before. Risk: danger; its data is then
+  collected on every bookie, nothing brings it back, and an application that still names the ledger fails
+  to open it.
+- `listfilesondisc -txn -log -idx` on the bookie, lists its journals, entry logs and index files. Risk:
+  none; it only reads files of the bookie.
+- `regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun` on the stopped bookie, says what
+  its entry logs hold of the ledger; a password must be given and is not used. Risk: none with -dryRun; it
+  reads every entry log.
+- `rebuild-db-ledger-locations-index` on the stopped bookie with DbLedgerStorage, writes a new index of
+  locations from all entry logs. Risk: danger; it takes long and finds only ledgers that the index of
+  ledgers lists. The old one is kept as locations.BACKUP-TIME.
+- `rebuild-db-ledgers-index` on the stopped bookie with DbLedgerStorage, writes a new index of ledgers
+  from entry logs and journals. Risk: danger; all ledgers come back fenced and without a master key. The
+  old index is moved aside and kept.
+"""
+"""What commands of two pages or more do and risk, by what the shell is told."""
 
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
@@ -236,6 +148,18 @@ _SECTION = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
 _BULLET = re.compile(r"^- ", re.MULTILINE)
 _COMMAND = re.compile(rf"`([^`]+)` (.+?)\. Risk: ((?:{'|'.join(RISKS)})\b.*)")
 _SHARED = re.compile(r"`([^`]+)`(?: (.+))?\.")
+
+
+def _shared_commands() -> Iterator[tuple[str, Command]]:
+    for bullet in _BULLET.split(_SHARED_COMMANDS)[1:]:
+        found = _COMMAND.fullmatch(" ".join(bullet.split()))
+        assert found is not None, bullet
+        text = f"bookkeeper shell {found[1]}"
+        yield text, Command(text, found[2], found[3])
+
+
+SHARED = dict(_shared_commands())
+"""By their text."""
 
 
 def sections(page: str) -> dict[str, str]:
