@@ -60,7 +60,7 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
     if chosen is not None:
         return chosen_settings(chosen)
     if options.bookie_conf is not None:
-        properties = _properties("--bookie-conf", options.bookie_conf)
+        properties = read_properties("--bookie-conf", options.bookie_conf)
         if {*properties} & {*KEYS, *POLICY_KEYS}:
             return _settings(properties, f"--bookie-conf {options.bookie_conf}")
     return PlacementSettings(Policy.RACK, origin=DEFAULT_POLICY)
@@ -81,7 +81,7 @@ def chosen_settings(text: str) -> PlacementSettings:
             raise UsageError(
                 f"--placement {text}: it is {', '.join(Policy)}, or a configuration file such as broker.conf"
             )
-        return _settings(_properties("--placement", text), f"--placement {text}")
+        return _settings(read_properties("--placement", text), f"--placement {text}")
     properties: dict[str, str] = {}
     key = ""
     for part in parts:
@@ -106,8 +106,8 @@ def settings_differences(options: AuditOptions, *, pulsar: bool) -> tuple[str, .
     placement = options.placement
     if placement is None or placement.split(",")[0] in [*Policy] or options.bookie_conf is None:
         return ()
-    broker = _properties("--placement", placement)
-    bookie = _properties("--bookie-conf", options.bookie_conf)
+    broker = read_properties("--placement", placement)
+    bookie = read_properties("--bookie-conf", options.bookie_conf)
     return tuple(_differences(broker, bookie, options, pulsar))
 
 
@@ -162,7 +162,8 @@ def _settings(properties: Mapping[str, str], origin: str, policy: Policy | None 
         raise UsageError(f"{origin}: {error}") from None
 
 
-def _properties(option: str, path: str) -> dict[str, str]:
+def read_properties(option: str, path: str) -> dict[str, str]:
+    """A configuration file of Java properties that an option names; UsageError where it cannot be read."""
     try:
         return java_properties.decode(read_regular(path))
     except OSError as error:

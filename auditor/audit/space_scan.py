@@ -15,9 +15,9 @@ from auditor.audit.changes import RunsBefore
 from auditor.audit.entry_log_scan import EntryLogScan, digest_remarks
 from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata
+from auditor.audit.placement_scan import read_properties
 from auditor.checks.gc_guards import doubted_orphans
-from auditor.codecs.bookie import java_properties
-from auditor.errors import DecodeError, UsageError
+from auditor.errors import UsageError
 from auditor.model.amounts import plural
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.ledger_id import LayoutKind
@@ -26,7 +26,6 @@ from auditor.model.space import DISK_BYTES
 from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.bookies.entry_logs.reader import SCAN
-from auditor.sources.regular_file import read_regular
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
@@ -171,10 +170,8 @@ def collector_settings(path: str | None) -> CollectorSettings:
     if path is None:
         return CollectorSettings()
     try:
-        return CollectorSettings.of(java_properties.decode(read_regular(path)), path)
-    except OSError as error:
-        raise UsageError(f"--bookie-conf {path}: {error.strerror or error}") from None
-    except (DecodeError, ValueError) as error:
+        return CollectorSettings.of(read_properties("--bookie-conf", path), path)
+    except ValueError as error:
         raise UsageError(f"--bookie-conf {path}: {error}") from None
 
 

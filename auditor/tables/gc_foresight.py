@@ -41,6 +41,7 @@ from auditor.spark.batches import arrow_frame, map_rows
 from auditor.spark.types import Column, DataFrame, SparkSession
 from auditor.tables.gc_listing import ServerListing
 from auditor.tables.judge_replicas import groups_of
+from auditor.tables.scans import with_since
 
 ALIASES = pa.schema([("bookie_id", pa.string()), ("other", pa.string())])
 
@@ -210,16 +211,8 @@ def gc_foresight(
                 "reason": F.when(unsettled, GcReason.MOVED.value).otherwise(F.col("reason")),
             }
         )
-    return _with_since(found, scan_time, earlier).select(*GC_FORESIGHT.names)
-
-
-def _with_since(rows: DataFrame, scan_time: int, earlier: DataFrame | None) -> DataFrame:
-    now = F.lit(scan_time).cast("long")
-    if earlier is None:
-        return rows.withColumn("since", now)
-    same = [*REPLICA, "pass", "action"]
-    known = earlier.select(*same, F.col("since").alias("was"))
-    return rows.join(known, same, "left").withColumn("since", F.coalesce("was", now))
+    rows = with_since(found, [*REPLICA, "pass", "action"], scan_time, earlier)
+    return rows.select(*GC_FORESIGHT.names)
 
 
 def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:

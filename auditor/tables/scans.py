@@ -199,6 +199,18 @@ def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
     return kept.withColumn("moved", F.col("deleted").isNotNull()).drop("deleted")
 
 
+def with_since(rows: DataFrame, same: list[str], scan_time: int, earlier: DataFrame | None) -> DataFrame:
+    """The rows with ``since``: the scan time of the first in a row of runs that saw the ``same`` columns, ms.
+
+    ``earlier`` is this table of the run before; one of an older version may not say it.
+    """
+    now = F.lit(scan_time).cast("long")
+    if earlier is None or "since" not in earlier.columns:
+        return rows.withColumn("since", now)
+    known = earlier.select(*same, F.col("since").alias("was"))
+    return rows.join(known, same, "left").withColumn("since", F.coalesce("was", now))
+
+
 def _versions(scan: DataFrame, version: Column) -> DataFrame:
     rows = scan.where("ledger_id is not null")
     return rows.select(*LEDGER, F.col("status").isin(*LISTED).alias("listed"), version)

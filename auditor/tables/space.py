@@ -26,6 +26,7 @@ from auditor.model.states import (
 )
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
+from auditor.tables.scans import with_since
 
 SPACE = schema_of(
     ("bookie_id", pa.string(), "the bookie whose disk it is; null: nobody's that the cluster knows"),
@@ -289,7 +290,9 @@ def misplaced_locations(
         F.sum(F.when(F.col("deep"), F.col("entries"))), F.sum(F.when(~F.col("deep"), F.col("entries")))
     )
     rows = kept.groupBy(*_LOG_AND_LEDGER).agg(entries.alias("entries"), one.alias("one"))
-    return _with_since(rows.select(*_LOG_AND_LEDGER, "entries", "one.*"), scan_time, earlier)
+    same = [*_LOG_AND_LEDGER, "probe", "probe_entry", "probe_offset"]
+    found = with_since(rows.select(*_LOG_AND_LEDGER, "entries", "one.*"), same, scan_time, earlier)
+    return found.select(*MISPLACED.names)
 
 
 def _other_entries(digests: DataFrame) -> DataFrame:
@@ -303,12 +306,3 @@ def _other_entries(digests: DataFrame) -> DataFrame:
         }
     )
     return other.select(*_LOCATED, "deep")
-
-
-def _with_since(rows: DataFrame, scan_time: int, earlier: DataFrame | None) -> DataFrame:
-    now = F.lit(scan_time).cast("long")
-    if earlier is None or "since" not in earlier.columns:  # as of runs before it was a column
-        return rows.withColumn("since", now).select(*MISPLACED.names)
-    same = [*_LOG_AND_LEDGER, "probe", "probe_entry", "probe_offset"]
-    known = earlier.select(*same, F.col("since").alias("was"))
-    return rows.join(known, same, "left").withColumn("since", F.coalesce("was", now)).select(*MISPLACED.names)
