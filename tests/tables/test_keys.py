@@ -28,7 +28,7 @@ OF_SCOPE_0 = (
 """Applications refer to ledgers of scope 0 alone, and servers list no others: what joins these takes the rows
 of that scope first."""
 NO_TABLES = (
-    *("cli/decoders.py", "sources/bookies/entry_logs/reader.py"),
+    *("cli/decode.py", "sources/bookies/entry_logs/reader.py"),
     *("plan/plan_file.py", "plan/situation.py"),
 )
 """They know the fields of a record, and no tables; a plan's ledgers, and marks, are of scope 0 alone."""
