@@ -15,13 +15,7 @@ does: it writes one group a run.
 
 `IncrementalFold` keeps one set folded that comes in pieces, ascending, so that memory follows its groups. Of
 what was gathered only the last two groups can change with what comes: the last one, and, where that is a
-single run that the next piece makes longer, the one before it, which the longer run may join. A piece is
-folded already; it is folded again from its start until both ways come to the same group, most often at once.
-
-`repeating_groups` takes slots apart where they repeat, so that no run of a striped ledger is looked at alone:
-a bookie holds a run of every period. One comparison of the slots with themselves, a
-period later, shows where that breaks off; between two breaks all follows from the first period. What is found
-this way are groups already, though not yet folded: runs beside a break stand alone.
+single run that the next piece makes longer, the one before it, which the longer run may join.
 """
 
 from __future__ import annotations
@@ -30,87 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
-from auditor.codecs.availability.maximal import (
-    LONGEST,
-    every_other,
-    maximal,
-    openers,
-    opening_runs,
-    set_heads,
-)
+from auditor.codecs.availability.maximal import LONGEST, every_other, maximal, opening_runs, set_heads
 from auditor.errors import CoverageLimitError
-
-SAMPLE = 4096
-"""Slots that are looked at for a period."""
-
-LONGEST_PERIOD = 64
-
-Held = NDArray[np.bool_]
-Groups = tuple[Longs, Longs, Longs, Longs]
-"""First start, last start, size and period of some groups."""
-
-
-def repeating_groups(held: Held, heads: Longs) -> Groups | None:
-    """The groups of slots, or None where little repeats, and to look at every run is as good.
-
-    Slot i is ``held[i + 1]``: one item more at either end is false. Sets begin at the slots ``heads``, and no
-    run goes on from set to set. Groups come in order, each ends before the next begins, and is of one set.
-
-    >>> [part.tolist() for part in repeating_groups(np.arange(100) % 3 == 2, np.array([0])) or ()]
-    [[1, 4, 97], [1, 94, 97], [1, 1, 1], [0, 3, 0]]
-    """
-    period = _period(held[:SAMPLE])
-    if period is None:
-        return None
-    breaks = held[period:] != held[:-period]
-    breaks[heads[heads + 1 >= period] + 1 - period] = True
-    at = np.flatnonzero(breaks) + period
-    if len(at) * 16 > len(held):
-        return None
-    start, end = np.append(period, at + 1), np.append(at, len(held))
-    long = end - start >= 4 * period
-    start, end = start[long], end[long]
-    window = held[start[:, None] + np.arange(-1, period)]
-    rises = window[:, 1:] & ~window[:, :-1]
-    count = rises.sum(axis=1)
-    # Without a rise all is alike from start to end; with two in a period it is not one group.
-    start = np.where(count == 1, start + rises.argmax(axis=1), start)[count < 2]
-    size, end, single = window[count < 2, 1:].sum(axis=1), end[count < 2], count[count < 2] == 1
-    times = np.where(single, (end - start) // period, 0)
-    end = np.where(single, start + times * period, end)
-    lone = _lone_runs(held, np.append(1, end), np.append(start, len(held)))
-    if lone is None:
-        return None
-    first = np.concatenate((lone[0], start[single]))
-    last = np.concatenate((lone[0], (end - period)[single]))
-    size = np.concatenate((lone[1], size[single]))
-    periods = np.append(np.zeros_like(lone[0]), np.full(np.count_nonzero(single), period))
-    order = np.argsort(first, kind="stable")
-    return first[order] - 1, last[order] - 1, size[order], periods[order]
-
-
-def _period(sample: Held) -> int | None:
-    """The distance that most runs have from the one before."""
-    distances = np.diff(np.flatnonzero(sample[1:] > sample[:-1]))
-    if len(distances) < 8:
-        return None
-    counts = np.bincount(distances)
-    period = int(counts.argmax())
-    return period if counts[period] * 4 > len(distances) * 3 and period <= LONGEST_PERIOD else None
-
-
-def _lone_runs(held: Held, start: Longs, end: Longs) -> tuple[Longs, Longs] | None:
-    """Start and size of the runs between ``start[i]`` and ``end[i]``; None if that is much of it all."""
-    length = end - start
-    total = int(length.sum())
-    if total * 4 > len(held):
-        return None
-    at = np.repeat(start - np.cumsum(length) + length, length) + np.arange(total)
-    edges = at[held[at] != held[at - 1]]
-    return edges[0::2], edges[1::2] - edges[0::2]
-
-
-__all__ = ["GROUP", "GroupBatch", "fold", "fold_entries", "fold_runs", "fold_slots"]
 
 
 def fold(batch: GroupBatch) -> GroupBatch:
@@ -190,11 +105,11 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     [4, 7]
     """
     entries, offsets = np.asarray(entries, np.int64), np.asarray(offsets, np.int64)
-    if not len(entries):
-        return fold_runs(entries, entries, offsets)
-    at, size, first = map(np.concatenate, zip(*openers(entries, set_heads(offsets)), strict=True))
-    batch = _groups(at, size, first, entries, offsets, by_run=False)
-    return batch if int(batch.size.max()) <= LONGEST else fold(batch)
+    begins = np.ones(len(entries), np.bool_)
+    np.not_equal(entries[1:] - entries[:-1], 1, out=begins[1:])
+    begins[set_heads(offsets)] = True
+    at = np.flatnonzero(begins)
+    return _fold_maximal_runs(entries[at], np.diff(at, append=len(entries)), np.searchsorted(at, offsets))
 
 
 def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatch:
@@ -212,42 +127,30 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
     bounds = bounds - low
     heads = set_heads(bounds)
     cut = heads[held[heads] & held[heads + 1]]
-    groups = None if len(cut) else repeating_groups(held, heads)
-    if groups is not None:
-        batch = fold(GroupBatch(*groups, np.searchsorted(groups[0], bounds)))
-    else:
-        edges = np.flatnonzero(held[1:] != held[:-1])
-        if len(cut):
-            # A run that goes on over the edge of a ledger ends there, and another starts.
-            edges = np.sort(np.concatenate((edges, cut, cut)), kind="stable")
-        start, end = np.ascontiguousarray(edges[0::2]), edges[1::2]
-        batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, bounds))
+    edges = np.flatnonzero(held[1:] != held[:-1])
+    if len(cut):
+        # A run that goes on over the edge of a ledger ends there, and another starts.
+        edges = np.sort(np.concatenate((edges, cut, cut)), kind="stable")
+    start, end = np.ascontiguousarray(edges[0::2]), edges[1::2]
+    batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, bounds))
     origin = np.repeat(bounds[:-1], np.diff(batch.offsets))
     return GroupBatch(batch.first - origin, batch.last - origin, batch.size, batch.period, batch.offsets)
 
 
-def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
+def _fold_maximal_runs(start: Longs, size: Longs, offsets: NDArray[np.intp]) -> GroupBatch:
     """The fold where no runs touch, each its own group: the same rules with fewer passes."""
     if not len(start) or int(size.max()) > LONGEST:
         return fold_runs(start, size, offsets)
     at = opening_runs(start, size, set_heads(offsets))
-    return _groups(at, size[at], start[at], start, offsets, by_run=True)
-
-
-def _groups(at: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
-    """The groups that open at places ``at`` of ``starts``, which are runs if ``by_run``, else ids.
-
-    From a run to the next it is one place ``by_run``, else as many as the run has ids.
-    """
-    step = np.ones_like(size) if by_run else size
-    # Groups of more than one run: more places lie up to the next opener than the first run takes.
-    ends = np.append(at[1:], len(starts))
-    several = np.flatnonzero(ends - at > step)
-    step = step[several]
+    ends = np.append(at[1:], len(start))
+    several = np.flatnonzero(ends - at > 1)
+    first = start[at]
     last, period = first.copy(), np.zeros_like(first)
-    last[several] = starts[ends[several] - step]
-    period[several] = starts[at[several] + step] - first[several]
-    return GroupBatch(first, last, size, period, np.searchsorted(at, offsets).astype(np.int64, copy=False))
+    last[several] = start[ends[several] - 1]
+    period[several] = start[at[several] + 1] - first[several]
+    return GroupBatch(
+        first, last, size[at], period, np.searchsorted(at, offsets).astype(np.int64, copy=False)
+    )
 
 
 def _assemble(first: Longs, last: Longs, size: Longs, runs: Longs, offsets: NDArray[np.intp]) -> GroupBatch:
@@ -284,12 +187,6 @@ def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]
 MAX_GROUPS = 8 << 20
 """Groups of one set, 192 MiB of them: an index so irregular is not kept."""
 
-SEAM = 16
-"""Groups of a piece that are folded again at first; eight times as many whenever that was not enough."""
-
-Columns = tuple[Longs, Longs, Longs, Longs]
-"""First start, last start, size and period of some groups."""
-
 
 class IncrementalFold:
     """The groups of one set so far; a run that goes on from piece to piece is joined.
@@ -302,53 +199,28 @@ class IncrementalFold:
     """
 
     def __init__(self) -> None:
-        self._settled: list[Columns] = []
-        self._open = _columns(GroupBatch.of([[]]))
+        self._settled: list[bytes] = []
+        self._open = b""
         self._count = 0
 
     def add(self, piece: GroupBatch) -> None:
         """Add a folded set that comes after all that was added before. Raises `CoverageLimitError`."""
-        groups = _columns(piece)
-        if len(self._open[0]) and len(piece.first):
-            groups = _join(self._open, groups)
-        elif not len(piece.first):
+        groups = piece.tobytes()
+        if self._open and groups:
+            groups = fold(_one_set(self._open + groups)).tobytes()
+        elif not groups:
             return
-        cut = max(len(groups[0]) - 2, 0)
-        if cut:
-            self._settled.append(_part(groups, 0, cut))
-        self._open = _part(groups, cut, len(groups[0]))
-        self._count += cut
-        if self._count + len(self._open[0]) > MAX_GROUPS:
+        cut = max(len(groups) - 2 * GROUP.itemsize, 0)
+        self._settled.append(groups[:cut])
+        self._open = groups[cut:]
+        self._count += cut // GROUP.itemsize
+        if self._count + len(self._open) // GROUP.itemsize > MAX_GROUPS:
             raise CoverageLimitError(f"more than {MAX_GROUPS} groups of entries")
 
     def result(self) -> GroupBatch:
         """All of it as one set."""
-        first, last, size, period = map(np.concatenate, zip(*self._settled, self._open, strict=True))
-        return GroupBatch(first, last, size, period, np.array([0, len(first)], np.int64))
+        return _one_set(b"".join((*self._settled, self._open)))
 
 
-def _join(before: Columns, piece: Columns) -> Columns:
-    """Fold the groups before a folded piece and the piece into one."""
-    count, seam = len(piece[0]), SEAM
-    while True:
-        seam = min(seam, count)
-        first, last, size, period = _both(before, _part(piece, 0, seam))
-        head = _columns(fold(GroupBatch(first, last, size, period, np.array([0, len(first)], np.int64))))
-        # What joins a group depends on nothing but the group: after the same one all goes on alike.
-        if seam == count or all(own[-1] == alone[seam - 1] for own, alone in zip(head, piece, strict=True)):
-            return _both(head, _part(piece, seam, count))
-        seam *= 8
-
-
-def _both(one: Columns, other: Columns) -> Columns:
-    first, last, size, period = (np.concatenate(pair) for pair in zip(one, other, strict=True))
-    return first, last, size, period
-
-
-def _part(columns: Columns, start: int, stop: int) -> Columns:
-    first, last, size, period = columns
-    return first[start:stop], last[start:stop], size[start:stop], period[start:stop]
-
-
-def _columns(batch: GroupBatch) -> Columns:
-    return batch.first, batch.last, batch.size, batch.period
+def _one_set(data: bytes) -> GroupBatch:
+    return GroupBatch.frombytes(data, np.array([0, len(data)]))

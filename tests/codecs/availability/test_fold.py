@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.availability.fold import GroupBatch, fold, fold_entries, fold_runs, fold_slots
-from auditor.codecs.availability.groups import offsets_of
+from auditor.codecs.availability.fold import fold, fold_entries, fold_runs, fold_slots
+from auditor.codecs.availability.groups import GroupBatch, offsets_of
 from auditor.errors import CoverageLimitError, DecodeError
 from tests.codecs.scalar import LONGEST, Group, greedy, packed, runs_of_entries, runs_of_groups
 from tests.codecs.strategies import entry_sets, ragged_groups

@@ -24,22 +24,18 @@ runs = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), max_size=60)
 
 
 @settings(max_examples=300, deadline=None)
-@given(runs=runs, cuts=st.sets(st.integers(0, 150)), seam=st.integers(1, 4))
-def test_pieces_gather_to_what_the_whole_set_folds_to(
-    runs: list[tuple[int, int]], cuts: set[int], seam: int
-) -> None:
+@given(runs=runs, cuts=st.sets(st.integers(0, 150)))
+def test_pieces_gather_to_what_the_whole_set_folds_to(runs: list[tuple[int, int]], cuts: set[int]) -> None:
     entries: list[int] = []
     at = 0
     for size, gap in runs:
         entries += range(at, at + size)
         at += size + gap
     ends = [0, *sorted(cut for cut in cuts if cut < len(entries)), len(entries)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fold, "SEAM", seam)
-        pieces = IncrementalFold()
-        for start, end in pairwise(ends):
-            pieces.add(folded(entries[start:end]))
-        assert pieces.result().values() == folded(entries).values()
+    pieces = IncrementalFold()
+    for start, end in pairwise(ends):
+        pieces.add(folded(entries[start:end]))
+    assert pieces.result().values() == folded(entries).values()
 
 
 def test_a_chain_that_falls_in_step_late_is_followed_as_far_as_it_goes() -> None:

@@ -182,7 +182,6 @@ def test_a_large_file_reads_as_a_small_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_reader, "ROOM", 4096)
         patch.setattr(index_reader, "CHUNK_BYTES", chunk)
-        patch.setattr(fold, "SEAM", 2)
         large = rows(read(paths))
     assert large == rows(read(paths))
 
