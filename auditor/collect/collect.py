@@ -15,24 +15,22 @@ the same parts are its tasks.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import dataset, fs
 
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.collect.tables import (
+    CollectedTable,
     CollectionInput,
+    collected_tables,
     directories_of,
-    disk_rows,
-    location_rows,
-    log_parts,
-    log_rows,
-    read_in_spark,
+    write_in_spark,
 )
 from auditor.errors import DecodeError, UsageError
 from auditor.model.columns import column
@@ -50,27 +48,15 @@ from auditor.sources.bookies.collections.collection import (
     directory_rows,
     place_rows,
 )
-from auditor.sources.bookies.collections.tables import (
-    AVAILABILITY,
-    DISKS,
-    LOCATIONS,
-    LOGS,
-    TAILS,
-    Piece,
-    batches_of,
-    pieces_of,
-    with_piece,
-    write_table,
-)
-from auditor.sources.bookies.entry_logs import rows as entry_logs
-from auditor.sources.bookies.journal.tails import read_tail
+from auditor.sources.bookies.collections.tables import Piece, batches_of, pieces_of, write_table
 from auditor.sources.bookies.owners import attribute
-from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
+from auditor.sources.file_systems import run_files
 from auditor.spark.session import require_classic
+from auditor.spark.tasks import require_shared
 from auditor.spark.types import SparkSession
 from auditor.tables.registry import COOKIES, StoreCookie
 
@@ -96,8 +82,6 @@ VERSIONS = pa.schema([*COOKIES, column("path", pa.string(), "the directory")])
 """The table ``cookies`` of a collection: VERSIONs, ``bookie_id`` being the id that is in them."""
 
 Files = tuple[CollectedFile, ...]
-_Part = TypeVar("_Part")
-_Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -146,10 +130,14 @@ def collect(
     to_read = CollectionInput(
         collection_id, pieces, _parts(pieces, wanted, options), directories_of(places), options.entry_logs
     )
-    if spark is None:
-        tables |= _read_here(target, to_read, progress)
-    else:
-        tables |= read_in_spark(spark, target, to_read, wanted, progress)
+    if spark is not None:
+        require_shared(spark, *run_files(target.path))
+    for table in collected_tables(to_read, 1 if spark is None else wanted):
+        tables[table.name] = (
+            _write_here(target, table, progress)
+            if spark is None
+            else write_in_spark(spark, target, table, progress)
+        )
     unread = chain(
         _unread_bookies(places), _unread_rows(target, tables), _unread_tails(target, tables, pieces)
     )
@@ -203,48 +191,15 @@ def _version_row(found: DirectoryFound) -> dict[str, Any]:
     return {**row, "bookie_id": row["bookie_host"], "path": found.path}
 
 
-def _read_here(target: Collection, to_read: CollectionInput, progress: Progress) -> Mapping[str, Files]:
-    by_id, whole = to_read.by_id, to_read.whole_logs
+def _write_here(target: Collection, table: CollectedTable, progress: Progress) -> Files:
+    progress.stage(table.name, len(table.parts))
 
-    def stage(
-        name: str, schema: pa.Schema, parts: Sequence[_Part], read: Callable[[_Part], _Batches]
-    ) -> Files:
-        """A table, read part by part."""
-        progress.stage(name, len(parts))
+    def batches() -> Iterator[pa.RecordBatch]:
+        for part in table.parts:
+            yield from table.read(part)
+            progress.advance(1)
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for part in parts:
-                yield from read(part)
-                progress.advance(1)
-
-        return write_table(target, name, schema, batches())
-
-    def index(part: IndexPart) -> Iterator[pa.RecordBatch]:
-        return (with_piece(batch, by_id[part.bookie_id]) for batch in read_part(part))
-
-    def tails(piece: Piece) -> Iterator[pa.RecordBatch]:
-        return (with_piece(batch, piece, TAILS) for batch in read_tail(piece.tail))
-
-    def maps(directory: str) -> Iterator[pa.RecordBatch]:
-        return batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
-
-    tables = {
-        "availability": stage("availability", AVAILABILITY, to_read.parts, index),
-        "journal_tails": stage("journal_tails", TAILS, to_read.pieces, tails),
-    }
-    if not whole:
-        return tables | {"entry_logs": stage("entry_logs", entry_logs.SCHEMA, to_read.paths, maps)}
-    name, parts = to_read.collection_id, log_parts(to_read)
-    return tables | {
-        "locations": stage(
-            "locations",
-            LOCATIONS,
-            to_read.parts,
-            lambda part: location_rows(part, by_id[part.bookie_id]),
-        ),
-        "entry_logs": stage("entry_logs", LOGS, parts, lambda part: log_rows(part, name)),
-        "disks": stage("disks", DISKS, to_read.paths, lambda path: disk_rows([path], name)),
-    }
+    return write_table(target, table.name, table.columns, batches())
 
 
 def _parts(pieces: Sequence[Piece], wanted: int, options: AuditOptions) -> list[IndexPart]:

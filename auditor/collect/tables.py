@@ -12,17 +12,18 @@ The logs of a collection have no bookie yet: whose a directory is, an audit says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from auditor.model.progress import Progress
-from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
 from auditor.sources.bookies.collections.tables import (
     AVAILABILITY,
+    COLLECTION,
     COMPRESSION,
     DISKS,
     LOCATIONS,
@@ -32,20 +33,17 @@ from auditor.sources.bookies.collections.tables import (
     batches_of,
     with_piece,
 )
-from auditor.sources.bookies.entry_logs import locations as located
 from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.entry_logs.locations import read_locations
-from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, LogPart, read_logs_of, slice_parts
-from auditor.sources.bookies.entry_logs.rows import SIZES, read_sizes, sizes_of
-from auditor.sources.bookies.journal import tails as journal_tails
+from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of, slice_parts
+from auditor.sources.bookies.entry_logs.rows import sizes_of
+from auditor.sources.bookies.journal.tails import read_tail
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 from auditor.sources.bookies.places import PlaceFound
-from auditor.sources.file_systems import run_files
-from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable
-from auditor.spark.tasks import file_system_errors, report_tasks, require_shared
-from auditor.spark.types import DataFrame, SparkSession
+from auditor.spark.tasks import file_system_errors, report_tasks
+from auditor.spark.types import SparkSession
 
 
 @dataclass(frozen=True)
@@ -62,15 +60,14 @@ class CollectionInput:
     directories: Sequence[tuple[str, str | None]]
     whole_logs: bool
 
-    @property
-    def by_id(self) -> Mapping[str, Piece]:
-        """The pieces by their ids, which parts have as their bookie's."""
-        return {piece.id: piece for piece in self.pieces}
 
-    @property
-    def paths(self) -> list[str]:
-        """The directories alone."""
-        return [path for path, _ in self.directories]
+class CollectedTable(NamedTuple):
+    """A table of a collection, and how its rows are read, part by part; needs no Spark."""
+
+    name: str
+    columns: pa.Schema
+    read: Callable[[Any], Iterator[pa.RecordBatch]]
+    parts: Sequence[Any]
 
 
 def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
@@ -79,26 +76,7 @@ def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]
     return [(path, IndexDirectory.seen(path, found[path]).version_sha256) for path in sorted(found)]
 
 
-def location_rows(part: IndexPart, piece: Piece) -> Iterator[pa.RecordBatch]:
-    """Where one part of a piece's index points, in the columns of `LOCATIONS`."""
-    for batch in read_locations({part.bookie_id: piece.ledger_directories}, part):
-        yield with_piece(batch, piece, LOCATIONS)
-
-
-def log_rows(part: LogPart, collection_id: str) -> Iterator[pa.RecordBatch]:
-    """The entry logs of a part, with their ledgers, in the columns of `LOGS`."""
-    for batch in read_logs_of(part):
-        columns = {name: batch.column(name) for name in batch.schema.names}
-        columns["collection"] = pa.repeat(pa.scalar(collection_id, pa.string()), batch.num_rows)
-        yield pa.RecordBatch.from_arrays([columns[name] for name in LOGS.names], schema=LOGS)
-
-
-def disk_rows(directories: Iterable[str], collection_id: str) -> Iterator[pa.RecordBatch]:
-    """What lies beside the entry logs, in the columns of `DISKS`."""
-    return batches_of(({**sizes_of(each), "collection": collection_id} for each in directories), DISKS)
-
-
-def log_parts(to_read: CollectionInput) -> list[LogPart]:
+def _log_parts(to_read: CollectionInput) -> list[LogPart]:
     """One part a directory."""
     # Without DbLedgerStorage a bookie has one collector, whose cache is in its first directory.
     first = {
@@ -113,80 +91,63 @@ def log_parts(to_read: CollectionInput) -> list[LogPart]:
     ]
 
 
-def read_in_spark(
-    spark: SparkSession, target: Collection, to_read: CollectionInput, wanted: int, progress: Progress
-) -> Mapping[str, tuple[CollectedFile, ...]]:
-    """Write ``availability``, ``journal_tails`` and ``entry_logs``, in about ``wanted`` tasks each.
+def collected_tables(to_read: CollectionInput, wanted: int) -> list[CollectedTable]:
+    """What is written of the directories, in its order; entry logs in about ``wanted`` parts.
 
     Where whole logs are wanted, ``locations`` are read before them, and ``disks`` last.
-
-    Raises:
-        UsageError: ``target`` is a directory that Spark's executors do not see.
     """
-    require_shared(spark, *run_files(target.path))
-    tables = {
-        "availability": _availability(spark, to_read),
-        "journal_tails": _journal_tails(spark, to_read.pieces),
-    }
-    if to_read.whole_logs:
-        tables |= {
-            "locations": _locations(spark, to_read),
-            "entry_logs": _whole_logs(spark, to_read, wanted),
-            "disks": _disks(spark, to_read),
-        }
-    else:
-        tables["entry_logs"] = _entry_logs(spark, to_read.paths)
-    for name, table in tables.items():
-        progress.stage(name)
-        with report_tasks(spark, progress), file_system_errors(target.path):
-            table.write.option("compression", COMPRESSION).parquet(f"{target.path}/{name}")
-    return {name: target.manifest_files(name) for name in tables}
+    by_id = {piece.id: piece for piece in to_read.pieces}
+    paths = [path for path, _ in to_read.directories]
+    tables = [
+        CollectedTable("availability", AVAILABILITY, partial(_index_rows, by_id), to_read.parts),
+        CollectedTable("journal_tails", TAILS, _tail_rows, to_read.pieces),
+    ]
+    if not to_read.whole_logs:
+        return [*tables, CollectedTable("entry_logs", entry_logs.SCHEMA, _header_rows, paths)]
+    logs = slice_parts(_log_parts(to_read), wanted)
+    collection_id = to_read.collection_id
+    return [
+        *tables,
+        CollectedTable("locations", LOCATIONS, partial(_location_rows, by_id), to_read.parts),
+        CollectedTable("entry_logs", LOGS, partial(_log_rows, collection_id), logs),
+        CollectedTable("disks", DISKS, partial(_disk_rows, collection_id), paths),
+    ]
 
 
-def _availability(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
-    rows = PartTable.of(spark, SCHEMA, read_part, to_read.parts).frame()
-    return _with_piece_names(spark, rows, to_read.pieces).select(*AVAILABILITY.names)
+def write_in_spark(
+    spark: SparkSession, target: Collection, table: CollectedTable, progress: Progress
+) -> tuple[CollectedFile, ...]:
+    """Write a table, one task a part."""
+    rows = PartTable.of(spark, table.columns, table.read, table.parts).frame()
+    progress.stage(table.name)
+    with report_tasks(spark, progress), file_system_errors(target.path):
+        rows.write.option("compression", COMPRESSION).parquet(f"{target.path}/{table.name}")
+    return target.manifest_files(table.name)
 
 
-def _locations(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
-    homes = {piece.id: piece.ledger_directories for piece in to_read.pieces}
-    rows = PartTable.of(
-        spark, located.LOCATIONS, partial(located.read_locations, homes), to_read.parts
-    ).frame()
-    return _with_piece_names(spark, rows, to_read.pieces).select(*LOCATIONS.names)
+def _index_rows(by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
+    return (with_piece(batch, by_id[part.bookie_id], AVAILABILITY) for batch in read_part(part))
 
 
-def _whole_logs(spark: SparkSession, to_read: CollectionInput, wanted: int) -> DataFrame:
-    parts = slice_parts(log_parts(to_read), wanted)
-    rows = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
-    return _of_collection(rows, to_read, LOGS)
+def _tail_rows(piece: Piece) -> Iterator[pa.RecordBatch]:
+    return (with_piece(batch, piece, TAILS) for batch in read_tail(piece.tail))
 
 
-def _disks(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
-    return _of_collection(PartTable.of(spark, SIZES, read_sizes, to_read.paths).frame(), to_read, DISKS)
+def _header_rows(directory: str) -> Iterator[pa.RecordBatch]:
+    return batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
 
 
-def _of_collection(rows: DataFrame, to_read: CollectionInput, schema: pa.Schema) -> DataFrame:
-    return rows.withColumn("collection", F.lit(to_read.collection_id)).select(*schema.names)
+def _location_rows(by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
+    piece = by_id[part.bookie_id]
+    rows = read_locations({part.bookie_id: piece.ledger_directories}, part)
+    return (with_piece(batch, piece, LOCATIONS) for batch in rows)
 
 
-def _journal_tails(spark: SparkSession, pieces: Sequence[Piece]) -> DataFrame:
-    parts = [piece.tail for piece in pieces]
-    rows = PartTable.of(spark, journal_tails.SCHEMA, journal_tails.read_tail, parts).frame()
-    return _with_piece_names(spark, rows, pieces).select(*TAILS.names)
+def _log_rows(collection_id: str, part: LogPart) -> Iterator[pa.RecordBatch]:
+    for batch in read_logs_of(part):
+        whose = pa.repeat(pa.scalar(collection_id, pa.string()), batch.num_rows)
+        yield batch.append_column(COLLECTION, whose).select(LOGS.names).cast(LOGS)
 
 
-def _with_piece_names(spark: SparkSession, rows: DataFrame, pieces: Sequence[Piece]) -> DataFrame:
-    """Rows that were read under the ids of pieces, with these in a column of their own."""
-    ids = spark.createDataFrame(
-        [(piece.id, piece.bookie_id) for piece in pieces], "piece string, named string"
-    )
-    whose = rows.withColumnRenamed("bookie_id", "piece").join(F.broadcast(ids), "piece")
-    return whose.withColumnRenamed("named", "bookie_id")
-
-
-def _entry_logs(spark: SparkSession, logs: Sequence[str]) -> DataFrame:
-    def read(directory: str) -> Iterator[pa.RecordBatch]:
-        yield from batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
-
-    return PartTable.of(spark, entry_logs.SCHEMA, read, logs).frame()
+def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
+    return batches_of([{**sizes_of(directory), "collection": collection_id}], DISKS)

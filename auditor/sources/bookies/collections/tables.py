@@ -155,7 +155,7 @@ def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
         yield pa.RecordBatch.from_pylist(taken, schema=schema)
 
 
-def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema = AVAILABILITY) -> pa.RecordBatch:
+def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
     """Rows of ``schema``, which ends with `PIECE`, from those that reading a part of the piece gave."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["bookie_id"] = pa.repeat(pa.scalar(piece.bookie_id, pa.string()), batch.num_rows)
