@@ -24,7 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
-from auditor.codecs.availability.maximal import LONGEST, every_other, maximal, opening_runs, set_heads
+from auditor.codecs.availability.maximal import (
+    LONGEST,
+    every_other,
+    maximal,
+    openers,
+    opening_runs,
+    set_heads,
+)
 from auditor.errors import CoverageLimitError
 
 
@@ -105,11 +112,11 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     [4, 7]
     """
     entries, offsets = np.asarray(entries, np.int64), np.asarray(offsets, np.int64)
-    begins = np.ones(len(entries), np.bool_)
-    np.not_equal(entries[1:] - entries[:-1], 1, out=begins[1:])
-    begins[set_heads(offsets)] = True
-    at = np.flatnonzero(begins)
-    return _fold_maximal_runs(entries[at], np.diff(at, append=len(entries)), np.searchsorted(at, offsets))
+    if not len(entries):
+        return fold_runs(entries, entries, offsets)
+    at, size, first = map(np.concatenate, zip(*openers(entries, set_heads(offsets)), strict=True))
+    batch = _groups(at, size, first, entries, offsets, by_run=False)
+    return batch if int(batch.size.max()) <= LONGEST else fold(batch)
 
 
 def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatch:
@@ -137,20 +144,28 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
     return GroupBatch(batch.first - origin, batch.last - origin, batch.size, batch.period, batch.offsets)
 
 
-def _fold_maximal_runs(start: Longs, size: Longs, offsets: NDArray[np.intp]) -> GroupBatch:
+def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     """The fold where no runs touch, each its own group: the same rules with fewer passes."""
     if not len(start) or int(size.max()) > LONGEST:
         return fold_runs(start, size, offsets)
     at = opening_runs(start, size, set_heads(offsets))
-    ends = np.append(at[1:], len(start))
-    several = np.flatnonzero(ends - at > 1)
-    first = start[at]
+    return _groups(at, size[at], start[at], start, offsets, by_run=True)
+
+
+def _groups(at: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
+    """The groups that open at places ``at`` of ``starts``, which are runs if ``by_run``, else ids.
+
+    From a run to the next it is one place ``by_run``, else as many as the run has ids.
+    """
+    step = np.ones_like(size) if by_run else size
+    # Groups of more than one run: more places lie up to the next opener than the first run takes.
+    ends = np.append(at[1:], len(starts))
+    several = np.flatnonzero(ends - at > step)
+    step = step[several]
     last, period = first.copy(), np.zeros_like(first)
-    last[several] = start[ends[several] - 1]
-    period[several] = start[at[several] + 1] - first[several]
-    return GroupBatch(
-        first, last, size[at], period, np.searchsorted(at, offsets).astype(np.int64, copy=False)
-    )
+    last[several] = starts[ends[several] - step]
+    period[several] = starts[at[several] + step] - first[several]
+    return GroupBatch(first, last, size, period, np.searchsorted(at, offsets).astype(np.int64, copy=False))
 
 
 def _assemble(first: Longs, last: Longs, size: Longs, runs: Longs, offsets: NDArray[np.intp]) -> GroupBatch:

@@ -4,13 +4,22 @@ What the striping of one segment gives, or of several, or a server's unfolded gr
 Before sets are folded, runs that touch become one run; runs longer than 2^31 - 1 are cut into pieces of that
 size and a rest. Cost follows groups, not runs: of a group only its first and last run can touch another.
 
-`opening_runs` says which runs open a group: all that is left of them to be folded. A run *continues* when its
-size, and its distance from the run before, equal those of the run before. Such a run never opens a group. Of
-the others, from one that opens a group the next that does is the next, or, when that one follows directly and
-joins as second run, the one after it; so in a chain of direct followers the openers alternate.
+`opening_runs` says where groups open in a long row of entry ids: all that is left of it to be folded. A run
+of consecutive ids *continues* when its size, and its distance from the run before, equal those of the run
+before. Such a run never opens a group. Of the others, from one that opens a group the next that does is the
+next, or, when that one follows directly and joins as second run, the one after it; so in a chain of direct
+followers the openers alternate.
+
+Openers are looked for block by block, so that what is computed stays in the processor's cache and memory
+follows the groups, not the ids. A block that goes on as the one before it ended is passed over: one that is
+nothing but the middle of a run is known by its two ends, since ids ascend and none comes twice; one that
+repeats a run is known by comparing every id with the one a run before it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,8 +142,50 @@ def _spread(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
     return row, np.arange(len(row)) - ends[row], ends[offsets]
 
 
-def opening_runs(first: Longs, size: Longs, heads: Longs) -> Longs:
+BLOCK = 1 << 17
+"""Ids that are looked at together: 1 MiB of them."""
+
+
+class Openers(NamedTuple):
+    """The first run of each group: position of its first id in the row, number of ids, that first id."""
+
+    at: Longs
+    size: Longs
+    first: Longs
+
+
+def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
+    """Find where groups open in at least one ascending id; a set begins at the positions ``heads``, one at 0.
+
+    >>> [found.at.tolist() for found in openers(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))]
+    [[0], [6]]
+    """
+    known = np.zeros(1, np.int64)  # where the last three runs begin; the very last may not be over
+    newest = -1  # where the last group opens that was found
+    length = min(BLOCK, len(entries))
+    distances, begin = np.empty(length, np.int64), np.empty(length, np.bool_)
+    for low in range(1, len(entries), BLOCK):
+        high = min(low + BLOCK, len(entries))
+        passed = _state_at(entries, heads, known, high)
+        if passed is not None:
+            known = passed
+            continue
+        distance = np.subtract(entries[low:high], entries[low - 1 : high - 1], out=distances[: high - low])
+        begins = np.not_equal(distance, 1, out=begin[: high - low])
+        begins[_within(heads, low, high) - low] = True
+        at = np.concatenate((known - low, np.flatnonzero(begins)))
+        at += low
+        found = _openers_among(entries, heads, at, len(known) - 1, newest)
+        newest = int(found.at[-1]) if len(found.at) else newest
+        known = at[-3:]
+        yield found
+    yield _openers_among(entries, heads, np.append(known, len(entries)), len(known) - 1, newest)
+
+
+def opening_runs(first: Longs, size: Longs, heads: Longs, seen: int = 0, may_join: bool = True) -> Longs:
     """Which of some runs, by their first ids and sizes, open a group; ``heads`` are the first of their set.
+
+    Of the first ``seen``, none or more, it is known already: the last of them opened one if ``may_join``.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
@@ -151,9 +202,13 @@ def opening_runs(first: Longs, size: Longs, heads: Longs) -> Longs:
     # A second run comes right behind one that opens a group, so not behind one that continues.
     joins[1:] &= ~continues[:-1]
     joins &= ~continues
+    if seen:
+        joins[: seen - 1] = False
+        joins[seen - 1 : seen] &= may_join
     opens = np.ones(len(first), np.bool_)
     np.logical_not(continues, out=opens[1:])
     opens[every_other(np.flatnonzero(joins)) + 1] = False
+    opens[:seen] = False
     return np.flatnonzero(opens)
 
 
@@ -168,3 +223,38 @@ def every_other(numbers: Longs) -> Longs:
     begin = np.maximum.accumulate(np.where(chained, 0, numbers))
     every: Longs = numbers[(numbers - begin) & 1 == 0]
     return every
+
+
+def _openers_among(entries: Longs, heads: Longs, at: Longs, seen: int, newest: int) -> Openers:
+    """Those among the runs that begin ``at``; the last is open, of the first ``seen`` it is known already."""
+    size, at = at[1:] - at[:-1], at[:-1]
+    first = entries[at]
+    head = np.searchsorted(at, _within(heads, int(at[0]), int(at[-1]) + 1))
+    row = opening_runs(first, size, head, seen, may_join=seen > 0 and newest == int(at[seen - 1]))
+    return Openers(at[row], size[row], first[row])
+
+
+def _state_at(entries: Longs, heads: Longs, known: Longs, high: int) -> Longs | None:
+    """What is ``known`` at ``high`` if no run changes on the way there; None if one does, or a set begins."""
+    starts, last = known.tolist(), high - 1
+    open_run = starts[-1]
+    # Ids ascend: where the last is as far from the first as their places are, none is missing in between.
+    if entries[last] - entries[open_run] == last - open_run:
+        return None if len(_within(heads, open_run + 1, high)) else known
+    if len(starts) < 3 or open_run - starts[1] != starts[1] - starts[0]:
+        return None
+    size, distance = open_run - starts[1], int(entries[open_run] - entries[starts[1]])
+    if distance != entries[starts[1]] - entries[starts[0]] or distance > LONGEST:
+        return None
+    # The pattern goes on only if the last entry is where it says; that is one comparison, before one of each.
+    runs, rest = divmod(last - open_run, size)
+    if entries[last] != entries[starts[1] + rest] + distance * (runs + 1):
+        return None
+    if len(_within(heads, starts[0] + 1, high)):
+        return None
+    repeats = entries[open_run:high] - entries[open_run - size : high - size] == distance
+    return known + runs * size if repeats.all() else None
+
+
+def _within(heads: Longs, low: int, high: int) -> Longs:
+    return heads[heads.searchsorted(low) : heads.searchsorted(high)]

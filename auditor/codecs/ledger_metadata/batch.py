@@ -8,10 +8,10 @@ Those become columns without an object for any of them; what is out of the ordin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
@@ -19,6 +19,7 @@ from auditor.codecs.byte_column import ByteColumn, arrow_of, begin_with
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.ledger_metadata.columns import (
     DIGEST_NAMES,
+    SCALARS,
     STATE_NAMES,
     Bools,
     CustomField,
@@ -28,7 +29,7 @@ from auditor.codecs.ledger_metadata.columns import (
     SegmentField,
     merge_columns,
 )
-from auditor.codecs.ledger_metadata.lines_v2 import read_lines
+from auditor.codecs.ledger_metadata.text import read_as_written
 from auditor.codecs.protobuf.fields import Blobs, read_fields, varints
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.wire import MAX_MESSAGE_BYTES, is_text
@@ -99,7 +100,9 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         custom_counts=np.bincount(custom_owners, minlength=len(sound))[rows],
         custom_keys=keys[kept_custom],
         key_names=[name.decode("utf-8", "replace") for name in key_names],
-        custom_values=_values(read, values, kept_custom),
+        custom_values=arrow_of(read.octets, values.starts[kept_custom], values.ends[kept_custom]).cast(
+            pa.binary()
+        ),
     )
 
 
@@ -124,29 +127,12 @@ def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, lis
     _leave(sound, owners, read.custom.odd | ~(single[0] & single[1]))
     sound &= np.bincount(owners, minlength=len(sound)) <= _WIDEST
     codes, names = _words(read.octets, keys)
-    if read.unescaped[CustomField.KEY]:
-        places = {name: place for place, name in enumerate(names)}
-        codes[list(read.unescaped[CustomField.KEY])] = [
-            places.setdefault(name, len(places)) for name in read.unescaped[CustomField.KEY].values()
-        ]
-        names = list(places)
     _leave(sound, owners[keys.owners], ~_each(names, is_text)[codes])
     # One item a key and value: what is not so was left out above, and its place holds anything.
     at, starts, ends = (np.zeros(count, np.int64) for _ in range(3))
     at[keys.owners], starts[values.owners], ends[values.owners] = codes, values.starts, values.ends
     sound &= ~_repeats(owners, at, len(sound))
     return at, names, Blobs(owners, starts, ends)
-
-
-def _values(read: LedgerFields, values: Blobs, kept: Bools) -> pa.BinaryArray:
-    found = arrow_of(read.octets, values.starts[kept], values.ends[kept]).cast(pa.binary())
-    unescaped = read.unescaped[CustomField.VALUE]
-    if not unescaped:
-        return found
-    others = np.zeros(len(kept), np.bool_)
-    others[list(unescaped)] = True
-    texts = [text for item, text in sorted(unescaped.items()) if kept[item]]
-    return pc.replace_with_mask(found, pa.array(others[kept]), pa.array(texts, pa.binary()))
 
 
 def _leave(sound: Bools, owners: Longs, broken: Bools) -> None:
@@ -205,14 +191,31 @@ def read_wire(values: ByteColumn, start: int) -> LedgerFields:
     octets = values.octets
     size, begin, fine = varints(octets, values.starts + start)
     fine &= (size > 0) & (size <= MAX_MESSAGE_BYTES) & (size <= values.ends - begin)
-    ends = np.where(fine, begin + size, begin)
+    read = _read_messages(3, octets, begin, np.where(fine, begin + size, begin))
+    read.ledgers.odd[~fine] = True
+    return read
+
+
+def read_text(values: ByteColumn, start: int) -> LedgerFields:
+    r"""The fields of ledgers of format 2, whose text begins at byte ``start`` of each.
+
+    >>> text = b"quorumSize: 1\nensembleSize: 3\nlength: 0\nstate: OPEN\n"
+    >>> read_text(ByteColumn.of([text]), 0).ledgers.numbers[LedgerField.ENSEMBLE].tolist()
+    [3]
+    """
+    messages = (read_as_written(value, start) for value in values)
+    # Of an empty message what is required is not there, so that it is not sound.
+    written = ByteColumn.of([b"" if each is None else each.SerializeToString() for each in messages])
+    return _read_messages(2, written.octets, written.starts, written.ends)
+
+
+def _read_messages(version: int, octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> LedgerFields:
     ledgers = read_fields(
-        octets, begin, ends, _WIRE_NUMBERS, (LedgerField.SEGMENT, LedgerField.PASSWORD, LedgerField.CUSTOM)
+        octets, starts, ends, _WIRE_NUMBERS, (LedgerField.SEGMENT, LedgerField.PASSWORD, LedgerField.CUSTOM)
     )
-    ledgers.odd[~fine] = True
     segments, custom = ledgers.blobs[LedgerField.SEGMENT], ledgers.blobs[LedgerField.CUSTOM]
     return LedgerFields(
-        3,
+        version,
         octets,
         ledgers,
         read_fields(octets, segments.starts, segments.ends, (SegmentField.FIRST,), (SegmentField.MEMBER,)),
@@ -223,7 +226,7 @@ def read_wire(values: ByteColumn, start: int) -> LedgerFields:
 _HEADER = len(ledger_metadata.MAGIC) + 2
 """Bytes before the body, where the version has one digit, as servers write it."""
 
-READERS = {2: read_lines, 3: read_wire}
+READERS = {2: read_text, 3: read_wire}
 """By format; no server has written format 1 since 4.2, and one by one it is read 50,000 times a second."""
 
 
@@ -239,9 +242,10 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     column = ByteColumn.of(values)
     left = np.ones(len(column), np.bool_)
     parts: list[tuple[Longs, LedgerColumns]] = []
-    versions = _versions(column)
+    whole = np.flatnonzero(column.ends - column.starts >= _HEADER)
     for version, read in READERS.items():
-        rows = np.flatnonzero(versions == version)
+        header = b"%s%d\n" % (ledger_metadata.MAGIC, version)
+        rows = whole[begin_with(column.octets, column.starts[whole], header)]
         if len(rows):
             sound, columns = sound_ledgers(read(column.taken(rows), _HEADER))
             parts.append((rows[sound], columns))
@@ -251,18 +255,6 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     if len(alone) or not parts:
         parts.append((alone, _alone(column.taken(alone))))
     return merge_columns(parts)
-
-
-def _versions(values: ByteColumn) -> Longs:
-    """The format that each value's header says; 0 where that is not as servers write it."""
-    versions = np.zeros(len(values), np.int64)
-    whole = values.ends - values.starts >= _HEADER
-    rows = np.flatnonzero(whole & begin_with(values.octets, values.starts, ledger_metadata.MAGIC))
-    at = values.starts[rows] + len(ledger_metadata.MAGIC)
-    # One digit and a newline: no server has written a version of two digits.
-    digits = values.octets[at].astype(np.int64) - ord("0")
-    versions[rows] = np.where(values.octets[at + 1] == ord("\n"), digits, 0)
-    return versions
 
 
 def _alone(values: Sequence[bytes]) -> LedgerColumns:
@@ -280,7 +272,7 @@ class _Rows:
     """Ledgers gathered one by one."""
 
     def __init__(self) -> None:
-        # Of each row what `LedgerColumns` keeps in arrays of one item a row, in its order.
+        # Of each row its `SCALARS`.
         self.scalars: list[tuple[int, ...]] = []
         self.damage: dict[int, tuple[str, int]] = {}
         self.rules: dict[int, tuple[BrokenRule, ...]] = {}
@@ -290,7 +282,7 @@ class _Rows:
 
     def put_damage(self, error: DecodeError) -> None:
         self.damage[len(self.scalars)] = (error.reason, error.offset)
-        self.scalars.append((0,) * 13)
+        self.scalars.append((0,) * len(SCALARS))
 
     def put(self, read: LedgerMetadata) -> None:
         row = len(self.scalars)
@@ -318,43 +310,20 @@ class _Rows:
         )
 
     def columns(self) -> LedgerColumns:
-        (
-            format_,
-            ensemble_size,
-            write_quorum,
-            ack_quorum,
-            state,
-            length,
-            last_entry_id,
-            digest_type,
-            ctime,
-            has_ctime,
-            has_password,
-            segment_counts,
-            custom_counts,
-        ) = np.array(self.scalars, np.int64).reshape(-1, 13).T
+        columns = np.array(self.scalars, np.int64).reshape(-1, len(SCALARS)).T
+        scalars: dict[str, Any] = dict(zip(SCALARS, columns, strict=True))
+        for flag in ("has_ctime", "has_password"):
+            scalars[flag] = scalars[flag].astype(np.bool_)
         members, bookies = _places([member for ensemble in self.ensembles for member in ensemble])
         keys, key_names = _places([key for key, _ in self.custom])
         return LedgerColumns(
             damage=self.damage,
             rules=self.rules,
-            format=format_,
-            ensemble_size=ensemble_size,
-            write_quorum=write_quorum,
-            ack_quorum=ack_quorum,
-            state=state,
-            length=length,
-            last_entry_id=last_entry_id,
-            digest_type=digest_type,
-            ctime=ctime,
-            has_ctime=has_ctime.astype(np.bool_),
-            has_password=has_password.astype(np.bool_),
-            segment_counts=segment_counts,
+            **scalars,
             segment_firsts=np.array(self.firsts, np.int64),
             member_counts=np.array([len(ensemble) for ensemble in self.ensembles], np.int64),
             members=members,
             bookies=bookies,
-            custom_counts=custom_counts,
             custom_keys=keys,
             key_names=key_names,
             custom_values=pa.array([value for _, value in self.custom], pa.binary()),

@@ -4,7 +4,7 @@ Building an object for every ledger and segment costs several times what reading
 field is one array over the whole batch, nested ones flat with counts beside them. Every row says what
 `auditor.codecs.ledger_metadata.one` would; damage is a row, never an exception.
 
-The readers of formats 2 and 3 fill `LedgerFields`, by the numbers of the message:
+Formats 2 and 3 are read into `LedgerFields`, by the numbers of the message:
 
     LedgerMetadataFormat               Segment                          cMetadataMapEntry
      1 quorumSize      7 digestType    1 ensembleMember (repeated)      1 key
@@ -20,7 +20,7 @@ Format 3 has the numbers, format 2 the names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
 from typing import Any
@@ -81,7 +81,7 @@ class LedgerColumns:
     custom_values: pa.BinaryArray
 
 
-_SCALARS = (
+SCALARS = (
     "format",
     "ensemble_size",
     "write_quorum",
@@ -96,6 +96,7 @@ _SCALARS = (
     "segment_counts",
     "custom_counts",
 )
+"""What is one array of one item a row."""
 
 
 def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns:
@@ -117,7 +118,7 @@ def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns
     return LedgerColumns(
         damage=_by_row(parts, "damage"),
         rules=_by_row(parts, "rules"),
-        **{name: _concatenate(columns, name)[rows] for name in _SCALARS},
+        **{name: _concatenate(columns, name)[rows] for name in SCALARS},
         segment_firsts=_concatenate(columns, "segment_firsts")[segments],
         member_counts=_concatenate(columns, "member_counts")[segments],
         members=_renumber(columns, "members", "bookies")[members],
@@ -186,8 +187,7 @@ class LedgerFields:
     """The fields of many ledgers, and of their segments and custom metadata; all blobs lie in ``octets``.
 
     Of the ledgers' own blobs only the owners are used: item i of `LedgerField.SEGMENT` is message i of
-    ``segments``. ``unescaped`` are the keys and the values of custom metadata not lying there as they are, by
-    place.
+    ``segments``.
     """
 
     format: int
@@ -195,6 +195,3 @@ class LedgerFields:
     ledgers: Fields
     segments: Fields
     custom: Fields
-    unescaped: dict[CustomField, dict[int, bytes]] = field(
-        default_factory=lambda: {CustomField.KEY: {}, CustomField.VALUE: {}}
-    )

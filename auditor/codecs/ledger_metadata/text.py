@@ -30,6 +30,26 @@ _CLOSED = "CLOSED"
 _LINE = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
 
+# Format 2 exactly as the server writes it; numbers surely fit, members have no escapes.
+_BETWEEN = '"\n  ensembleMember: "'
+_PLAIN, _LONG = rb"[ !#-\[\]-~]++", rb"0|-?[1-9][0-9]{0,17}"
+_ESCAPED = rb"(?:%s|\\(?:[abfnrtv\"'\\]|[0-3][0-7]{2}))*+" % _PLAIN
+_SEGMENT = rb'segment \{\n  ensembleMember: "((?:%s|%s)*+)"\n  firstEntryId: (%s)\n\}\n' % (
+    _PLAIN,
+    _BETWEEN.encode(),
+    _LONG,
+)
+_CUSTOM = rb'customMetadata \{\n  key: "(%s)"\n  value: "(%s)"\n\}\n' % (_ESCAPED, _ESCAPED)
+_SEGMENTS, _CUSTOMS = re.compile(_SEGMENT), re.compile(_CUSTOM)
+_AS_WRITTEN = re.compile(
+    rb"quorumSize: (?P<quorum>[1-9][0-9]{0,8})\nensembleSize: (?P<ensemble>[1-9][0-9]{0,8})\n"
+    + rb"length: (?P<length>%s)\n(?:lastEntryId: (?P<last>%s)\n)?" % (_LONG, _LONG)
+    + rb"state: (?P<state>OPEN|IN_RECOVERY|CLOSED)\n(?P<segments>(?:%s)*+)" % _SEGMENT
+    + rb'(?:digestType: (?P<digest>CRC32C?|HMAC|DUMMY)\n)?(?P<password>password: "%s"\n)?' % _ESCAPED
+    + rb"(?:ackQuorumSize: (?P<ack>[1-9][0-9]{0,8})\n)?(?:ctime: (?P<ctime>%s)\n)?" % _LONG
+    + rb"(?P<custom>(?:%s)*+)" % _CUSTOM
+)
+
 
 def parse_v1(data: bytes, start: int) -> LedgerMetadata:
     """Read format 1 from byte ``start`` on; raises `DecodeError`, judges no rule.
@@ -74,6 +94,39 @@ def parse_v1(data: bytes, start: int) -> LedgerMetadata:
 def parse_v2(data: bytes, start: int, store_ctime: int | None) -> LedgerMetadata:
     """Read format 2 from byte ``start`` on; raises `DecodeError`, judges no rule."""
     return interpret(2, proto_text.parse(LedgerMetadataFormat, data, WHAT, start), store_ctime)
+
+
+def read_as_written(data: bytes, start: int) -> LedgerMetadataFormat | None:
+    """Format 2 where it is laid out exactly as the server writes it, five times as fast as `parse_v2`.
+
+    None where it is not, and for numbers of 19 digits. That there is a password is kept, not which one.
+
+    >>> read_as_written(b"quorumSize: 1\\nensembleSize: 3\\nlength: 0\\nstate: OPEN\\n", 0).ensembleSize
+    3
+    >>> read_as_written(b"quorumSize: 1 ensembleSize: 3 length: 0 state: OPEN", 0)
+    """
+    match = _AS_WRITTEN.fullmatch(data, start) if len(data) - start <= MAX_TEXT_BYTES else None
+    if match is None:
+        return None
+    quorum, ensemble, length, last, state = match.group("quorum", "ensemble", "length", "last", "state")
+    digest, password, ack, ctime = match.group("digest", "password", "ack", "ctime")
+    message = LedgerMetadataFormat(
+        quorumSize=int(quorum),
+        ensembleSize=int(ensemble),
+        length=int(length),
+        lastEntryId=int(last) if last else None,
+        state=state.decode(),
+        digestType=digest.decode() if digest else None,
+        password=b"" if password else None,
+        ackQuorumSize=int(ack) if ack else None,
+        ctime=int(ctime) if ctime else None,
+    )
+    for members, first in _SEGMENTS.findall(match["segments"]):
+        message.segment.add(firstEntryId=int(first), ensembleMember=members.decode().split(_BETWEEN))
+    for key, value in _CUSTOMS.findall(match["custom"]):
+        name = proto_text.unescape(key).decode("utf-8", "replace")
+        message.customMetadata.add(key=name, value=proto_text.unescape(value))
+    return message
 
 
 def _line(match: re.Match[bytes], what: str) -> tuple[str, int]:

@@ -70,6 +70,8 @@ def unescape(text: bytes) -> bytes:
     >>> unescape(rb"a\tb\303\251")
     b'a\tb\xc3\xa9'
     """
+    if b"\\" not in text:
+        return _characters(text)
     pieces: list[bytes] = []
     at = 0
     while (slash := text.find(b"\\", at)) >= 0:

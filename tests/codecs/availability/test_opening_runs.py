@@ -1,4 +1,4 @@
-"""Rows of entries fold as the plain greedy loop folds them."""
+"""Rows of entries that are looked at in blocks of any size fold as the plain greedy loop folds them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auditor.codecs.availability import maximal as module
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import offsets_of
+from auditor.codecs.availability.maximal import openers
 from tests.codecs.scalar import LONGEST, greedy, packed, runs_of_entries
 
 COUNTS = (st.integers(1, 12), st.integers(1, 5))
 STRIPED = [entry for entry in range(3_000) if entry % 3 != 1]
 
 
-def folded(*sets: list[int]) -> list[bytes]:
+def folded(sets: list[list[int]], block: int) -> list[bytes]:
     entries = np.array([entry for one in sets for entry in one], np.int64)
-    return fold_entries(entries, offsets_of(np.array([len(one) for one in sets], np.int64))).values()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", block)
+        return fold_entries(entries, offsets_of(np.array([len(one) for one in sets], np.int64))).values()
 
 
 @st.composite
@@ -30,11 +34,13 @@ def patterns(draw: st.DrawFn) -> list[int]:
     return entries
 
 
-@given(st.lists(patterns(), max_size=4))
-def test_patterns_are_folded_as_by_a_loop(sets: list[list[int]]) -> None:
-    assert folded(*sets) == [packed(greedy(runs_of_entries(one))) for one in sets]
+@given(st.lists(patterns(), max_size=4), st.integers(1, 9))
+def test_blocks_change_nothing(sets: list[list[int]], block: int) -> None:
+    """Patterns repeat for longer than a block, so blocks are passed over, and end inside one."""
+    assert folded(sets, block) == [packed(greedy(runs_of_entries(one))) for one in sets]
 
 
+@pytest.mark.parametrize("block", [1, 2, 3, 64, 1_000])
 @pytest.mark.parametrize(
     "entries",
     [
@@ -48,10 +54,10 @@ def test_patterns_are_folded_as_by_a_loop(sets: list[list[int]]) -> None:
         pytest.param([n * (LONGEST + 1) for n in range(300)], id="distances beyond int32"),
     ],
 )
-def test_long_patterns_that_break_in_one_place_are_folded_exactly(entries: list[int]) -> None:
+def test_long_patterns_that_break_in_one_place_are_folded_exactly(entries: list[int], block: int) -> None:
     expected = packed(greedy(runs_of_entries(entries)))
-    assert folded(entries) == [expected]
-    assert folded(entries, [], entries, entries[:1]) == [
+    assert folded([entries], block) == [expected]
+    assert folded([entries, [], entries, entries[:1]], block) == [
         expected,
         b"",
         expected,
@@ -60,10 +66,16 @@ def test_long_patterns_that_break_in_one_place_are_folded_exactly(entries: list[
 
 
 def test_a_set_that_goes_on_exactly_as_the_one_before_it_is_a_set_of_its_own() -> None:
-    assert folded(list(range(100)), list(range(100, 200))) == [
+    assert folded([list(range(100)), list(range(100, 200))], 16) == [
         packed([(0, 0, 100, 0)]),
         packed([(100, 100, 100, 0)]),
     ]
-    assert folded(STRIPED[:400], STRIPED[400:]) == [
+    assert folded([STRIPED[:400], STRIPED[400:]], 16) == [
         packed(greedy(runs_of_entries(one))) for one in (STRIPED[:400], STRIPED[400:])
     ]
+
+
+@pytest.mark.parametrize(("entries", "at"), [(range(1_000), [0]), (STRIPED, [0, 1, 1_999])])
+def test_of_a_long_regular_row_its_beginning_and_its_end_are_left(entries: list[int], at: list[int]) -> None:
+    found = openers(np.array(entries), np.array([0]))
+    assert [position for piece in found for position in piece.at.tolist()] == at
