@@ -138,11 +138,6 @@ _SHARED_COMMANDS = """\
 
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
-BLANKS = (
-    "ID", "BOOKIE", "FIRST", "LAST", "NEXT", "OLD", "NEW", "FILE", "INSTANCE", "JOURNALS", "LEDGERS",
-    "PASSWORD", "ANY", "PATH", "DIR",
-)  # fmt: skip
-"""Words of a command that stand for something else; LAST is the last entry, NEXT one past it."""
 
 _SECTION = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
 _BULLET = re.compile(r"^- ", re.MULTILINE)

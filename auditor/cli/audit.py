@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from auditor.cli import completion
 from auditor.cli.defaults import sources
 from auditor.cli.options import (
     BOOKIES_HELP,
     GroupedCommand,
+    bookies_option,
     options_from_flags,
     out_option,
     run_to_make,
@@ -26,13 +26,7 @@ from auditor.spark.types import SparkSession
 
 @click.command(cls=GroupedCommand)
 @source_options
-@click.option(
-    "--bookies",
-    metavar="PATH",
-    multiple=True,
-    shell_complete=completion.paths,
-    help=f"{BOOKIES_HELP} Without it only the metadata is looked at, and the exit code is 3 at best.",
-)
+@bookies_option(f"{BOOKIES_HELP} Without it only the metadata is looked at, and the exit code is 3 at best.")
 @out_option
 @outputs_option
 @flat_option

@@ -8,7 +8,7 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import BOOKIES, defaults
-from auditor.cli.options import cluster_option, option_flags, options_from_flags
+from auditor.cli.options import bookies_option, cluster_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.errors import UsageError
@@ -17,13 +17,7 @@ from auditor.spark.types import SparkSession
 
 
 @click.command()
-@click.option(
-    "--bookies",
-    metavar="PATH",
-    multiple=True,
-    shell_complete=completion.paths,
-    help="Bookies' directories: one sub-directory per bookie, or an inventory file. May be repeated.",
-)
+@bookies_option("Bookies' directories: one sub-directory per bookie, or an inventory file. May be repeated.")
 @cluster_option
 @click.option(
     "--out",

@@ -1,13 +1,10 @@
 """Words that a shell completes: runs, checks, forms, clusters, bookies. Nothing is loaded before Tab asks."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
-
-Completer = Callable[[click.Context, click.Parameter, str], "list[str] | list[CompletionItem]"]
 
 
 def runs(context: click.Context, parameter: click.Parameter, begun: str) -> list[str] | list[CompletionItem]:

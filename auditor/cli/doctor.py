@@ -9,9 +9,9 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import defaults
 from auditor.cli.options import (
-    BOOKIES_HELP,
     DOCTOR_OPTIONS,
     GroupedCommand,
+    bookies_option,
     format_option,
     option_flags,
     options_from_flags,
@@ -21,7 +21,7 @@ from auditor.cli.options import (
 
 @click.command(cls=GroupedCommand)
 @source_options
-@click.option("--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=BOOKIES_HELP)
+@bookies_option()
 @click.option(
     "--out",
     metavar="RUN",

@@ -34,6 +34,14 @@ BOOKIES_HELP = (
     "collected tables (a directory or a glob of them), or rpc: to ask the bookies. May be repeated."
 )
 
+
+def bookies_option(help: str = BOOKIES_HELP) -> Callable[[Command], Command]:
+    """--bookies, as often as there are sources."""
+    return click.option(
+        "--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=help
+    )
+
+
 metadata_option = click.option("--metadata", metavar="URI", help=METADATA_HELP)
 
 cluster_option = click.option(

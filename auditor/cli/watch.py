@@ -16,7 +16,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import Sources, sources
 from auditor.cli.options import (
-    BOOKIES_HELP,
+    bookies_option,
     options_from_flags,
     run_to_make,
     source_options,
@@ -54,7 +54,7 @@ class _Interval(click.ParamType[float]):
 @click.command()
 @click.argument("runs", metavar="[RUNS]", required=False, shell_complete=completion.paths)
 @source_options
-@click.option("--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=BOOKIES_HELP)
+@bookies_option()
 @click.option(
     "--interval",
     type=_Interval(),

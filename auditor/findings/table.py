@@ -16,7 +16,7 @@ from auditor.checks.check import FINDING_COLUMNS
 from auditor.findings.causes import Claim, cause_column
 from auditor.model.amounts import first_names
 from auditor.model.columns import LEDGER, REPLICA, schema_of
-from auditor.model.finding import Confidence, Severity, Urgency
+from auditor.model.finding import Confidence, Severity, Urgency, decimal
 from auditor.model.run_facts import Step
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -178,8 +178,8 @@ def _step(group: list[FindingCount]) -> Step:
         unsure=sum(each.findings for each in group if not each.confirmed),
         action=action,
         bookie_id=first.bookie_id,
-        scope_id=_decimal(first.scope_id),
-        ledger_id=_decimal(first.ledger_id),
+        scope_id=decimal(first.scope_id),
+        ledger_id=decimal(first.ledger_id),
     )
 
 
@@ -193,7 +193,3 @@ def _ledgers(first: FindingCount, count: int) -> str:
     scope = f" of scope {first.scope_id}" if first.scope_id else ""
     more = f" and {count - 1:,} more" if count > 1 else ""
     return f"ledger {first.ledger_id}{scope}{more}"
-
-
-def _decimal(number: int | None) -> str | None:
-    return None if number is None else str(number)

@@ -146,8 +146,8 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         "urgency": str(finding.urgency),
         "severity": str(finding.severity),
         "confidence": str(finding.confidence),
-        "scope_id": _decimal(finding.scope_id),
-        "ledger_id": _decimal(finding.ledger_id),
+        "scope_id": decimal(finding.scope_id),
+        "ledger_id": decimal(finding.ledger_id),
         "ledger_qualified_name": finding.ledger_qualified_name,
         "bookie_id": finding.bookie_id,
         "missing": [
@@ -200,7 +200,8 @@ def _group(value: list[int]) -> tuple[int, int, int, int]:
     return first, last, size, period
 
 
-def _decimal(id: int | None) -> str | None:
+def decimal(id: int | None) -> str | None:
+    """An id as reports have it: JSON numbers do not hold all of them."""
     return None if id is None else str(id)
 
 

@@ -40,6 +40,12 @@ _DERIVED = {
     """,
 }
 
+BLANKS = (
+    "ID", "BOOKIE", "FIRST", "LAST", "NEXT", "OLD", "NEW", "FILE", "INSTANCE", "JOURNALS", "LEDGERS",
+    "PASSWORD", "ANY", "PATH", "DIR",
+)  # fmt: skip
+"""Words of a command that stand for something else; LAST is the last entry, NEXT one past it."""
+
 
 def _schema(name: str) -> StructType | str:
     """The published columns of a table that checks ask; marks and locks have a scope there, which is 0."""

@@ -11,9 +11,10 @@ import pytest
 
 from auditor.checks import ALL, BY_ID, GROUPS, SECTIONS, Basis, Check
 from auditor.checks.check import check
-from auditor.checks.manual import BLANKS, RISKS, SHARED, commands
+from auditor.checks.manual import RISKS, SHARED, commands
 from auditor.cli import COMMANDS
 from auditor.model.finding import Severity
+from tests.checks.tables_builder import BLANKS
 
 # Written out: an id is a promise to whoever alerts on it. A renamed one stays as an alias.
 CATALOGUE = {

@@ -7,10 +7,10 @@ import shlex
 from click.testing import CliRunner
 
 from auditor.checks import BY_ID
-from auditor.checks.manual import BLANKS
 from auditor.cli import main
 from auditor.reports.plain_text import columns_of
 from auditor.reports.run import steps_of
+from tests.checks.tables_builder import BLANKS
 from tests.corpora.audited import Audited
 
 
