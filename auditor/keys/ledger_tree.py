@@ -23,8 +23,6 @@ from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, Le
 
 __all__ = ["LayoutKind", "Place", "PlaceKind", "classify", "from_path", "to_path"]
 
-"""Only scopes other than 0 have negative ids: half of all UUIDs."""
-
 PlaceKind = Literal["ledger", "inner", "malformed", "other"]
 
 

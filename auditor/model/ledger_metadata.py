@@ -73,36 +73,20 @@ def broken_rules(metadata: LedgerMetadata) -> tuple[BrokenRule, ...]:
     >>> broken_rules(LedgerMetadata(3, 1, 2, 2, LedgerState.OPEN, segments=(Segment(0, ("bk1:3181",)),)))
     (BrokenRule(rule='quorum-invalid', reason='write quorum 2 is above ensemble size 1', refused=True),)
     """
-    return find_broken_rules(
-        metadata.ensemble_size,
-        metadata.write_quorum,
-        metadata.ack_quorum,
-        [segment.first_entry_id for segment in metadata.segments],
-        [segment.ensemble for segment in metadata.segments],
-    )
-
-
-def find_broken_rules(
-    ensemble_size: int,
-    write_quorum: int,
-    ack_quorum: int,
-    firsts: Sequence[int],
-    ensembles: Sequence[Sequence[str]],
-) -> tuple[BrokenRule, ...]:
-    """`broken_rules` for metadata in pieces: the first entry and the ensemble of each segment."""
-    found = _quorum_rules(ensemble_size, write_quorum, ack_quorum)
-    if not firsts:
+    ensemble_size, segments = metadata.ensemble_size, metadata.segments
+    found = _quorum_rules(ensemble_size, metadata.write_quorum, metadata.ack_quorum)
+    if not segments:
         found.append(BrokenRule("no-segment", "there is no segment", refused=True))
-    elif firsts[0] != 0:
-        found.append(
-            BrokenRule("segment-gap", f"the first segment starts at entry {firsts[0]}", refused=False)
-        )
+    elif (first := segments[0].first_entry_id) != 0:
+        found.append(BrokenRule("segment-gap", f"the first segment starts at entry {first}", refused=False))
     named: set[str] = {rule.rule for rule in found}
     # Segments may be many, their bookies are few.
-    no_ids = {member for member in set().union(*ensembles) if not is_accepted(member)}
+    members: set[str] = set().union(*(segment.ensemble for segment in segments))
+    no_ids = {member for member in members if not is_accepted(member)}
     previous: int | None = None
-    for first, ensemble in zip(firsts, ensembles, strict=True):
-        for rule in _segment_rules(ensemble_size, first, ensemble, previous, no_ids):
+    for segment in segments:
+        first = segment.first_entry_id
+        for rule in _segment_rules(ensemble_size, first, segment.ensemble, previous, no_ids):
             # One of a kind is enough: a ledger can have more segments than anyone wants to read.
             if rule.rule not in named:
                 named.add(rule.rule)

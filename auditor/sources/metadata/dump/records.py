@@ -54,16 +54,12 @@ def first_line(time: int) -> bytes:
     >>> first_line(5)
     b'{"begin":{"time":5}}\\n'
     """
-    return _line({BEGIN: {TIME: time}})
+    return line_of({BEGIN: {TIME: time}})
 
 
 def last_line(records: int) -> bytes:
     """The last line of a dump of so many records."""
-    return _line({END: {NODES: records}})
-
-
-def _line(frame: dict[str, dict[str, int]]) -> bytes:
-    return json.dumps(frame, separators=(",", ":")).encode() + b"\n"
+    return line_of({END: {NODES: records}})
 
 
 @dataclass

@@ -163,8 +163,6 @@ def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> tuple[KeyS
     return KeySpan(span.start, at, left), KeySpan(at, span.end, span.keys - left)
 
 
-"""Spans are cut no more often than this, in ten each, whatever the ids look like."""
-
 _DIGITS = [bytes([byte]) for byte in range(ord("0"), ord("9") + 2)]
 """The digits, and the byte behind them."""
 
