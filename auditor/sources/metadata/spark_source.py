@@ -76,6 +76,12 @@ class StoreSource(DataSource):
 
     tree: Tree
     columns: pa.Schema
+    format_name: str
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that Spark, or a message, knows it by."""
+        return cls.format_name
 
     def schema(self) -> StructType:
         """The columns, each with its meaning as the comment."""
@@ -88,7 +94,7 @@ class StoreSource(DataSource):
             UsageError: no ``metadata``, an unknown option, or a value that is invalid.
         """
         name, given = self.name(), dict(self.options)
-        options, parts, at_once = reading_options(name, given, ("metadata", "layout", "earlier"))
+        reading = reading_options(name, given, ("metadata", "layout", "earlier"))
         uri = given.get("metadata")
         if not uri:
             raise UsageError(f"{name}: give the option metadata, such as zk://host:2181/ledgers")
@@ -97,7 +103,7 @@ class StoreSource(DataSource):
             raise UsageError(f"{name}: layout: {layout!r} is not one of {', '.join(LayoutKind)}")
         chosen = LayoutKind(layout) if layout is not None else None
         earlier = EarlierLedgers.from_json(given["earlier"]) if "earlier" in given else None
-        return StoreReader(uri, chosen, self.tree, self.columns, options, parts, at_once, earlier)
+        return StoreReader(uri, chosen, self.tree, self.columns, reading, earlier)
 
 
 def _number(source: str, option: str, text: str) -> int | float:
@@ -121,11 +127,7 @@ class LedgerSource(StoreSource):
 
     tree = Tree.LEDGERS
     columns = LEDGERS
-
-    @classmethod
-    def name(cls) -> str:
-        """The name that Spark knows it by."""
-        return "bookkeeper_ledgers"
+    format_name = "bookkeeper_ledgers"
 
 
 class LedgerAgainSource(StoreSource):
@@ -137,11 +139,7 @@ class LedgerAgainSource(StoreSource):
 
     tree = Tree.LEDGERS
     columns = LEDGERS_AGAIN
-
-    @classmethod
-    def name(cls) -> str:
-        """The name that Spark knows it by."""
-        return "bookkeeper_ledgers_again"
+    format_name = "bookkeeper_ledgers_again"
 
 
 class LedgerValueSource(StoreSource):
@@ -152,11 +150,7 @@ class LedgerValueSource(StoreSource):
 
     tree = Tree.LEDGERS
     columns = LEDGER_VALUES
-
-    @classmethod
-    def name(cls) -> str:
-        """What messages call it."""
-        return "bookkeeper_ledger_values"
+    format_name = "bookkeeper_ledger_values"
 
 
 class MarkSource(StoreSource):
@@ -167,11 +161,7 @@ class MarkSource(StoreSource):
 
     tree = Tree.MARKS
     columns = MARKS
-
-    @classmethod
-    def name(cls) -> str:
-        """The name that Spark knows it by."""
-        return "bookkeeper_marks"
+    format_name = "bookkeeper_marks"
 
 
 @dataclass(frozen=True)
@@ -182,32 +172,20 @@ class StorePartition(InputPartition):
     layout: LayoutKind
 
 
+@dataclass(frozen=True)
 class StoreReader(DataSourceReader):
     """Travels to the workers, so it holds plain values; connections open in the tasks."""
 
-    def __init__(
-        self,
-        uri: str,
-        layout: LayoutKind | None,
-        tree: Tree,
-        columns: pa.Schema,
-        options: StoreOptions,
-        parts: int,
-        at_once: int,
-        earlier: EarlierLedgers | None = None,
-    ) -> None:
-        self._uri = uri
-        self._layout = layout
-        self._tree = tree
-        self._columns = columns
-        self._options = options
-        self._parts = parts
-        self._at_once = at_once
-        self._earlier = earlier
+    uri: str
+    layout: LayoutKind | None
+    tree: Tree
+    columns: pa.Schema
+    reading: ReadingOptions
+    earlier: EarlierLedgers | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each part that the store offers."""
-        store = open_store(self._uri, self._options)
+        store = open_store(self.uri, self.reading.store)
         try:
             return self.partitions_of(store)
         finally:
@@ -215,28 +193,29 @@ class StoreReader(DataSourceReader):
 
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
         """The same of a store that is open: a large file has been passed over already."""
-        layout = self._layout or choose_layout(store, store.cluster())[0]
-        if self._earlier is not None:
+        layout = self.layout or choose_layout(store, store.cluster())[0]
+        if self.earlier is not None:
             assert isinstance(store, ComparableStore)
-            since = store.parts_since(self._earlier, self._parts)
+            since = store.parts_since(self.earlier, self.reading.parts)
             return [StorePartition(part, layout) for part in since]
-        return [StorePartition(part, layout) for part in store.parts(self._tree, layout, self._parts)]
+        return [StorePartition(part, layout) for part in store.parts(self.tree, layout, self.reading.parts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and decode one part, batch by batch."""
         if not isinstance(partition, StorePartition):
             return  # where there is no part, Spark asks for a partition of its own, which is empty
         # The limit is for the store, whoever asks: tasks that run side by side share it.
-        share = replace(self._options, rate_limit=self._options.rate_limit / self._at_once)
-        store = open_store(self._uri, share)
+        options = self.reading.store
+        share = replace(options, rate_limit=options.rate_limit / self.reading.at_once)
+        store = open_store(self.uri, share)
         try:
-            if self._earlier is not None:
+            if self.earlier is not None:
                 assert isinstance(store, ComparableStore)
-                yield from store.rows_since(partition.part, self._columns)
+                yield from store.rows_since(partition.part, self.columns)
                 return
             for batch in store.read(partition.part):
-                if self._tree is Tree.LEDGERS:
-                    yield ledger_rows(batch, store.root, partition.layout, self._columns)
+                if self.tree is Tree.LEDGERS:
+                    yield ledger_rows(batch, store.root, partition.layout, self.columns)
                 else:
                     yield mark_rows(batch, store.root)
         finally:

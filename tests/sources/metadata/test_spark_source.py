@@ -114,5 +114,5 @@ def test_tasks_share_the_rate_whoever_asks(dump_of: Callable[[str], Path]) -> No
         reader = source({"metadata": f"dump://{dump}", "parts": "5", "rate_limit": "100"}).reader(
             StructType()
         )
-        assert reader._at_once == 5
-        assert reader._options.rate_limit == 100
+        assert reader.reading.at_once == 5
+        assert reader.reading.store.rate_limit == 100
