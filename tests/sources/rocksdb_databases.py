@@ -33,9 +33,12 @@ def location(place: int = 1028) -> bytes:
 
 
 def open_database(path: Path, write_buffer: int | None = None) -> Rdict:
+    """To write to; RocksDB compacts of its own accord only with a ``write_buffer`` (in bytes)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     options = Options(raw_mode=True)
-    if write_buffer is not None:
+    if write_buffer is None:
+        options.set_disable_auto_compactions(True)
+    else:
         options.set_write_buffer_size(write_buffer)
     return Rdict(str(path), options)
 
@@ -56,8 +59,14 @@ def write_database(path: Path, *flushed: dict[bytes, bytes], tail: dict[bytes, b
 
 
 def copy_of(database: Path, target: Path) -> Path:
-    """What a process that is killed now would leave behind."""
-    return Path(shutil.copytree(database, target, ignore=shutil.ignore_patterns("LOCK", "LOG", "*.json")))
+    """What a process that is killed now would leave behind; ``database`` has no compaction at work."""
+    while True:
+        try:
+            return Path(
+                shutil.copytree(database, target, ignore=shutil.ignore_patterns("LOCK", "LOG", "*.json"))
+            )
+        except shutil.Error:  # RocksDB deletes in the background what it no longer needs
+            shutil.rmtree(target)
 
 
 def write_bookie(

@@ -252,7 +252,7 @@ writes = st.lists(
     | st.tuples(st.just("zero"), ledger_ids, entry_ids)
     | st.tuples(st.just("delete"), ledger_ids, entry_ids)
     | st.tuples(st.just("drop"), ledger_ids, st.just(0))
-    | st.tuples(st.just("flush"), st.just(0), st.just(0)),
+    | st.tuples(st.sampled_from(["flush", "compact"]), st.just(0), st.just(0)),
     max_size=60,
 )
 
@@ -281,8 +281,10 @@ def test_any_order_of_writes_reads_as_a_dict_would(
                 # As the bookie does it: the last key there can be is not in the range.
                 database.delete_range(key(ledger, 0), key(ledger, MOST))
                 held[ledger] = held.get(ledger, set()) & {MOST}
-            else:
+            elif what == "flush":
                 database.flush()
+            else:
+                database.compact_range(None, None)
         (root / "current").mkdir(parents=True)
         copy_of(Path(scratch, "database"), root / "current" / "locations")
         database.close()
