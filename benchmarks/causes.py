@@ -1,6 +1,6 @@
 """What causes cost: findings numbered by cause, sorted, written and counted, beside the same without causes.
 
-One finding for each ledger of a cluster of ten million: its copy on a bookie is missing or unknown. As many
+One finding for each of a million ledgers: its copy on a bookie is missing or unknown. As many
 causes as a run claims at most are asked of each of them: bookies that were not read, and fifty that lost
 their data. Both ways read the same rows in one session with a driver of 2 GB, warmed with a part of them.
 Time is that of the processors (this process, Java, Python's workers): other work says little then.
@@ -36,7 +36,7 @@ from tests.checks.tables_builder import tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FINDINGS = int(os.environ.get("BKAUDIT_FINDINGS", "10_000_000"))
+FINDINGS = int(os.environ.get("BKAUDIT_FINDINGS", "1_000_000"))
 BOOKIES, GONE = 500, 50
 UNREAD = MOST - 1
 MEMORY = "2g"

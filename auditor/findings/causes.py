@@ -343,10 +343,22 @@ def _disks_lost(roster: Roster, lacking: Lacking, gone: Set[str]) -> Iterable[Cl
 def cause_column(claims: Sequence[Claim]) -> Column:
     """The place of a finding's cause among the claims, from 1; null where nothing claims it."""
     concerned = F.concat(F.transform("missing", lambda each: each["bookie_id"]), F.col("unknown"))
-    number = F.lit(None).cast("int")
-    for place, claim in reversed(list(enumerate(claims, 1))):
-        number = F.when(_follows(claim, concerned), F.lit(place)).otherwise(number)
-    return number
+    only_one = F.when(F.size(F.array_distinct(concerned)) == 1, F.get(concerned, F.lit(0)))
+    names = {"bookie": F.col("bookie_id"), "copies": only_one}
+    # Most claims are of one bookie each and explain the same checks: one look into a map for all of them.
+    of_one: dict[tuple[str, frozenset[str]], dict[str, int]] = {}
+    numbers = [F.lit(None).cast("int")] * 2  # the least of two at least
+    for place, claim in enumerate(claims, 1):
+        if len(claim.bookies) > 1 or claim.from_ledger is not None or claim.remainder is not None:
+            numbers.append(F.when(_follows(claim, concerned), F.lit(place)))
+            continue
+        for what, ids in (("bookie", claim.of_bookies), ("copies", claim.of_copies)):
+            if ids:
+                of_one.setdefault((what, ids), {}).setdefault(claim.bookies[0], place)
+    for (what, ids), places in of_one.items():
+        place_of = F.create_map(*(F.lit(part) for pair in places.items() for part in pair))
+        numbers.append(F.when(F.col("id").isin(*ids), place_of[names[what]]))
+    return F.least(*numbers)
 
 
 def _follows(claim: Claim, concerned: Column) -> Column:

@@ -220,6 +220,10 @@ ROWS = (
     ("below-ack-quorum", 12, None, (A,), (), None),
     ("below-ack-quorum", -7, None, (A,), (), 4),
     ("below-ack-quorum", 14, None, (A, B), (), None),
+    ("bookie-down", None, "d:1", (), (), 5),
+    ("replication-undecided", 7, None, ("d:1",), ("d:1",), 5),
+    ("replication-undecided", 8, None, (), (A, "d:1"), None),
+    ("entry-lost", 9, None, (A,), (), 6),
 )
 
 
@@ -230,6 +234,8 @@ def test_a_finding_follows_where_all_that_it_is_about_is_the_causes(spark: Spark
         Claim("store-older", (C,), "", (), frozenset({"metadata-suspect", "orphan-ledger"}), from_ledger=900),
         Claim("data-gone", (B, C), "", (), frozenset(), frozenset({"entry-lost"})),
         Claim("disk-lost", (A,), "", (), frozenset(), frozenset({"below-ack-quorum"}), remainder=(2, 3)),
+        Claim("not-registered", ("d:1",), "", (), frozenset({"bookie-down"}), undecided),
+        Claim("data-gone", (A,), "", (), frozenset({"bookie-down"}), frozenset({"entry-lost"})),
     ]
     rows = [
         (id, ledger, name, [(each,) for each in missing], [*unknown])
