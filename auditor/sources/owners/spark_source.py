@@ -30,14 +30,18 @@ class OwnerSource(DataSource):
     besides ``owners``: those of `StoreSource` that say how politely a store is read.
     """
 
+    format_name = "bookkeeper_owners"
+    columns = OWNERS
+    decoded = True
+
     @classmethod
     def name(cls) -> str:
-        """The name that Spark knows it by."""
-        return "bookkeeper_owners"
+        """The name that Spark, or a message, knows it by."""
+        return cls.format_name
 
     def schema(self) -> StructType:
         """The columns, each with its meaning as the comment."""
-        return spark_schema(OWNERS)
+        return spark_schema(self.columns)
 
     def reader(self, schema: StructType) -> OwnerReader:
         """A reader of what the options say.
@@ -45,15 +49,11 @@ class OwnerSource(DataSource):
         Raises:
             UsageError: no ``owners``, an unknown option, or a value that is invalid.
         """
-        return OwnerReader(*self.parse_options())
-
-    def parse_options(self) -> tuple[OwnersUri, ReadingOptions]:
-        """The options, understood; raises as `reader`."""
         given = dict(self.options)
         reading = reading_options(self.name(), given, ("owners",))
         if not given.get("owners"):
             raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
-        return parse_owners_uri(given["owners"]), reading
+        return OwnerReader(parse_owners_uri(given["owners"]), reading, self.decoded)
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,16 @@ class OwnerPartition(InputPartition):
     part: Part
 
 
+@dataclass(frozen=True)
 class OwnerReader(DataSourceReader):
-    """Travels to the workers, so it holds plain values; connections open in the tasks."""
+    """Travels to the workers, so it holds plain values; connections open in the tasks.
 
-    def __init__(self, owners: OwnersUri, reading: ReadingOptions) -> None:
-        self.owners = owners
-        self._reading = reading
+    Rows of `OWNERS`; of `OWNER_VALUES` where nothing is ``decoded``.
+    """
+
+    owners: OwnersUri
+    reading: ReadingOptions
+    decoded: bool = True
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each part of each tree that is there.
@@ -87,31 +91,29 @@ class OwnerReader(DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read and decode one part, batch by batch."""
+        """Read one part, batch by batch."""
         if not isinstance(partition, OwnerPartition):
             return  # where there is no part, Spark asks for a partition of its own, which is empty
         reader = APPLICATIONS[self.owners.application].load()
-        for batch in self.batches(partition):
-            yield owner_rows(batch, self.owners.application, reader, self.owners.chroot)
-
-    def batches(self, partition: OwnerPartition) -> Iterator[ZnodeBatch]:
-        """The znodes of one part as the store has them."""
         # The limit is for the store, whoever asks: tasks that run side by side share it.
-        options = self._reading.store
-        store = open_store(
-            partition.uri, replace(options, rate_limit=options.rate_limit / self._reading.at_once)
-        )
+        options = self.reading.store
+        share = replace(options, rate_limit=options.rate_limit / self.reading.at_once)
+        store = open_store(partition.uri, share)
         try:
-            yield from store.read(partition.part)
+            for batch in store.read(partition.part):
+                if self.decoded:
+                    yield owner_rows(batch, self.owners.application, reader, self.owners.chroot)
+                else:
+                    yield value_rows(batch, self.owners)
         finally:
             store.close()
 
     def _parts(self, tree: str) -> list[InputPartition]:
         uri = self.owners.tree(tree)
-        store = open_store(uri, self._reading.store)
+        store = open_store(uri, self.reading.store)
         try:
             # The layout is that of BookKeeper's own tree, and means nothing here.
-            parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self._reading.parts)
+            parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self.reading.parts)
         finally:
             store.close()
         return [OwnerPartition(uri, part) for part in parts]
@@ -134,31 +136,11 @@ OWNER_VALUES = pa.schema(
 
 
 class OwnerValueSource(OwnerSource):
-    """Every value below the trees of an application. Options: those of `OwnerSource`."""
+    """Every value below the trees of an application, not registered. Options: those of `OwnerSource`."""
 
-    @classmethod
-    def name(cls) -> str:
-        """What messages call it."""
-        return "bookkeeper_owner_values"
-
-    def schema(self) -> StructType:
-        """The columns of `OWNER_VALUES`."""
-        return spark_schema(OWNER_VALUES)
-
-    def reader(self, schema: StructType) -> OwnerReader:
-        """A reader of what the options say; raises as `OwnerSource.reader`."""
-        return OwnerValueReader(*self.parse_options())
-
-
-class OwnerValueReader(OwnerReader):
-    """Reads the parts that `OwnerReader` does, and decodes nothing."""
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one part, batch by batch."""
-        if not isinstance(partition, OwnerPartition):
-            return  # where there is no part, Spark asks for a partition of its own, which is empty
-        for batch in self.batches(partition):
-            yield value_rows(batch, self.owners)
+    format_name = "bookkeeper_owner_values"
+    columns = OWNER_VALUES
+    decoded = False
 
 
 def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
