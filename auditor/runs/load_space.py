@@ -61,7 +61,6 @@ def _name(application: bytes | None, component: bytes | None) -> str:
 
 def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
     """How long before the scan it was made, as one of `auditor.runs.figures.AGE_LABELS`."""
-
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
     for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
         ages = pc.subtract(run.report.run.scan_time, created_of(batch))

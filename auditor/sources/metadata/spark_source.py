@@ -43,6 +43,11 @@ class ReadingOptions(NamedTuple):
     parts: int
     at_once: int
 
+    @property
+    def of_a_task(self) -> StoreOptions:
+        """The limit is for the store, whoever asks: tasks that run side by side share it."""
+        return replace(self.store, rate_limit=self.store.rate_limit / self.at_once)
+
 
 def reading_options(source: str, given: Mapping[str, str], names: Sequence[str]) -> ReadingOptions:
     """The options of a source that say how a store is read; ``names`` are those that it takes besides.
@@ -204,10 +209,7 @@ class StoreReader(DataSourceReader):
         """Read and decode one part, batch by batch."""
         if not isinstance(partition, StorePartition):
             return  # where there is no part, Spark asks for a partition of its own, which is empty
-        # The limit is for the store, whoever asks: tasks that run side by side share it.
-        options = self.reading.store
-        share = replace(options, rate_limit=options.rate_limit / self.reading.at_once)
-        store = open_store(self.uri, share)
+        store = open_store(self.uri, self.reading.of_a_task)
         try:
             if self.earlier is not None:
                 assert isinstance(store, ComparableStore)

@@ -6,7 +6,7 @@ The values are what a comparison of two stores reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -95,10 +95,7 @@ class OwnerReader(DataSourceReader):
         if not isinstance(partition, OwnerPartition):
             return  # where there is no part, Spark asks for a partition of its own, which is empty
         reader = APPLICATIONS[self.owners.application].load()
-        # The limit is for the store, whoever asks: tasks that run side by side share it.
-        options = self.reading.store
-        share = replace(options, rate_limit=options.rate_limit / self.reading.at_once)
-        store = open_store(partition.uri, share)
+        store = open_store(partition.uri, self.reading.of_a_task)
         try:
             for batch in store.read(partition.part):
                 if self.decoded:
