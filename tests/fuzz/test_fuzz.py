@@ -7,9 +7,7 @@ bytes are read, and changed for `SHARE_S` of processor time a target.
 from __future__ import annotations
 
 import random
-import signal
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,23 +17,12 @@ from tests.fuzz.target import Target, mutated, scratch
 from tests.fuzz.targets import BY_NAME, TARGETS
 
 SHARE_S = 0.1
-LIMIT_S = 10
-"""How long one execution may take."""
 
-
-@pytest.fixture
-def alarm() -> Iterator[None]:
-    def end(*_: object) -> None:
-        raise TimeoutError(f"an execution of more than {LIMIT_S} s")
-
-    before = signal.signal(signal.SIGALRM, end)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+# All executions of a test together; each takes milliseconds.
+pytestmark = pytest.mark.timeout(60)
 
 
 def execute(target: Target, data: bytes) -> Exception | None:
-    signal.alarm(LIMIT_S)
     try:
         return target.execute(data)
     except BaseException as error:
@@ -43,7 +30,6 @@ def execute(target: Target, data: bytes) -> Exception | None:
         raise
 
 
-@pytest.mark.usefixtures("alarm")
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_a_reader_gives_a_value_or_refuses(target: Target) -> None:
     inputs = [*target.beginnings(), *kept().get(target.name, ())]
@@ -55,7 +41,6 @@ def test_a_reader_gives_a_value_or_refuses(target: Target) -> None:
     assert runs > 1
 
 
-@pytest.mark.usefixtures("alarm")
 @pytest.mark.parametrize(("name", "data", "said"), FOUND)
 def test_what_was_found_is_refused_as_it_should_be(name: str, data: bytes, said: str | None) -> None:
     refused = execute(BY_NAME[name], data)

@@ -60,13 +60,16 @@ def write_database(path: Path, *flushed: dict[bytes, bytes], tail: dict[bytes, b
 
 def copy_of(database: Path, target: Path) -> Path:
     """What a process that is killed now would leave behind; ``database`` has no compaction at work."""
-    while True:
+    # RocksDB deletes in the background what it no longer needs: a file may go while it is copied.
+    for again in reversed(range(10)):
         try:
-            return Path(
-                shutil.copytree(database, target, ignore=shutil.ignore_patterns("LOCK", "LOG", "*.json"))
-            )
-        except shutil.Error:  # RocksDB deletes in the background what it no longer needs
+            shutil.copytree(database, target, ignore=shutil.ignore_patterns("LOCK", "LOG", "*.json"))
+            break
+        except shutil.Error:
+            if not again:
+                raise
             shutil.rmtree(target)
+    return target
 
 
 def write_bookie(

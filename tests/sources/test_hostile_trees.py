@@ -7,7 +7,6 @@ collection says.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +30,9 @@ from auditor.sources.bookies.places import find_places
 from tests.codecs.journals import journal
 from tests.reports.hostile import BOOKIE
 
-LIMIT_S = 20
+# What does not end is ended.
+pytestmark = pytest.mark.timeout(20)
+
 NAMES = (
     "a\nb",
     "\x1b[31mred",
@@ -46,18 +47,6 @@ NAMES = (
 )
 VERSION = b'5\nbookieHost: "bk1:3181"\njournalDir: "/j"\nledgerDirs: "1\\t/ledgers"\n'
 INDEX = b"BKLE" + bytes(1020) + np.array([1028], ">i8").tobytes()
-
-
-@pytest.fixture(autouse=True)
-def alarm() -> Iterator[None]:
-    def end(*_: object) -> None:
-        raise TimeoutError("it does not end")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(LIMIT_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def spoil(directory: Path) -> None:

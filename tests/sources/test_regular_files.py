@@ -1,6 +1,6 @@
 """Only regular files are opened: a named pipe in the place of any file is damage there, and never waited for.
 
-Who opens one waits for a writer: a test that does is ended by an alarm.
+Who opens one waits for a writer: a test that does is ended.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ import ast
 import hashlib
 import os
 import shutil
-import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -98,23 +96,12 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+pytestmark = pytest.mark.timeout(20)
+
 SOURCES = Path(__file__).parents[2] / "auditor" / "sources"
 DATA = Path(__file__).parents[1] / "data"
-LIMIT_S = 20
 PIPE = "a named pipe, not a regular file"
 VERSION = b"5\n"
-
-
-@pytest.fixture(autouse=True)
-def alarm() -> Iterator[None]:
-    def end(*_: object) -> None:
-        raise TimeoutError("it waits for a writer")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(LIMIT_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def pipe(path: Path) -> Path:
