@@ -47,7 +47,8 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
             own_errors(),
         ):
             ledgers.write.parquet(str(tmp_path / "ledgers"))
-        away.join()
+        away.join(60)
+        assert not away.is_alive(), "it was read before its server ended"
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # unsets it
 
 
