@@ -7,7 +7,6 @@
 Other columns are ignored. Nobody asks the bucket: whoever may list it makes the inventory.
 """
 
-from functools import partial
 from pathlib import Path
 
 from auditor.audit.landing import Landing
@@ -84,7 +83,10 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
         return tables
     if rows is None:
         raise UsageError(f"--offload-listing {listing}: no owner was found, and none named with --owners")
-    objects = landing.land("offload_objects", partial(_join_listing, landing, listing, rows, options))
+    grace_ms = round(options.owner_grace * 1000)
+    objects = landing.land(
+        "offload_objects", lambda: offload_objects(listing_rows(landing.spark, listing), rows, grace_ms)
+    )
     return tables.add(landing.empty, offload_objects=objects)
 
 
@@ -97,8 +99,3 @@ def offload_remarks(tables: Tables) -> list[Remark]:
         return []
     text = f"{plural(offloaded, 'offloaded ledger')}: give --offload-listing to look for the objects"
     return [remark(RemarkKind.OFFLOADED, text)]
-
-
-def _join_listing(landing: Landing, listing: str, owners: DataFrame, options: AuditOptions) -> DataFrame:
-    rows = listing_rows(landing.spark, listing)
-    return offload_objects(rows, owners, round(options.owner_grace * 1000))

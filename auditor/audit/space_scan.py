@@ -192,19 +192,16 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     if "space" not in tables.frames:
         return tables.add(landing.empty, gc_foresight=rows)
     earlier = before.table(landing, "log_foresight", now)
-    disks = _bookies_own(tables.disks, metadata.source.live)
+    # With a saved store directories are copies, but for those that were collected: only there bytes that are
+    # free are the bookies'.
+    collected = tables.disks.where(F.col("directory").contains(IN_COLLECTION))
+    disks = tables.disks if metadata.source.live else collected
     logs = landing.land(
         "log_foresight",
         lambda: log_foresight(tables.space, tables.entry_logs, rows, collector.settings, now, earlier, disks),
     )
     # What logs do to ledgers that the index lacks is asked of the same check as gc_foresight.
     return tables.add(landing.empty - {"gc_foresight"}, gc_foresight=rows, log_foresight=logs)
-
-
-def _bookies_own(disks: DataFrame, live: bool) -> DataFrame:
-    """The rows of disks whose free bytes are the bookies': with a saved store directories are copies, but
-    for those that were collected."""
-    return disks if live else disks.where(F.col("directory").contains(IN_COLLECTION))
 
 
 def foresight_remarks(tables: Tables) -> list[Remark]:

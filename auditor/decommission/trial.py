@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.decommission.targets import BATCH, GonePlaces, Openings, Targets
@@ -36,32 +35,21 @@ from auditor.simulate.windows import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """One element a segment, those of a ledger in order; ``ids`` and ``entry_bytes`` have one a ledger.
+@dataclass(frozen=True)
+class Segments(SegmentColumns):
+    """Segments with their ensembles in rows; ``isolation`` and ``entry_bytes`` have one element a ledger.
 
     ``last`` is below ``first`` where a segment has no entry, or is the open end of its ledger, whose last
-    entry no metadata says. ``members`` are numbers of bookies, `NO_BOOKIE` past the ensemble. ``ids`` are
-    scope and ledger; ``entry_bytes`` the mean payload of an entry, NaN where the ledger is not closed;
-    ``isolation``, one a ledger too, is the number of the groups that it keeps to.
+    entry no metadata says. ``ensembles`` are numbers of bookies, `NO_BOOKIE` past the ensemble.
+    ``entry_bytes`` is the mean payload of an entry, NaN where the ledger is not closed; ``isolation`` the
+    number of the groups that the ledger keeps to.
     """
 
-    ids: Longs
     entry_bytes: NDArray[np.float64]
     isolation: Longs
-    ledger: Longs
-    first: Longs
     last: Longs
     open_end: Bools
-    ensemble_size: Longs
-    write_quorum: Longs
-    ack_quorum: Longs
-    members: NDArray[np.int32]
-
-    def any_of_ledger(self, flags: Bools) -> Bools:
-        """Which ledgers have a segment with this flag."""
-        found: Bools = np.bincount(self.ledger[flags], minlength=len(self.ids)) > 0
-        return found
+    ensembles: NDArray[np.int32]
 
 
 def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) -> Segments:
@@ -72,18 +60,16 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) 
     closed = np.zeros(rows.num_rows, bool)
     closed[found.ledger[found.closed]] = True
     entries = np.where(closed & (last_entry >= 0), last_entry + 1, 1)
+    sizes = np.diff(np.append(found.at, len(found.members)))
+    ensembles = np.full((len(sizes), int(sizes.max(initial=0))), NO_BOOKIE, np.int32)
+    ensembles[np.arange(ensembles.shape[1]) < sizes[:, None]] = found.members
     return Segments(
-        found.ids,
-        np.where(closed, np.maximum(length, 0) / entries, np.nan),
-        isolation,
-        found.ledger,
-        found.first,
-        np.where(open_end, found.first - 1, last),
-        open_end,
-        found.ensemble,
-        found.write_quorum,
-        found.ack_quorum,
-        _square(found),
+        **vars(found),
+        entry_bytes=np.where(closed, np.maximum(length, 0) / entries, np.nan),
+        isolation=isolation,
+        last=np.where(open_end, found.first - 1, last),
+        open_end=open_end,
+        ensembles=ensembles,
     )
 
 
@@ -92,22 +78,10 @@ def name_any(rows: pa.RecordBatch, wanted: Bools, numbers: BookieNumbers) -> Boo
 
     Bookies beyond these get numbers of their own, and are not wanted.
     """
-    lists = pc.list_value_length(rows["segments"]).fill_null(0).to_numpy(zero_copy_only=False)
-    ensembles = rows["segments"].flatten().field("ensemble")
-    sizes = pc.list_value_length(ensembles).to_numpy(zero_copy_only=False)
-    members = numbers.of(ensembles.flatten())
+    segments = segment_columns(rows, numbers)
     flags = np.zeros(len(numbers), bool)
     flags[: len(wanted)] = wanted
-    owner = np.repeat(np.repeat(np.arange(len(rows)), lists), sizes)
-    found: Bools = np.bincount(owner[flags[members]], minlength=len(rows)) > 0
-    return found
-
-
-def _square(segments: SegmentColumns) -> NDArray[np.int32]:
-    sizes = np.diff(np.append(segments.at, len(segments.members)))
-    filled = np.full((len(sizes), int(sizes.max(initial=0))), NO_BOOKIE, np.int32)
-    filled[np.arange(filled.shape[1]) < sizes[:, None]] = segments.members
-    return filled
+    return segments.any_of_members(flags[segments.members])
 
 
 CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
@@ -183,7 +157,7 @@ class TrialSums:
 
     def add(self, segments: Segments, windows: Windows) -> None:
         """Count the ledgers of a batch; ``windows`` are of the same rows."""
-        asked = self._asked[segments.members]
+        asked = self._asked[segments.ensembles]
         touched = any_true(asked)
         named = segments.any_of_ledger(touched)
         look = self._look(segments, asked, self._gone)
@@ -209,14 +183,14 @@ class TrialSums:
         self._work(segments, look, moves)
 
     def _look(self, segments: Segments, asked: Bools, gone_ids: Bools) -> _Look:
-        gone = gone_ids[segments.members]
+        gone = gone_ids[segments.ensembles]
         shape = (segments.first, segments.last, segments.ensemble_size, segments.write_quorum)
         seats = GonePlaces(*shape, gone)
         entries = seats.entries()
         stored = (entries > 0) & (GonePlaces(*shape, asked).gone_of_windows() > 0)
         waits: Bools = stored.any(1) | (segments.open_end & asked.any(1))
         isolation = segments.isolation[segments.ledger]
-        openings = self.targets.of(segments.members, seats, segments.ack_quorum, isolation)
+        openings = self.targets.of(segments.ensembles, seats, segments.ack_quorum, isolation)
         return _Look(gone, seats, entries, seats.gone_of_windows(), waits, openings)
 
     def _causes(self, segments: Segments, windows: Windows, look: _Look, gone_ids: Bools) -> _Causes:
@@ -234,8 +208,8 @@ class TrialSums:
         refused = segments.any_of_ledger(look.waits & look.openings.refused)
         ungrouped, own = self.targets.unsure(segments.isolation)
         of_causes = {
-            Cause.ONLY_COPY: _ledgers(windows, counts & only),
-            Cause.UNREADABLE: _ledgers(windows, counts & its & lacks),
+            Cause.ONLY_COPY: windows.any_of_ledger(counts & only),
+            Cause.UNREADABLE: windows.any_of_ledger(counts & its & lacks),
             Cause.NO_SPARE: segments.any_of_ledger(look.waits & too_few),
             Cause.NO_ADMISSIBLE: refused & ~ungrouped & ~own,
             Cause.NO_COVERAGE: segments.any_of_ledger(uncovered) & waits,
@@ -245,8 +219,8 @@ class TrialSums:
         for cause in reversed(OF_LEDGERS):
             codes[of_causes[cause]] = _CODE[cause]
         doubts = {
-            UNREAD: _ledgers(windows, counts & its & may_lack & ~lacks),
-            BESIDE: _ledgers(windows, counts & ~its & may_lack),
+            UNREAD: windows.any_of_ledger(counts & its & may_lack & ~lacks),
+            BESIDE: windows.any_of_ledger(counts & ~its & may_lack),
             UNGROUPED: waits & ungrouped,
             OWN_GROUPS: refused & own,
         }
@@ -283,7 +257,7 @@ class TrialSums:
         place = look.seats.first_left()
         part = read / np.maximum(look.entries.sum(1), 1)
         entries = np.where(place >= 0, look.entries * part[:, None], 0.0)
-        member = np.take_along_axis(segments.members, np.maximum(place, 0), 1)
+        member = np.take_along_axis(segments.ensembles, np.maximum(place, 0), 1)
         count = self.read.shape[1]
         for sums, weights in zip(self.read, (entries, entries * size[:, None]), strict=True):
             sums += np.bincount(member.ravel() % (count + 1), weights.ravel(), count + 1)[:count]
@@ -302,11 +276,6 @@ _SUMS = (
     "ledgers", "fragments", "batches", "needed", "needed_bytes", "read", "copied", "copied_bytes", "unsized",
     "open_ends", "renamed", "renamed_stuck", "along",
 )  # fmt: skip
-
-
-def _ledgers(windows: Windows, flags: Bools) -> Bools:
-    found: Bools = np.bincount(windows.ledger[flags], minlength=len(windows.times)) > 0
-    return found
 
 
 def _segment_of(segments: Segments, windows: Windows) -> Longs:

@@ -78,7 +78,8 @@ def _lines(
     told.storages = {each.storage for each in on_disk}
     if kinds.directories or kinds.collections:
         yield from _coverage_lines(found, known, nodes is not None, kinds.rpc)
-        yield _rights(on_disk) if kinds.directories else _collected_rights()
+        untouched = Line("bookies", "rights", State.OK, "collected tables only; no bookie's disk is touched")
+        yield _rights(on_disk) if kinds.directories else untouched
         looks = {name: look_at_journals(each) for name, each in found.items() if each.index_directories}
         yield from journal_lines(found, looks)
         times = {
@@ -172,10 +173,6 @@ def _rights(directories: Sequence[IndexDirectory]) -> Line:
         "run as a user who may read (as the bookies' own, or in their group), here and on every executor",
         NOT_COVERED,
     )
-
-
-def _collected_rights() -> Line:
-    return Line("bookies", "rights", State.OK, "collected tables only; no bookie's disk is touched")
 
 
 def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:

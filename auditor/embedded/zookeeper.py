@@ -153,7 +153,8 @@ class EmbeddedZooKeeper:
         known: set[str] = set()
         count, size = 0, 0
         for znode in znodes:
-            for ancestor in _ancestors(znode.path):
+            parts = znode.path.split("/")
+            for ancestor in ("/".join(parts[:n]) for n in range(2, len(parts))):
                 if ancestor not in known and not client.exists(ancestor):
                     transaction.create(ancestor, b"")
                 known.add(ancestor)
@@ -237,11 +238,6 @@ def zookeeper_jars() -> list[Path]:
         if all(found):
             return [jars[-1] for jars in found]
     raise StoreError("no ZooKeeper jars beside pyspark; install the full pyspark package or set SPARK_HOME")
-
-
-def _ancestors(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:n]) for n in range(2, len(parts))]
 
 
 def _commit(transaction: Any) -> None:

@@ -304,13 +304,9 @@ def _short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort
                 longer[name].append(host)
     for name, its_longer in longer.items():
         its_longer.sort(key=len)
-        if not all(_extends(*pair) for pair in itertools.pairwise(its_longer)):
+        if not all(long.startswith(f"{short}.") for short, long in itertools.pairwise(its_longer)):
             longer[name] = []
     for (host, port), id in by_address.items():
         nearest = next((name for name in longer.get(host, ()) if (name, port) in by_address), None)
         if nearest is not None:
             yield id, by_address[nearest, port], Rule.SHORT_NAME, f"{host} may be {nearest}"
-
-
-def _extends(name: str, longer: str) -> bool:
-    return longer.startswith(f"{name}.")

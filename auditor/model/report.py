@@ -292,12 +292,9 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
     bad = [
         tally
         for tally in report.run.tally
-        if Severity(tally["severity"]).at_least(least) and _counting(tally, fresh)
+        if Severity(tally["severity"]).at_least(least)
+        and (tally["new"] + tally["worse"] if fresh else tally["count"] - tally["suppressed"])
     ]
     if any(fail_on_suspect or tally["confidence"] == Confidence.CONFIRMED for tally in bad):
         return FOUND
     return CLEAN if report.complete_but_accepted and not bad else NOT_COVERED
-
-
-def _counting(tally: Tally, fresh: bool) -> int:
-    return tally["new"] + tally["worse"] if fresh else tally["count"] - tally["suppressed"]

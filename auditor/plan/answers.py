@@ -34,7 +34,7 @@ from auditor.reports.plan import condition_text
 from auditor.runs.owners import has_owners
 from auditor.runs.reader import RunReader
 from auditor.sources.metadata.ledgers import path_of, read_paths
-from auditor.sources.metadata.store import ClusterNodes, MetadataStore, StoreOptions, Tree
+from auditor.sources.metadata.store import MetadataStore, StoreOptions, Tree
 from auditor.sources.metadata.stores import check_reachable, choose_layout, open_store
 from auditor.tables.cluster_state import cluster_state
 from auditor.tables.registry import instance_id, registered_modes, registrations, store_cookies
@@ -164,7 +164,8 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
     with closing(open_store(uri, options)) as store:
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)
-        unread = _unread(store, nodes)
+        # Places that were not read, or the root where anything may be missing.
+        unread = [*(path for path, _ in nodes.gaps), *([store.root] if nodes.cut is not None else [])]
         below = [path.removeprefix(f"{store.root}/") for path in unread]
         shows_recovery = not any(path.startswith("underreplication") for path in below)
         replication, auditor = _recovery(cluster_state(nodes), store.keeps_marks and shows_recovery)
@@ -181,11 +182,6 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
             auditor=auditor,
             ledgers=_ledgers_of_store(store, layout, ledgers, bool(nodes.cut)),
         )
-
-
-def _unread(store: MetadataStore, nodes: ClusterNodes) -> list[str]:
-    """Places of the cluster's own nodes that were not read, or the root where anything may be missing."""
-    return [*(path for path, _ in nodes.gaps), *([store.root] if nodes.cut is not None else [])]
 
 
 def _ledgers_of_store(

@@ -147,16 +147,11 @@ def _brief(text: str, columns: int) -> str:
     room = columns - _LABEL
     if columns_of(text) <= room:
         return text
-    ends = [
-        end.start() for end in re.finditer(r"[:;,] | \(| and (?=has )|$", re.sub(r"\(.*?\)", _hidden, text))
-    ]
+    # What stands in brackets has nothing that ends a clause but its beginning.
+    hidden = re.sub(r"\(.*?\)", lambda found: "(" + "x" * (len(found[0]) - 1), text)
+    ends = [end.start() for end in re.finditer(r"[:;,] | \(| and (?=has )|$", hidden)]
     fitting = [text[:end] for end in ends if columns_of(text[:end]) <= room]
     return fitting[-1] if fitting else cut_text(text, room - len(MORE)).rstrip() + MORE
-
-
-def _hidden(found: re.Match[str]) -> str:
-    """As long, with nothing that ends a clause but its beginning."""
-    return "(" + "x" * (len(found[0]) - 1)
 
 
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
@@ -321,14 +316,10 @@ def do_now_lines(report: Report, run: str, width: int) -> list[str]:
 
 def step_command(step: Step, run: str) -> str:
     """What tells more of a step's first object."""
-    check = f"bkaudit explain check {step['id']}"
-    return command_for(_first_object(step), run) or check
-
-
-def _first_object(step: Step) -> Finding:
     scope, ledger = (None if id is None else int(id) for id in (step["scope_id"], step["ledger_id"]))
     severity = Severity(step["severity"])
-    return Finding(step["id"], severity, Confidence.CONFIRMED, scope, ledger, step["bookie_id"])
+    first = Finding(step["id"], severity, Confidence.CONFIRMED, scope, ledger, step["bookie_id"])
+    return command_for(first, run) or f"bkaudit explain check {step['id']}"
 
 
 def _next(report: Report, run: str) -> list[str]:

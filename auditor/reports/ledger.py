@@ -9,7 +9,7 @@ each; every drawing, as text or as a picture, is made of them.
 """
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -73,7 +73,12 @@ class Stripes:
 
 def replicas_of(ledger: LedgerView) -> list[Replica]:
     """Each replica with what it lacks and what it has too much, in the order of the ledger."""
-    return [_replica(view) for view in ledger.replicas]
+    found = []
+    for view in ledger.replicas:
+        expected, held = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
+        lacking, extra = coverage.difference(expected, held), coverage.difference(held, expected)
+        found.append(Replica(view, expected, lacking, extra))
+    return found
 
 
 def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, rows: int) -> Stripes:
@@ -103,11 +108,6 @@ def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
     return max(ends, default=-1)
 
 
-def _replica(view: ReplicaView) -> Replica:
-    expected, held = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
-    return Replica(view, expected, coverage.difference(expected, held), coverage.difference(held, expected))
-
-
 def _cells(replica: Replica, edges: Sequence[int]) -> tuple[Cell, ...]:
     sets = (replica.expected, replica.lacking, replica.extra)
     counts = (coverage.count_between(each, edges) for each in sets)
@@ -132,31 +132,9 @@ ROWS_SHOWN = 40
 SEGMENTS_SHOWN = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Signs:
-    """One character for each state of a replica in a column."""
-
-    held: str
-    missing: str
-    part: str
-    unknown: str
-    extra: str
-    none: str
-
-
-ASCII = Signs("#", "X", "x", "?", "+", ".")
-UNICODE = Signs("█", "○", "◐", "?", "+", "·")
-
-
-def _signs(signs: Signs) -> dict[Cell, str]:
-    return {
-        Cell.HELD: signs.held,
-        Cell.MISSING: signs.missing,
-        Cell.PART: signs.part,
-        Cell.UNKNOWN: signs.unknown,
-        Cell.SURPLUS: signs.extra,
-        Cell.NONE: signs.none,
-    }
+ASCII = dict(zip(Cell, "#Xx?+.", strict=True))
+UNICODE = dict(zip(Cell, "█○◐?+·", strict=True))
+"""One character for each state of a replica in a column."""
 
 
 def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True) -> str:
@@ -231,7 +209,7 @@ def _segments(ledger: LedgerView) -> list[str]:
     return ["segments", *lines] if lines else []
 
 
-def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Signs) -> list[str]:
+def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, str]) -> list[str]:
     if not rows:
         return ["no bookie should hold an entry, and none does"]
     label = min(LABEL, max(len(row.view.bookie_id) for row in rows)) + 2
@@ -247,18 +225,13 @@ def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Signs) -> list[
             "|" if any(edges[n] <= mark < edges[n + 1] for mark in marks) else " " for n in range(columns)
         )
         lines.append(f"{'segments':<{label}}{cuts}".rstrip())
-    shown = _signs(signs)
     for bookie_id, cells in zip(stripes.bookies, stripes.cells, strict=True):
-        lines.append(f"{_short(bookie_id):<{label}}{''.join(shown[cell] for cell in cells)}")
+        lines.append(f"{_short(bookie_id):<{label}}{''.join(signs[cell] for cell in cells)}")
     if len(rows) > ROWS_SHOWN:
         lines.append(f"and {len(rows) - ROWS_SHOWN:,} more bookies")
     if columns <= last:
         lines.append(f"a column is about {column_width(last, columns)} entries")
-    legend = (
-        f"{signs.held} held  {signs.missing} missing  {signs.part} some missing  {signs.unknown} unknown  "
-        f"{signs.extra} surplus  {signs.none} not expected"
-    )
-    return [*lines, legend]
+    return [*lines, "  ".join(f"{sign} {cell}" for cell, sign in signs.items())]
 
 
 def _ruler(last: int, columns: int) -> str:

@@ -31,7 +31,8 @@ _PLACEHOLDER = re.compile(r"\bID\b")
 
 def plan_text(plan: RepairPlan) -> str:
     """The steps in order, then what is refused, then what the plan leaves out."""
-    lines = [*_fold(_headline(plan)), *labelled("rests on", _basis(plan), _WIDTH)]
+    basis = printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
+    lines = [*_fold(_headline(plan)), *labelled("rests on", basis, _WIDTH)]
     for step in plan.steps:
         lines += ["", *_step(step)]
     if plan.refused:
@@ -118,10 +119,6 @@ def _headline(plan: RepairPlan) -> str:
     do = sum(step.kind is not StepKind.WAIT for step in plan.steps)
     words = f"{plural(do, 'step')} to do, {len(plan.steps) - do} to wait, {len(plan.refused)} refused"
     return words if plan.complete else f"{words}; the run did not see everything, which may need more"
-
-
-def _basis(plan: RepairPlan) -> str:
-    return printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
 
 
 def _step(step: PlanStep) -> Iterator[str]:

@@ -96,11 +96,6 @@ def _why(report: Report) -> str:
     return "nothing worse than a note was found, but what was not looked at could hold anything"
 
 
-def _accepted_lines(report: Report, width: int) -> list[str]:
-    accepted = accepted_gaps(report)
-    return [] if accepted is None else fold_text(f"accepted {accepted}", width, "  ", "    ")
-
-
 def _sources_read(run: RunView, width: int) -> list[str]:
     report, facts = run.report, run.report.run
     ledgers, replicas, bookies = extents(report)
@@ -138,7 +133,8 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
         lines += fold_text(f"remark: {each['text']}", width, "  ", "    ")
         for detail in each["details"]:
             lines += fold_text(detail, width, "    ", "      ")
-    lines += _accepted_lines(run.report, width)
+    if (accepted := accepted_gaps(run.report)) is not None:
+        lines += fold_text(f"accepted {accepted}", width, "  ", "    ")
     return ["not looked at", *lines] if lines else []
 
 

@@ -219,7 +219,8 @@ def _holdings(ledger: Mapping[str, Any], of: Callable[[str], list[dict[str, Any]
     indexes = of("availability")
     if ledger:
         indexes = _with_tails(ledger, indexes, of("journal_tails"))
-    indexes = [_without_unserved(each) for each in indexes]
+    # What locations show of a ledger that its bookie does not serve is not held.
+    indexes = [row | ({"groups": b""} if row["state"] == IndexState.NOT_INDEXED else {}) for row in indexes]
     shown = {each["bookie_id"] for each in indexes}
     return indexes + [each for each in of("answers") if each["bookie_id"] not in shown]
 
@@ -290,11 +291,6 @@ def _with_tails(
         for name, groups in beside.items()
         if name not in indexed
     ]
-
-
-def _without_unserved(row: dict[str, Any]) -> dict[str, Any]:
-    """What locations show of a ledger that its bookie does not serve is not held."""
-    return row | {"groups": b""} if row["state"] == IndexState.NOT_INDEXED else row
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:

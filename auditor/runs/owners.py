@@ -7,6 +7,7 @@ a ledger, and a row of an Arrow table of each leak, to bring them in order.
 import json
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -78,7 +79,8 @@ class OwnerTotals:
     @cached_property
     def _by_topic(self) -> dict[OwnerNames, OwnerTotal]:
         totals: dict[OwnerNames, OwnerTotal] = {}
-        for row in _groups(self._run):
+        groups = (_group(batch).to_pylist() for batch in self._run.batches("tables/ownership", _READ))
+        for row in chain.from_iterable(groups):
             total = totals.setdefault(_names(row), OwnerTotal(NOBODY))
             if row["standing"] == "owned":
                 total.ledgers += row["count_all"]
@@ -106,12 +108,6 @@ def _names(row: dict[str, Any]) -> OwnerNames:
 def _worst(total: OwnerTotal) -> tuple[int, ...]:
     """The counts of findings, the worst severity first, each the larger the earlier."""
     return tuple(-total.findings.get(str(severity), 0) for severity in sorted(Severity, key=lambda s: s.rank))
-
-
-def _groups(run: RunReader) -> Iterator[dict[str, Any]]:
-    """Of each batch, one row per topic, standing and claim: how many ledgers, their bytes and entries."""
-    for batch in run.batches("tables/ownership", _READ):
-        yield from _group(batch).to_pylist()
 
 
 def _group(batch: pa.RecordBatch) -> pa.Table:

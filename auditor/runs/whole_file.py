@@ -21,7 +21,10 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
     whatever ``write`` raises; the file is then as it was.
     """
     if "://" in path:
-        _to_uri(path, write)
+        files, place = run_files(path)
+        with files.open_output_stream(f"{place}.part") as out:
+            write(out)
+        files.move(f"{place}.part", place)
         return
     target = Path(path).resolve()  # what a link points to is replaced, not the link
     if target.exists() and not target.is_file():
@@ -40,10 +43,3 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _to_uri(path: str, write: Callable[[BinaryIO], object]) -> None:
-    files, target = run_files(path)
-    with files.open_output_stream(f"{target}.part") as out:
-        write(out)
-    files.move(f"{target}.part", target)

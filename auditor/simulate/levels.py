@@ -245,8 +245,7 @@ class NearSums:
         for each, distances in ((least, best), (least_at_worst, worst)):
             each[known.ledger] = np.iinfo(np.int64).max
             np.minimum.at(each, known.ledger, distances)
-        near = np.zeros(len(windows.times), bool)
-        near[known.ledger[best == 1]] = True
+        near = known.any_of_ledger(best == 1)
         for distance in distinct_values(least[least >= 0]).tolist():
             self._distance[distance] += int(windows.times[least == distance].sum())
         self._near += [
@@ -254,8 +253,7 @@ class NearSums:
             int(known.entries[best == 1].sum()),
             int(known.bytes[best == 1].sum()),
         ]
-        perhaps = np.zeros(len(windows.times), bool)
-        perhaps[known.ledger[(worst <= 1) & (best > 1)]] = True
+        perhaps = known.any_of_ledger((worst <= 1) & (best > 1))
         self._perhaps += int(windows.times[perhaps & ~near].sum())
 
 

@@ -92,9 +92,7 @@ def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: Sile
 def _special(windows: Windows, blow: Blow) -> Bools:
     """Windows of ledgers of which something is open, missing or unknown; all views of others are one."""
     odd = any_true((windows.copies != HELD) | (blow.sure != blow.possible)) | windows.open_end
-    ledgers = np.zeros(len(windows.times), bool)
-    ledgers[windows.ledger[odd]] = True
-    return ledgers[windows.ledger]
+    return windows.any_of_ledger(odd)[windows.ledger]
 
 
 def fates(windows: Windows, blow: Blow, cluster: SilentBookies, view: str) -> NDArray[np.int8]:

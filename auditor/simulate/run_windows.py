@@ -70,7 +70,8 @@ class CopiesToday:
         blank = np.array([*(name not in self.seen for name in self._numbers.names), False])
         copies = np.where(blank[windows.bookies], np.int8(UNKNOWN), windows.copies)
         ledger, pair = self._pairs(windows)
-        row, pair = _each_window(windows, ledger, pair)
+        low, high = (np.searchsorted(windows.ledger, ledger, side) for side in ("left", "right"))
+        row, pair = _ranges(low, high), np.repeat(pair, high - low)
         hit = windows.bookies[row] == self._bookies[pair, None]
         row, pair, hit = row[hit.any(axis=1)], pair[hit.any(axis=1)], hit[hit.any(axis=1)]
         held = np.zeros(len(self._bookies), np.int64)
@@ -185,12 +186,6 @@ def _ranges(low: Longs, high: Longs) -> Longs:
     length = high - low
     found: Longs = np.arange(int(length.sum())) + np.repeat(low - np.cumsum(length) + length, length)
     return found
-
-
-def _each_window(windows: Windows, ledger: Longs, pair: Longs) -> tuple[Longs, Longs]:
-    """Every window of each ledger, with the exception that it may be concerned by."""
-    low, high = (np.searchsorted(windows.ledger, ledger, side) for side in ("left", "right"))
-    return _ranges(low, high), np.repeat(pair, high - low)
 
 
 @lru_cache(maxsize=4096)

@@ -73,6 +73,11 @@ class Windows:
         kept = {name: getattr(self, name)[rows] for name in _OF_WINDOWS}
         return replace(self, bounds=None if self.bounds is None else self.bounds[rows], **kept)
 
+    def any_of_ledger(self, flags: Bools) -> Bools:
+        """Which ledgers have a window with this flag."""
+        found: Bools = np.bincount(self.ledger[flags], minlength=len(self.times)) > 0
+        return found
+
     @staticmethod
     def concat(parts: Sequence[Windows]) -> Windows:
         """All of some parts, each with ledgers of its own."""
@@ -177,11 +182,6 @@ def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | 
     return found
 
 
-def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
-    """The windows of rows of the table ledgers that are decidable, with all copies held and no bytes yet."""
-    return _windows(segment_columns(ledgers, numbers))
-
-
 def column_of(ledgers: pa.RecordBatch, name: str, missing: int = 0) -> Longs:
     """A column of whole numbers, one a ledger."""
     found: Longs = ledgers[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
@@ -227,7 +227,7 @@ class SegmentColumns:
     at: Longs
     closed: Bools
     last_entry: Longs
-    ensemble: Longs
+    ensemble_size: Longs
     write_quorum: Longs
     ack_quorum: Longs
 
@@ -259,17 +259,19 @@ class SegmentColumns:
         return np.where(self.closed, np.minimum(last, self.last_entry), last), final & ~self.closed
 
 
-def _windows(segments: SegmentColumns) -> Windows:
-    members, ids = segments.members, segments.ids
+def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
+    """The windows of rows of the table ledgers that are decidable, with all copies held and no bytes yet."""
+    segments = segment_columns(ledgers, numbers)
+    ids, none = segments.ids, np.zeros(0, np.int64)
     last, open_end = segments.ends()
     widest = int(segments.write_quorum.max(initial=1))
-    parts = []
-    for shape in distinct_values(segments.ensemble << 32 | segments.write_quorum).tolist():
+    parts = [(none, np.zeros((0, widest), np.int32), none, none)]
+    for shape in distinct_values(segments.ensemble_size << 32 | segments.write_quorum).tolist():
         size, quorum = shape >> 32, shape & 0xFFFFFFFF
-        rows = np.flatnonzero((segments.ensemble == size) & (segments.write_quorum == quorum))
+        rows = np.flatnonzero((segments.ensemble_size == size) & (segments.write_quorum == quorum))
         residues = np.arange(size if quorum < size else 1)
         places = (residues[:, None] + np.arange(quorum)) % size
-        ensembles = members[segments.at[rows, None] + np.arange(size)]
+        ensembles = segments.members[segments.at[rows, None] + np.arange(size)]
         first, end = segments.first[rows, None], last[rows, None]
         entries = (
             count_in_class(first, end, residues, size) if quorum < size else np.maximum(end - first + 1, 0)
@@ -281,8 +283,6 @@ def _windows(segments: SegmentColumns) -> Windows:
         codes[:, :quorum] = ensembles[:, places][row, residue]
         its = rows[row]
         parts.append((its, codes, entries[row, residue], residue if quorum < size else np.full(len(row), -1)))
-    if not parts:
-        return _nothing(ids)
     its, codes, entries, residue = (np.concatenate(each) for each in zip(*parts, strict=True))
     order = np.lexsort((residue, its))
     its = its[order]
@@ -296,18 +296,10 @@ def _windows(segments: SegmentColumns) -> Windows:
         bytes=np.zeros(len(its), np.int64),
         open_end=open_end[its],
         residue=residue[order],
-        bounds=np.stack([segments.first[its], last[its], segments.ensemble[its]], axis=1),
+        bounds=np.stack([segments.first[its], last[its], segments.ensemble_size[its]], axis=1),
         times=np.ones(len(ids), np.int64),
         ids=ids,
     )
-
-
-def _nothing(ids: Longs) -> Windows:
-    none = np.zeros(0, np.int64)
-    return Windows(
-        none, np.zeros((0, 1), np.int32), np.zeros((0, 1), np.int8), none, none, none, none,
-        np.zeros(0, bool), none, np.zeros((0, 3), np.int64), np.ones(len(ids), np.int64), ids,
-    )  # fmt: skip
 
 
 def with_bytes(windows: Windows, length: Longs) -> Windows:
@@ -350,13 +342,13 @@ def merged(windows: Windows) -> Windows:
         np.add.at(sums[0], kind, windows.entries[rows])
         np.add.at(sums[1], kind, windows.bytes[rows])
         np.add.at(sums[2], kind, windows.times[ledgers, None])
-        part = windows.take(rows[example].ravel())
+        its = codes[rows[example].ravel()]
         parts.append(
             replace(
-                part,
+                windows.take(rows[example].ravel()),
                 ledger=np.repeat(np.arange(kinds), number),
-                bookies=_decoded(codes[rows[example].ravel()]),
-                copies=_copies(codes[rows[example].ravel()]),
+                bookies=np.where(its < 0, NO_BOOKIE, its // 4).astype(np.int32),
+                copies=np.where(its < 0, HELD, its % 4).astype(np.int8),
                 entries=sums[0].ravel(),
                 bytes=sums[1].ravel(),
                 times=sums[2][:, 0],
@@ -364,11 +356,3 @@ def merged(windows: Windows) -> Windows:
             )
         )
     return Windows.concat(parts) if parts else replace(windows, ids=None)
-
-
-def _decoded(codes: Ints) -> Ints:
-    return np.where(codes < 0, NO_BOOKIE, codes // 4).astype(np.int32)
-
-
-def _copies(codes: Ints) -> NDArray[np.int8]:
-    return np.where(codes < 0, HELD, codes % 4).astype(np.int8)

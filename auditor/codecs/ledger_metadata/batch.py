@@ -69,7 +69,11 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
     owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
     first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
     codes, bookies = _words(read.octets, members)
-    _leave(sound, owners[members.owners], ~_each(bookies, _is_bookie)[codes])
+    _leave(
+        sound,
+        owners[members.owners],
+        ~_each(bookies, lambda word: is_text(word) and is_accepted(word.decode()))[codes],
+    )
     _leave(sound, owners, _repeats(members.owners, codes, len(first)))
     _check_segments(read, sound)
 
@@ -161,10 +165,6 @@ def _words(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]
 
 def _each(words: list[bytes], test: Callable[[bytes], bool]) -> Bools:
     return np.fromiter(map(test, words), np.bool_, len(words))
-
-
-def _is_bookie(word: bytes) -> bool:
-    return is_text(word) and is_accepted(word.decode())
 
 
 _WIRE_NUMBERS = (

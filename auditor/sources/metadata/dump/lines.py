@@ -27,7 +27,7 @@ from auditor.sources.metadata.dump.records import (
     recognise,
 )
 from auditor.sources.metadata.saved_files import held_bytes, open_packed, packing_of
-from auditor.sources.metadata.store import BATCH_ZNODES, Part, Tree, Znode, ZnodeBatch
+from auditor.sources.metadata.store import BATCH_ZNODES, Part, Tree, Znode, ZnodeBatch, tree_of
 from auditor.sources.metadata.uri import MetadataUri
 
 PACKED_PARTS = 4
@@ -60,6 +60,7 @@ class LineStore(ABC):
     """The part of a `MetadataStore` that all dumps share."""
 
     live = False
+    keeps_marks = True
     always_there: tuple[str, ...]
     """What every cluster has below its root: a dump without one of these may be cut before it."""
     bookies_below: tuple[str, ...]
@@ -77,12 +78,14 @@ class LineStore(ABC):
     def parse(self, line: bytes) -> Znode:
         """Read one line, or raise `DamagedLineError`."""
 
-    @abstractmethod
     def tree_of(self, path: str) -> Tree | None:
         """The tree that a path below the root belongs to; None for the cluster's own."""
+        return tree_of(path[len(self.root) + 1 :])
 
     def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
         """Equal byte ranges; a line belongs to the range in which it begins."""
+        if tree is Tree.MARKS and not self.keeps_marks:
+            return []
         size = self._size
         if self._packed():
             wanted = min(wanted, PACKED_PARTS)

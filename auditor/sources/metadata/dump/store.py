@@ -25,7 +25,6 @@ from typing import Any
 
 from auditor.errors import StoreError
 from auditor.keys import etcd
-from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.dump.lines import LineStore
 from auditor.sources.metadata.dump.records import (
     DamagedLineError,
@@ -49,10 +48,8 @@ from auditor.sources.metadata.store import (
     UNCOUNTED,
     ClusterNodes,
     MetadataStore,
-    Part,
     Tree,
     Znode,
-    tree_of,
 )
 from auditor.sources.metadata.uri import MetadataUri
 
@@ -110,10 +107,6 @@ class EtcdDumpStore(LineStore):
         """Ledgers, or the cluster's own."""
         return Tree.LEDGERS if is_ledger(self.root, path) else None
 
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
-        """Equal byte ranges; there are no marks."""
-        return [] if tree is Tree.MARKS else super().parts(tree, layout, wanted)
-
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""
         whole = self._whole()
@@ -143,12 +136,8 @@ class PathEtcdDumpStore(EtcdDumpStore):
     bookies_below = ("available", "cookies")
 
     def tree_of(self, path: str) -> Tree | None:
-        """See `auditor.sources.metadata.store.tree_of`."""
-        return tree_of(path[len(self.root) + 1 :])
-
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
-        """Equal byte ranges; see `MetadataStore.parts`."""
-        return LineStore.parts(self, tree, layout, wanted)
+        """As ZooKeeper's paths."""
+        return LineStore.tree_of(self, path)
 
     def names(self, keys: list[Znode]) -> dict[str, Znode]:
         """The cluster's own keys, whose names are ZooKeeper's."""
@@ -233,7 +222,6 @@ def znode_record(znode: Znode) -> dict[str, Any]:
 class ZooKeeperDumpStore(LineStore):
     """ZooKeeper's metadata in a file of JSON lines; see the module for the format."""
 
-    keeps_marks = True
     keeps_times = True
     always_there = ("LAYOUT", "available", "cookies")
     bookies_below = ("available", "cookies")
@@ -241,10 +229,6 @@ class ZooKeeperDumpStore(LineStore):
     def parse(self, line: bytes) -> Znode:
         """Read one line; see `parse_line`."""
         return znode_of_line(line)
-
-    def tree_of(self, path: str) -> Tree | None:
-        """See `auditor.sources.metadata.store.tree_of`."""
-        return tree_of(path[len(self.root) + 1 :])
 
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""

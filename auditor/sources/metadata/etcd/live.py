@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import pyarrow as pa
@@ -34,9 +33,8 @@ from auditor.sources.metadata.etcd.key_ranges import (
     own_nodes,
     spans,
 )
-from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
+from auditor.sources.metadata.etcd.pages import EtcdPages
 from auditor.sources.metadata.etcd.pinned_etcd import (
-    EtcdPart,
     Moment,
     PinnedEtcd,
     SincePart,
@@ -53,8 +51,6 @@ from auditor.sources.metadata.store import (
     StoreOptions,
     Tree,
     Znode,
-    ZnodeBatch,
-    tree_of,
 )
 
 _SINGLE = (
@@ -150,13 +146,6 @@ def _edges(lot: list[KeySpan]) -> tuple[bytes, ...]:
     return (lot[0].start, *(span.end for span in lot))
 
 
-@dataclass(frozen=True)
-class PathPart(EtcdPart):
-    """Spans of keys of which only those of one tree count."""
-
-    tree: Tree
-
-
 class PathEtcdStore(PinnedEtcd):
     """ZooKeeper's paths in a running etcd; see `PinnedEtcd` for how it is read."""
 
@@ -167,9 +156,9 @@ class PathEtcdStore(PinnedEtcd):
         """Ranges of keys at the revision that `cluster` pinned last; see `MetadataStore.parts`."""
         moment = self._moment = self._moment or self._pin()
         if tree is Tree.WHOLE:
-            return [self._path_part(_below(self.root), moment, tree)]
+            return [self._part(_below(self.root), moment, tree)]
         if tree is Tree.MARKS:
-            return [self._path_part(_below(f"{self.root}/{name}"), moment, tree) for name in MARK_ROOTS]
+            return [self._part(_below(f"{self.root}/{name}"), moment, tree) for name in MARK_ROOTS]
         found: list[Part] = []
         for start, end in _without_marks(self.root):
             cut = digit_spans(
@@ -179,30 +168,14 @@ class PathEtcdStore(PinnedEtcd):
                 lambda start, end: self._pages.first(start, end, moment.revision),
                 wanted,
             )
-            for lot in balance(cut, wanted):
-                edges = (lot[0].start, *(span.end for span in lot))
-                found.append(self._path_part(edges, moment, tree))
+            found += [self._part(_edges(lot), moment, tree) for lot in balance(cut, wanted)]
         return found
-
-    def read(self, part: Part) -> Iterator[ZnodeBatch]:
-        """Read one part at its revision; see `PinnedEtcd.read`."""
-        tree = part.tree if isinstance(part, PathPart) else Tree.WHOLE
-        assert isinstance(part, EtcdPart)
-        self._client.expect_cluster(part.cluster_id)
-        for start, end in zip(part.edges, part.edges[1:], strict=False):
-            for page in self._pages.read(start, end, part.moment.revision):
-                kept = page if tree is Tree.WHOLE else _of_tree(page, self.root, tree)
-                if kept.keys.names or kept.gaps:
-                    yield batch_of(kept, part.moment.time)
 
     def has_beside(self, name: str) -> bool:
         """Whether there is a key below it; see `NeighbourStore.has_beside`."""
         moment = self._moment = self._moment or self._pin()
         beside = f"{self.root.rpartition('/')[0]}/{name}"
         return self._pages.first(*_below(beside), moment.revision) is not None
-
-    def _path_part(self, edges: tuple[bytes, ...], moment: Moment, tree: Tree) -> PathPart:
-        return PathPart(edges, moment, self._cluster_id(), tree)
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         found: list[Keys] = []
@@ -255,17 +228,6 @@ def _without_marks(root: str, name: str | None = None) -> list[tuple[bytes, byte
             ranges.append((start, begin))
             start = stop
     return [*ranges, (start, end)]
-
-
-def _of_tree(page: Page, root: str, tree: Tree) -> Page:
-    """Those keys of a page that are of a tree."""
-    names, below = page.keys.names, len(root) + 1
-    at = len(etcd.key_bytes(root)) + 1
-    gaps = [gap for gap in page.gaps if tree_of(gap[0][below:]) is tree]
-    if tree is Tree.LEDGERS and names and all(name[at : at + 1].isdigit() for name in (names[0], names[-1])):
-        return Page(page.keys, gaps)  # keys are in order, so all between them begin with digits too
-    kept = [row for row, name in enumerate(names) if tree_of(etcd.key_text(name)[below:]) is tree]
-    return Page(page.keys.taken(kept), gaps)
 
 
 def count_ledgers(hosts: Sequence[str], scope: str, layout: LayoutKind, options: StoreOptions) -> LedgerCount:

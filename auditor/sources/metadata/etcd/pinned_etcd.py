@@ -50,7 +50,16 @@ from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys,
 from auditor.sources.metadata.etcd.key_ranges import key_znode
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
 from auditor.sources.metadata.ledger_rows import ledger_rows
-from auditor.sources.metadata.store import RESTARTS, ClusterNodes, Part, StoreOptions, Znode, ZnodeBatch
+from auditor.sources.metadata.store import (
+    RESTARTS,
+    ClusterNodes,
+    Part,
+    StoreOptions,
+    Tree,
+    Znode,
+    ZnodeBatch,
+    tree_of,
+)
 from auditor.sources.metadata.uri import MetadataUri
 
 WITNESSES = 8
@@ -209,11 +218,12 @@ def rows_since(pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema)
 
 @dataclass(frozen=True)
 class EtcdPart(Part):
-    """Spans of keys end to end, all to be read at one moment of one cluster."""
+    """Spans of keys end to end, to be read at one moment of one cluster; those of ``tree`` alone count."""
 
     edges: tuple[bytes, ...]
     moment: Moment
     cluster_id: int
+    tree: Tree
 
 
 class PinnedEtcd(ABC):
@@ -295,8 +305,9 @@ class PinnedEtcd(ABC):
         self._client.expect_cluster(part.cluster_id)
         for start, end in zip(part.edges, part.edges[1:], strict=False):
             for page in self._pages.read(start, end, part.moment.revision):
-                if page.keys.names or page.gaps:
-                    yield batch_of(page, part.moment.time)
+                kept = page if part.tree is Tree.WHOLE else _of_tree(page, self.root, part.tree)
+                if kept.keys.names or kept.gaps:
+                    yield batch_of(kept, part.moment.time)
 
     def moment_lost(self) -> bool:
         """Whether the pinned revision is no longer kept; see `MetadataStore.moment_lost`."""
@@ -318,8 +329,8 @@ class PinnedEtcd(ABC):
         """Let go of the connection; the pinned revision stays."""
         self._client.close()
 
-    def _part(self, edges: tuple[bytes, ...], moment: Moment) -> EtcdPart:
-        return EtcdPart(edges, moment, self._cluster_id())
+    def _part(self, edges: tuple[bytes, ...], moment: Moment, tree: Tree = Tree.WHOLE) -> EtcdPart:
+        return EtcdPart(edges, moment, self._cluster_id(), tree)
 
     def _cluster_id(self) -> int:
         if self._client.cluster_id is None:  # the moment was given, and nothing has been asked yet
@@ -343,3 +354,14 @@ def znodes_of(found: Iterable[Keys]) -> list[Znode]:
         for keys in found
         for name, *numbers in zip(*keys, strict=True)
     ]
+
+
+def _of_tree(page: Page, root: str, tree: Tree) -> Page:
+    """Those keys of a page that are of a tree."""
+    names, below = page.keys.names, len(root) + 1
+    at = len(etcd.key_bytes(root)) + 1
+    gaps = [gap for gap in page.gaps if tree_of(gap[0][below:]) is tree]
+    if tree is Tree.LEDGERS and names and all(name[at : at + 1].isdigit() for name in (names[0], names[-1])):
+        return Page(page.keys, gaps)  # keys are in order, so all between them begin with digits too
+    kept = [row for row, name in enumerate(names) if tree_of(etcd.key_text(name)[below:]) is tree]
+    return Page(page.keys.taken(kept), gaps)
