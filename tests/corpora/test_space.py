@@ -102,10 +102,14 @@ def found(spoiled: Corpus, spark: SparkSession) -> Asked:
 
 
 def configuration(corpus: Corpus) -> str:
-    """Compaction rewrites nearly every log that has something to free, within an hour."""
+    """Compaction rewrites nearly every log that has something to free, within an hour, on any disk."""
     file = corpus.root / "bk_server.conf"
-    settings = ("minorCompactionThreshold=0.9", "majorCompactionThreshold=0.99")
-    file.write_text("\n".join((*settings, "minorCompactionInterval=600", "majorCompactionInterval=3600", "")))
+    settings = (
+        *("minorCompactionThreshold=0.9", "majorCompactionThreshold=0.99"),
+        *("minorCompactionInterval=600", "majorCompactionInterval=3600"),
+        *("diskUsageThreshold=0.9999", "diskUsageWarnThreshold=0.9999"),
+    )
+    file.write_text("\n".join((*settings, "")))
     return str(file)
 
 
