@@ -1,7 +1,7 @@
 """What a bookie took and did not write to its index yet, and what it says where it is asked for entries.
 
-What is in a journal is held. What a bookie serves is held, what it lacks is lost, and nothing is fenced. Of
-each kind there is one cluster, and one audit of its indexes alone with a witness and one without.
+What is in a journal is held. What a bookie serves is held, what it lacks is lost, and nothing is fenced. One
+cluster has three bookies of each storage (`tests.live.trios`), and one audit has all of them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from auditor.sources.metadata.stores import open_store
 from auditor.tables.registry import registrations
 from tests.codecs.scalar import greedy, packed, runs_of_entries
 from tests.corpora.audited import Audited, Row, entries, missing
-from tests.live.metadata import ETCD, metadata_store
-from tests.live.scenario import KINDS, Kind, LiveCluster
 from tests.live.traces import Traces, traces
+from tests.live.trios import FIRST, LISTED, STEP, TRIOS, TriosCluster, everywhere, trios_cluster
 from tests.live.ways import BOTH, DISK, RPC, without_journals
 
 if TYPE_CHECKING:
@@ -40,54 +39,46 @@ if TYPE_CHECKING:
 
     from auditor.codecs.bookie.wire import ReadAnswer
 
-FLUSHED, UNFLUSHED, LARGE, OPEN, LOST, ABSENT, MOVED = range(2**20, 2**20 + 7)
-IDLE = {2**20 + 10 + number: 1 + 5 * number for number in range(7)} | {2**20 + 17: 1025}
+FLUSHED, UNFLUSHED, LARGE, OPEN, LOST, ABSENT, MOVED = range(FIRST, FIRST + 7)
+"""Ledgers of the first trio, as all that are named here: `everywhere` has the like ones of the others."""
+
+IDLE = {FIRST + 10 + number: 1 + 5 * number for number in range(7)} | {FIRST + 17: 1025}
 """More ledgers that are in memory alone, and their entries."""
 
 CLASSES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
-LEFT_OUT = (min(IDLE), max(IDLE))
+LEFT_OUT = everywhere({min(IDLE): 1, max(IDLE): 1025}).keys()
 """Their last entry is the first slot of a page in memory (8 KiB), which 4.17.2 leaves out of a listing."""
 
-IN_MEMORY = {UNFLUSHED: 10, LARGE: 100, **IDLE}
-SAMPLED = {LARGE, max(IDLE)}
+IN_MEMORY = everywhere({UNFLUSHED: 10, LARGE: 100, **IDLE})
+SAMPLED = everywhere({LARGE: 100, max(IDLE): 1025}).keys()
 """Of so many entries a sample is asked for."""
 
-DAMAGED = {2**20 + 20: 1, 2**20 + 21: 1025}
+OPENED = everywhere({OPEN: 5})
+DAMAGED = everywhere({FIRST + 20: 1, FIRST + 21: 1025}, LISTED)
+DAMAGED_LATER = everywhere({FIRST + 22: 1, FIRST + 23: 1025}, LISTED)
 """Ledgers whose last entry one bookie never got, and their entries."""
 
-LISTINGS = {"InterleavedLedgerStorage": RPC, "SortedLedgerStorage": BOTH}
-"""Bookies that say what they hold, and how they are asked; DbLedgerStorage lists no entries."""
-
-WITH_TIMES = [kind for kind in KINDS if kind.layout != ETCD]
-every_kind = pytest.mark.parametrize(
-    "cluster", WITH_TIMES, ids=[kind.name for kind in WITH_TIMES], indirect=True
-)
+every_trio = pytest.mark.parametrize("trio", range(len(TRIOS)), ids=[kind.storage for kind in TRIOS])
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LiveCluster]:
-    """Three bookies: one ledger on their disks, others in memory alone, one that is open."""
-    kind: Kind = request.param
-    root = tmp_path_factory.mktemp("witness")
-    with (
-        metadata_store(kind.layout, root) as metadata,
-        kind.bookies(metadata.uri, root, (None, None, None)) as bookies,
-    ):
-        running = LiveCluster(kind, metadata, bookies)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TriosCluster]:
+    """Of each trio one ledger on their disks, others in memory alone, one that is open."""
+    with trios_cluster(tmp_path_factory.mktemp("witness")) as running:
+        bookies = running.bookies
         # Acknowledged by all: a last copy that is still on its way would be missing.
-        bookies.write(FLUSHED, bookies.ids, 3, 3, entries=10)
+        for ledger, number in everywhere({FLUSHED: 10}).items():
+            bookies.write(ledger, bookies.of(ledger), 3, 3, number)
         bookies.flush()
-        for ledger, number in IN_MEMORY.items():
-            bookies.write(ledger, bookies.ids, 3, 3, number)
-        bookies.create(OPEN, bookies.ids, 3, 3)
-        bookies.append(OPEN, 5)
+        bookies.hold(IN_MEMORY)
+        for ledger, number in OPENED.items():
+            bookies.create(ledger, bookies.of(ledger), 3, 3)
+            bookies.append(ledger, number)
         yield running
 
 
 def audited(
-    cluster: LiveCluster,
+    cluster: TriosCluster,
     spark: SparkSession,
     out: Path,
     witness: YesNo = "yes",
@@ -118,7 +109,7 @@ class Looked(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def asked(cluster: LiveCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Looked:
+def asked(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Looked:
     """With a witness."""
     before = traces(cluster)
     run = audited(cluster, spark, tmp_path_factory.mktemp("asked") / "run", journals=False)
@@ -126,26 +117,25 @@ def asked(cluster: LiveCluster, spark: SparkSession, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture(scope="module")
-def unasked(cluster: LiveCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+def unasked(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audited:
     """Without one."""
     out = tmp_path_factory.mktemp("unasked") / "run"
     return audited(cluster, spark, out, witness="no", journals=False)
 
 
 @pytest.fixture(scope="module")
-def by_disk(cluster: LiveCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+def by_disk(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audited:
     """Of the disks with their journals, without a witness."""
     return DISK.audit(cluster, spark, tmp_path_factory.mktemp("disk"), "no")
 
 
-@every_kind
 def test_an_idle_cluster_is_healthy_by_its_disks_alone(by_disk: Audited) -> None:
     assert [row["id"] for row in by_disk.findings()] == []
     assert by_disk.report.verdict == "healthy"
     assert exit_code(by_disk.report, AuditOptions().fail_on) == 0
 
 
-def collected_of(cluster: LiveCluster, out: Path) -> dict[tuple[int, str], set[int]]:
+def collected_of(cluster: TriosCluster, out: Path) -> dict[tuple[int, str], set[int]]:
     """What a collection of the running bookies' disks has of each ledger, in indexes and journals."""
     collect([str(cluster.bookies.directory)], str(out))
     held: dict[tuple[int, str], set[int]] = {}
@@ -158,17 +148,19 @@ def collected_of(cluster: LiveCluster, out: Path) -> dict[tuple[int, str], set[i
     return held
 
 
-@every_kind
 def test_what_is_not_flushed_is_held_by_the_journal_and_suspect_at_most_without_it(
-    cluster: LiveCluster, asked: Looked, unasked: Audited, spark: SparkSession, tmp_path: Path
+    cluster: TriosCluster, asked: Looked, unasked: Audited, spark: SparkSession, tmp_path: Path
 ) -> None:
-    in_memory = {ledger: set(range(number)) for ledger, number in IN_MEMORY.items() if ledger not in LEFT_OUT}
-    for held in cluster.bookies.held().values():
-        assert {ledger: set(held[ledger]) for ledger in in_memory} == in_memory
+    held = cluster.bookies.held()
+    for ledger, number in IN_MEMORY.items():
+        if ledger not in LEFT_OUT:
+            assert all(held[bookie][ledger] == {*range(number)} for bookie in cluster.bookies.of(ledger)), (
+                ledger
+            )
     # By the disks as they are: the test above. A collection has all that they show: nothing is missing there.
     collected = collected_of(cluster, tmp_path / "collected")
-    for ledger, number in {**IN_MEMORY, FLUSHED: 10, OPEN: 5}.items():
-        for bookie in cluster.bookies.ids:
+    for ledger, number in {**IN_MEMORY, **OPENED, **everywhere({FLUSHED: 10})}.items():
+        for bookie in cluster.bookies.of(ledger):
             assert collected[ledger, bookie] >= set(range(number)), (ledger, bookie)
     found = {
         (row["ledger_id"], row["confidence"]) for row in unasked.findings() if row["ledger_id"] is not None
@@ -178,9 +170,8 @@ def test_what_is_not_flushed_is_held_by_the_journal_and_suspect_at_most_without_
     assert about_ledgers(asked.run).keys() <= SAMPLED
 
 
-@every_kind
 def test_what_is_in_memory_alone_is_held_and_small_ledgers_are_decided(
-    cluster: LiveCluster, asked: Looked
+    cluster: TriosCluster, asked: Looked
 ) -> None:
     run = asked.run
     assert about_ledgers(run).keys() <= SAMPLED
@@ -192,17 +183,16 @@ def test_what_is_in_memory_alone_is_held_and_small_ledgers_are_decided(
     assert run.report.run.operations["entries read from bookies"] == sent == len(said)
     assert asked.after.files == asked.before.files
     assert cluster.metadata.writes_after(asked.before.position) == []
-    cluster.bookies.append(OPEN, 1)  # its writer is not fenced
+    for ledger in OPENED:
+        cluster.bookies.append(ledger, 1)  # its writer is not fenced
 
 
-@every_kind
-def test_without_a_witness_it_is_suspect(cluster: LiveCluster, unasked: Audited) -> None:
+def test_without_a_witness_it_is_suspect(cluster: TriosCluster, unasked: Audited) -> None:
     assert about_ledgers(unasked) == dict.fromkeys(IN_MEMORY, ("entry-lost", "suspect"))
     assert not (unasked.out / "tables" / "witness").exists()
     assert "entries read from bookies" not in unasked.report.run.operations
 
 
-@every_kind
 def test_suspects_alone_end_with_3(unasked: Audited) -> None:
     """Without journals, as many clusters are saved: nothing says what came after the mark."""
     copies = [row for id in CLASSES for row in unasked.of(id)]
@@ -211,8 +201,7 @@ def test_suspects_alone_end_with_3(unasked: Audited) -> None:
     assert exit_code(unasked.report, AuditOptions().fail_on) == 3
 
 
-@pytest.mark.parametrize("cluster", WITH_TIMES[:1], ids=[kind.name for kind in WITH_TIMES[:1]], indirect=True)
-def test_a_bound_is_kept_and_said(cluster: LiveCluster, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_bound_is_kept_and_said(cluster: TriosCluster, spark: SparkSession, tmp_path: Path) -> None:
     run = audited(cluster, spark, tmp_path / "run", reads=2, journals=False)
     assert len(run.table("witness")) <= 2
     assert {confidence for _, confidence in about_ledgers(run).values()} <= {"suspect", "unknown"}
@@ -221,120 +210,151 @@ def test_a_bound_is_kept_and_said(cluster: LiveCluster, spark: SparkSession, tmp
     assert any("--witness-reads" in doubt for doubt in doubts)
 
 
-@every_kind
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_read_in_either_version_fences_nothing(
-    cluster: LiveCluster, version: int, monkeypatch: pytest.MonkeyPatch
+    cluster: TriosCluster, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def only(self: bookie_reads.ReadClient) -> tuple[Wire[Entry, ReadAnswer], ...]:
         return (Reading(version),)
 
     monkeypatch.setattr(bookie_reads.ReadClient, "wires", only)
     before = traces(cluster)
-    wanted = {(OPEN, 0): "served", (OPEN, 10**6): "no-such-entry", (ABSENT, 0): "no-such-ledger"}
+    wanted = {
+        **dict.fromkeys(((ledger, 0) for ledger in OPENED), "served"),
+        **dict.fromkeys(((ledger, 10**6) for ledger in OPENED), "no-such-entry"),
+        **dict.fromkeys(((ledger, 0) for ledger in everywhere({ABSENT: 0})), "no-such-ledger"),
+    }
     said = ask(cluster, [*wanted])
     assert said == {
-        (bookie, *entry): answer for entry, answer in wanted.items() for bookie in cluster.bookies.ids
+        (bookie, *entry): answer
+        for entry, answer in wanted.items()
+        for bookie in cluster.bookies.of(entry[0])
     }
     assert traces(cluster).files == before.files
-    cluster.bookies.append(OPEN, 2)
+    for ledger in OPENED:
+        cluster.bookies.append(ledger, 2)
 
 
-def ask(cluster: LiveCluster, wanted: list[tuple[int, int]]) -> dict[tuple[str, int, int], str]:
+def ask(cluster: TriosCluster, wanted: list[tuple[int, int]]) -> dict[tuple[str, int, int], str]:
     store = open_store(cluster.metadata.uri)
     where = endpoints(registrations(store.cluster()), cluster.bookies.ids)
     store.close()
     rows = [
         {"bookie_id": bookie, "scope_id": 0, "ledger_id": ledger, "entry_id": entry}
-        for bookie in sorted(cluster.bookies.ids)
         for ledger, entry in wanted
+        for bookie in cluster.bookies.of(ledger)
     ]
+    rows.sort(key=lambda row: str(row["bookie_id"]))
     found: list[Row] = []
     for batch in reads.read_rows([pa.RecordBatch.from_pylist(rows)], where, StoreOptions(timeout_s=10.0)):
         found += batch.to_pylist()
     return {(row["bookie_id"], row["ledger_id"], row["entry_id"]): row["answer"] for row in found}
 
 
-LISTED = [kind for kind in WITH_TIMES if kind.storage in LISTINGS]
+def short(run: Audited) -> set[tuple[str, int, str]]:
+    return {(row["id"], row["ledger_id"], row["confidence"]) for id in CLASSES for row in run.of(id)}
 
 
-@pytest.mark.parametrize("cluster", LISTED, ids=[kind.name for kind in LISTED], indirect=True)
 def test_what_a_listing_leaves_out_is_missing_only_where_the_bookie_does_not_serve_it(
-    cluster: LiveCluster, spark: SparkSession, tmp_path: Path
+    cluster: TriosCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     """A listing proves presence, not absence: it leaves out a page that is only in memory."""
-    a, b, c = cluster.bookies.ids
-    for ledger, number in DAMAGED.items():
-        cluster.bookies.record(ledger, [a, b, c], 3, 2, number - 1)
-        for bookie in (a, b):
-            cluster.bookies.add(ledger, bookie, range(number))
-    cluster.bookies.add(max(DAMAGED), c, range(1024))
-    run = LISTINGS[cluster.kind.storage].audit(cluster, spark, tmp_path / "listed")
-    copies = [(row["id"], row["ledger_id"], row["confidence"]) for id in CLASSES for row in run.of(id)]
-    assert copies == [("below-write-quorum", ledger, "confirmed") for ledger in DAMAGED]
+    cluster.bookies.hold(DAMAGED, lacking=True)
+    run = RPC.audit(cluster, spark, tmp_path / "listed")
+    assert short(run) == {("below-write-quorum", ledger, "confirmed") for ledger in DAMAGED}
 
 
-@every_kind
-def test_what_is_gone_is_confirmed_by_its_bookies(
-    cluster: LiveCluster, spark: SparkSession, tmp_path: Path
-) -> None:
-    a, bookies = cluster.bookies.ids[0], cluster.bookies
-    bookies.write(LOST, [a], 1, 1, entries=10)
-    bookies.flush()
-    bookies.stop(a)
-    if cluster.has_rocksdb:
-        bookies.forget_entries(a, LOST, range(4))
-    else:
-        with cluster.index_file(a, LOST).open("r+b") as file:
-            file.seek(1024)
-            file.write(bytes(4 * 8))
-    bookies.start(a)
+class Spoiled(NamedTuple):
+    """Audits after entries were lost on bookies that run, and how many errors bookies logged at the first."""
+
+    by_disk: Audited
+    both: Audited
+    errors: int
+
+
+[INTERLEAVED] = [at for at, kind in enumerate(TRIOS) if kind.storage == "InterleavedLedgerStorage"]
+
+
+@pytest.fixture(scope="module")
+def spoiled(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Spoiled:
+    """The first of each trio lost entries 0 to 3, that of the first one also an index's file beneath it."""
+    bookies = cluster.bookies
+    firsts = bookies.ids[::3]
+    bookies.write(MOVED + STEP * INTERLEAVED, [firsts[INTERLEAVED]], 1, 1, entries=10)
+    for ledger in everywhere({LOST: 10}):
+        bookies.write(ledger, bookies.of(ledger)[:1], 1, 1, entries=10)
+    time.sleep(0.01)
+    for ledger in OPENED:
+        bookies.append(ledger, 1)
+    bookies.flush()  # the marks are newer than the ledgers now
+    for trio, bookie in enumerate(firsts):
+        bookies.stop(bookie)
+        lost = LOST + STEP * trio
+        if TRIOS[trio].storage == "DbLedgerStorage":
+            bookies.forget_entries(bookie, lost, range(4))
+        else:
+            with cluster.index_file(bookie, lost).open("r+b") as file:
+                file.seek(1024)
+                file.write(bytes(4 * 8))
+        if trio == INTERLEAVED:
+            moved = cluster.index_file(bookie, MOVED + STEP * trio)
+            elsewhere = moved.parent.with_name("ff")  # where no ledger of these ids belongs
+            elsewhere.mkdir()
+            moved.rename(elsewhere / moved.name)
+        bookies.start(bookie)
+    flushed = FLUSHED + STEP * INTERLEAVED
+    served = ask(cluster, [(flushed, 3)])  # so that the bookie has its file open
+    assert set(served.values()) == {"served"}
+    cluster.index_file(firsts[INTERLEAVED], flushed).unlink()
+    bookies.hold(DAMAGED_LATER, lacking=True)
+    root = tmp_path_factory.mktemp("spoiled")
     errors = logged_errors(cluster)
-    run = audited(cluster, spark, tmp_path / "run")
-    [lost] = [row for row in run.of("entry-lost") if row["ledger_id"] == LOST]
-    assert (lost["confidence"], missing(lost)) == ("confirmed", {a: frozenset(range(4))})
-    assert '"answer":"no-such-entry"' in lost["evidence"]
-    assert a in lost["evidence"]
-    told = repr(open_run(tmp_path / "run").ledger(LOST))
-    assert f"{a} does not have 0-3 (4 entries)" in told
-    assert logged_errors(cluster) == errors  # of a read that finds nothing, no bookie logs an error
+    by_disk = audited(cluster, spark, root / "disk")
+    errors = logged_errors(cluster) - errors
+    return Spoiled(by_disk, BOTH.audit(cluster, spark, root / "both"), errors)
 
 
-def logged_errors(cluster: LiveCluster) -> int:
+def logged_errors(cluster: TriosCluster) -> int:
     return (cluster.bookies.root / "bookies.log").read_text().count("ERROR")
 
 
-INTERLEAVED = [kind for kind in WITH_TIMES if kind.storage == "InterleavedLedgerStorage"]
+@every_trio
+def test_what_is_gone_is_confirmed_by_its_bookies(cluster: TriosCluster, spoiled: Spoiled, trio: int) -> None:
+    run, a = spoiled.by_disk, cluster.bookies.trio(trio)[0]
+    [lost] = [row for row in run.of("entry-lost") if row["ledger_id"] == LOST + STEP * trio]
+    assert (lost["confidence"], missing(lost)) == ("confirmed", {a: frozenset(range(4))})
+    assert '"answer":"no-such-entry"' in lost["evidence"]
+    assert a in lost["evidence"]
+    told = repr(open_run(run.out).ledger(LOST + STEP * trio))
+    assert f"{a} does not have 0-3 (4 entries)" in told
+    assert spoiled.errors == 0  # of a read that finds nothing, no bookie logs an error
 
 
-@pytest.mark.parametrize("cluster", INTERLEAVED, ids=[kind.name for kind in INTERLEAVED], indirect=True)
+@pytest.mark.parametrize("way", ["by_disk", "both"])
 def test_an_index_that_went_beneath_a_running_bookie_is_a_finding_on_the_bookie(
-    cluster: LiveCluster, spark: SparkSession, tmp_path: Path
+    cluster: TriosCluster, spoiled: Spoiled, way: str
 ) -> None:
-    a, bookies = cluster.bookies.ids[0], cluster.bookies
-    bookies.write(MOVED, [a], 1, 1, entries=10)
-    time.sleep(0.01)
-    bookies.append(OPEN, 1)
-    bookies.flush()  # the marks are newer than the ledger now
-    bookies.stop(a)
-    moved = cluster.index_file(a, MOVED)
-    elsewhere = moved.parent.with_name("ff")  # where no ledger of these ids belongs
-    elsewhere.mkdir()
-    moved.rename(elsewhere / moved.name)
-    bookies.start(a)
-    served = ask(cluster, [(FLUSHED, 3)])  # so that the bookie has its file open
-    assert set(served.values()) == {"served"}
-    cluster.index_file(a, FLUSHED).unlink()
-    # A listing shows what the disk lacks; it hides nothing.
-    for run in (audited(cluster, spark, tmp_path / "run"), BOTH.audit(cluster, spark, tmp_path / "both")):
-        assert FLUSHED not in about_ledgers(run)
-        [found] = run.of("index-incomplete")
-        assert (found["bookie_id"], found["severity"], found["confidence"]) == (a, "warning", "confirmed")
-        assert found["message"] == f"{a} serves 10 entries of 1 ledger that its index on disk lacks"
-        # The bookie does not look where the file lies, and says that it has no such ledger.
-        [lost] = [row for row in run.of("entry-lost") if row["ledger_id"] == MOVED]
-        assert (lost["confidence"], missing(lost)) == ("confirmed", {a: frozenset(range(10))})
-        assert [row["ledger_id"] for row in run.of("index-unreadable")] == [MOVED]
+    """A listing shows what the disk lacks; it hides nothing."""
+    run: Audited = getattr(spoiled, way)
+    a = cluster.bookies.trio(INTERLEAVED)[0]
+    assert FLUSHED + STEP * INTERLEAVED not in about_ledgers(run)
+    [found] = run.of("index-incomplete")
+    assert (found["bookie_id"], found["severity"], found["confidence"]) == (a, "warning", "confirmed")
+    assert found["message"] == f"{a} serves 10 entries of 1 ledger that its index on disk lacks"
+    # The bookie does not look where the file lies, and says that it has no such ledger.
+    moved = MOVED + STEP * INTERLEAVED
+    [lost] = [row for row in run.of("entry-lost") if row["ledger_id"] == moved]
+    assert (lost["confidence"], missing(lost)) == ("confirmed", {a: frozenset(range(10))})
+    assert [row["ledger_id"] for row in run.of("index-unreadable")] == [moved]
+
+
+@pytest.mark.parametrize("way", ["by_disk", "both"])
+def test_no_other_copy_is_missing(spoiled: Spoiled, way: str) -> None:
+    lost = {*everywhere({LOST: 10}), MOVED + STEP * INTERLEAVED}
+    assert short(getattr(spoiled, way)) == {
+        *(("entry-lost", ledger, "confirmed") for ledger in lost),
+        *(("below-write-quorum", ledger, "confirmed") for ledger in (*DAMAGED, *DAMAGED_LATER)),
+    }
 
 
 LACKED = 4242
@@ -347,10 +367,10 @@ HELD: dict[int, range | list[int]] = {
 """Entries of ledgers that are on bookies alone."""
 
 
-@every_kind
-def test_a_running_bookie_says_what_it_holds_before_it_is_flushed(cluster: LiveCluster) -> None:
+@every_trio
+def test_a_running_bookie_says_what_it_holds_before_it_is_flushed(cluster: TriosCluster, trio: int) -> None:
     """Asked over the wire; of DbLedgerStorage a bookie's silence is known for what it is."""
-    ids = cluster.bookies.ids
+    ids = cluster.bookies.trio(trio)
     held: dict[tuple[str, int], bytes] = {}
     for number, (ledger, numbers) in enumerate(HELD.items()):
         for bookie in ids[number % 2 :]:
@@ -370,7 +390,7 @@ def test_a_running_bookie_says_what_it_holds_before_it_is_flushed(cluster: LiveC
     rows = [row for batch in asking for row in batch.to_pylist()]
     listed = {(row["bookie_id"], row["ledger_id"]): row["groups"] for row in rows if row["state"] == "ok"}
     truth = {(pair["bookie_id"], pair["ledger_id"]): b"" for pair in pairs} | held
-    if cluster.has_rocksdb:
+    if trio not in LISTED:
         gaps = {row["bookie_id"]: row["reason"] for row in rows if row["state"] == "gap"}
         assert gaps.keys() == {*ids[1:]}  # of the first, two silent ledgers are not enough to tell
         assert all(reason.startswith(DB_LEDGER_STORAGE) for reason in gaps.values())

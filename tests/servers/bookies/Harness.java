@@ -79,9 +79,13 @@ public class Harness {
     /** One bookie of the configuration, not started yet. */
     protected static RunningBookie bookie(JsonNode config, JsonNode each) {
         return new RunningBookie(config.get("uri").asText(), new File(config.get("directory").asText()),
-                config.get("storage").asText(), each.get("id").asText(), each.get("port").asInt(),
-                config.get("ledger_dirs").asInt(), config.get("index_apart").asBoolean(),
+                own(config, each, "storage").asText(), each.get("id").asText(), each.get("port").asInt(),
+                own(config, each, "ledger_dirs").asInt(), own(config, each, "index_apart").asBoolean(),
                 config.get("flush_interval_ms").asInt(), JSON.convertValue(config.get("settings"), SETTINGS));
+    }
+
+    private static JsonNode own(JsonNode config, JsonNode bookie, String name) {
+        return bookie.has(name) ? bookie.get(name) : config.get(name);
     }
 
     /**

@@ -47,7 +47,8 @@ class Bookies:
     ``names`` are the ids, one bookie each; None stands for a bookie whose id is its address and port. On etcd
     all must be: the driver takes an id for an address.
     ``hosts`` are their addresses, each of 127/8. Each has ``ledger_dirs`` ledger directories, and with
-    ``index_apart`` as many for the index alone.
+    ``index_apart`` as many for the index alone. ``own`` has, by bookie, the ``storage``, ``ledger_dirs`` or
+    ``index_apart`` in which it differs.
     ``release`` is BookKeeper's, of `jars.RELEASES`; on etcd there is one.
     ``settings`` of the server's configuration go over those of the harness. A subclass with more commands
     names its Java class, ``MAIN``, that class's files, ``JAVA``, and the JVM's ``MEMORY``.
@@ -69,6 +70,7 @@ class Bookies:
         flush_interval_s: float = 3600,
         settings: Mapping[str, str | int] | None = None,
         hosts: Sequence[str] | None = None,
+        own: Sequence[Mapping[str, str | int]] = (),
         release: str = RELEASE,
     ) -> None:
         self.root = root
@@ -83,7 +85,10 @@ class Bookies:
             "uri": metadata_uri,
             "directory": str(self.directory),
             "storage": storage,
-            "bookies": [{"id": id, "port": port} for id, port in zip(self.ids, ports, strict=True)],
+            "bookies": [
+                {"id": id, "port": port, **other}
+                for id, port, other in zip(self.ids, ports, own or [{}] * len(ports), strict=True)
+            ],
             "ledger_dirs": ledger_dirs,
             "index_apart": index_apart,
             "flush_interval_ms": round(flush_interval_s * 1000),

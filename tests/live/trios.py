@@ -1,0 +1,63 @@
+"""Nine bookies of one cluster, three of each storage: each trio has its ledgers to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.live.metadata import ETCD, metadata_store
+from tests.live.scenario import KINDS, LiveCluster
+from tests.servers.bookies.driver import Bookies
+
+TRIOS = [kind for kind in KINDS if kind.layout != ETCD]
+"""What the bookies of each are like; the metadata is laid out as for the first."""
+
+LISTED = tuple(trio for trio, kind in enumerate(TRIOS) if kind.storage != "DbLedgerStorage")
+"""Trios that say what they hold; DbLedgerStorage lists no entries."""
+
+FIRST, STEP = 2**20, 100
+"""The least ledger of the first trio, and how far it is to the like one of the next."""
+
+
+def everywhere(ledgers: Mapping[int, int], trios: tuple[int, ...] = (0, 1, 2)) -> dict[int, int]:
+    """Ledgers of the first trio and the like ones of others, with their entries."""
+    return {ledger + STEP * trio: entries for trio in trios for ledger, entries in ledgers.items()}
+
+
+class Trios(Bookies):
+    MEMORY = ("-Xmx1g", "-XX:MaxDirectMemorySize=1g")
+
+    def trio(self, number: int) -> list[str]:
+        return self.ids[3 * number : 3 * number + 3]
+
+    def of(self, ledger: int) -> list[str]:
+        """The trio that has a ledger."""
+        return self.trio((ledger - FIRST) // STEP)
+
+    def hold(self, ledgers: Mapping[int, int], lacking: bool = False) -> None:
+        """Make closed ledgers of so many entries; ``lacking``: the third bookie never gets the last one."""
+        for ledger, number in ledgers.items():
+            self.record(ledger, self.of(ledger), 3, 2, number - 1)
+            for bookie, its in zip(self.of(ledger), (number, number, number - lacking), strict=True):
+                if its:
+                    self.add(ledger, bookie, range(its))
+
+
+class TriosCluster(LiveCluster):
+    bookies: Trios
+
+
+@contextmanager
+def trios_cluster(root: Path) -> Iterator[TriosCluster]:
+    """Start it, without a ledger."""
+    own: list[dict[str, str | int]] = [
+        {"storage": kind.storage, "ledger_dirs": kind.ledger_dirs, "index_apart": kind.index_apart}
+        for kind in TRIOS
+        for _ in range(3)
+    ]
+    with (
+        metadata_store(TRIOS[0].layout, root) as metadata,
+        Trios(metadata.uri, root, TRIOS[0].storage, [None] * len(own), own=own) as bookies,
+    ):
+        yield TriosCluster(TRIOS[0], metadata, bookies)
