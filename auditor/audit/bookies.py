@@ -142,7 +142,9 @@ def bookie_rows(
     indexes: Indexes, metadata: ClusterMetadata, marks: DataFrame, asked: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
     """Rows of the table bookies: every id that anything names; ``asked`` as for `bookie_states`."""
-    marked = _bookies_of_marks(marks)
+    # As many as bookies were ever lost.
+    ids = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
+    marked = {row["bookie_id"] for row in ids.collect()}
     cookies = {cookie.bookie_id for cookie in metadata.cookies()}
     modes, twice = metadata.modes(), metadata.registered_twice()
     members = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
@@ -216,9 +218,3 @@ def _storage(counts: Iterable[IndexCount]) -> dict[str, str]:
         if each.storage in (IDX, ROCKSDB):
             kinds.setdefault(each.bookie_id, set()).add(each.storage)
     return {bookie: kind for bookie, found in kinds.items() for kind in found if len(found) == 1}
-
-
-def _bookies_of_marks(marks: DataFrame) -> set[str]:
-    """The ids that marks name: as many as bookies were ever lost."""
-    rows = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct().collect()
-    return {row["bookie_id"] for row in rows}

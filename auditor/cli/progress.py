@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -75,7 +74,9 @@ def shown_progress() -> Iterator[Progress]:
                 yield shown
                 shown.end()
         else:
-            with LogProgress(partial(_print, stream), said is Verbosity.VERBOSE) as log:
+            with LogProgress(
+                lambda line: click.echo(f"bkaudit: {line}", stream), said is Verbosity.VERBOSE
+            ) as log:
                 yield log
 
 
@@ -102,10 +103,6 @@ def _bars(stream: TextIO) -> Bars:
         TimeElapsedColumn(),
         console=Console(file=stream),
     )
-
-
-def _print(stream: TextIO, line: str) -> None:
-    click.echo(f"bkaudit: {line}", stream)
 
 
 class ProgressPosition:

@@ -36,16 +36,12 @@ def read_queue(run: RunReader, leaving: Collection[str]) -> Queue:
         if any(row["fact"] == "replication-disabled" for row in facts):
             blockers.append(Blocker(Cause.REPLICATION_OFF))
         if not staying:
-            blockers.append(Blocker(Cause.NO_AUDITOR, detail=_gone(facts)))
+            going = sorted(str(row["value"]) for row in facts if row["fact"] in _AUDITORS)
+            blockers.append(Blocker(Cause.NO_AUDITOR, detail=", ".join(going)))
         blockers += _idle(run)
         if not (keeps and listed):
             doubts.append(DoubtCount("marks of under-replication that were not read", 0))
     return Queue(len(staying), tuple(blockers), tuple(doubts))
-
-
-def _gone(facts: list[dict[str, str | None]]) -> str:
-    """Whose AutoRecovery there is now, though none that stays."""
-    return ", ".join(sorted(str(row["value"]) for row in facts if row["fact"] in _AUDITORS))
 
 
 def _idle(run: RunReader) -> Iterator[Blocker]:

@@ -5,7 +5,8 @@ The meaning is what schemas/tables.json publishes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,3 +43,21 @@ def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([column(*each) for each in columns])
+
+
+def rows_of_columns(schema: pa.Schema, rows: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
+    """So many rows of ``schema``: of each column an Arrow array, or one value for all rows; null without one.
+
+    >>> import pyarrow as pa
+    >>> schema = pa.schema([("ledger_id", pa.int64()), ("state", pa.string()), ("reason", pa.string())])
+    >>> rows_of_columns(schema, 2, {"ledger_id": pa.array([7, 8]), "state": "ok"}).to_pylist()[1]
+    {'ledger_id': 8, 'state': 'ok', 'reason': None}
+    """
+    import pyarrow as pa
+
+    arrays = [
+        value if isinstance(value, pa.Array) else pa.repeat(pa.scalar(value, field.type), rows)
+        for field in schema
+        for value in [columns.get(field.name)]
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

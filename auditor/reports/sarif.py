@@ -13,7 +13,7 @@ from auditor.checks import ALL, BY_ID
 from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.model.states import Change
-from auditor.reports.blind_spots import BlindSpot, blind_checks
+from auditor.reports.blind_spots import blind_checks
 from auditor.reports.coverage import extents
 from auditor.reports.finding_text import class_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
@@ -73,7 +73,15 @@ def _run_object(report: Report) -> dict[str, Any]:
                 "endTimeUtc": _time(run.finished),
                 "toolExecutionNotifications": [
                     *({"level": "warning", "message": _message(text)} for text in _not_seen(report)),
-                    *(_blind(id, spot) for id, spot in blind_checks(report).items()),
+                    # Of a check that did not see all it looks at, having no result means nothing.
+                    *(
+                        {
+                            "level": "note",
+                            "message": _message(f"{id} saw {spot.sentence}"),
+                            "associatedRule": {"id": id, "index": _RULES[id]},
+                        }
+                        for id, spot in blind_checks(report).items()
+                    ),
                 ],
             }
         ],
@@ -87,12 +95,6 @@ def _not_seen(report: Report) -> list[str]:
         if each.seen != each.total:
             parts.append(f"{each.total - each.seen:,} of {each.total:,} {each.name} undecided")
     return parts
-
-
-def _blind(id: str, spot: BlindSpot) -> dict[str, Any]:
-    """That a check did not see all it looks at: having no result of it means nothing."""
-    message = _message(f"{id} saw {spot.sentence}")
-    return {"level": "note", "message": message, "associatedRule": {"id": id, "index": _RULES[id]}}
 
 
 def _rule(id: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from auditor.checks import BY_ID
 from auditor.model.amounts import first_names, plural
 from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, no_standing
 from auditor.model.report import Report
-from auditor.model.run_facts import FindingCause
 from auditor.reports import first_screen
 from auditor.reports.coverage import count_by_check, count_of, sample_words
 from auditor.reports.finding_text import (
@@ -87,7 +86,8 @@ def for_terminal(
             yield _section(report, list(group), run, width)
     if grouped:
         for cause in reversed(causes_of(report)):
-            yield "\n".join(_cause(cause, width))
+            lines = fold_text(cause_sentence(cause), width, "", "  ")
+            yield "\n".join([*lines, *fold_text(follows(cause), width, "  ", "    ")])
 
 
 def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bool = False) -> Iterator[str]:
@@ -100,13 +100,6 @@ def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bo
     if grouped:
         for cause in reversed(causes_of(report)):
             yield printable(f"cause {cause['kind']} {cause_sentence(cause)}; {follows(cause)}")
-
-
-def _cause(cause: FindingCause, width: int) -> list[str]:
-    return [
-        *fold_text(cause_sentence(cause), width, "", "  "),
-        *fold_text(follows(cause), width, "  ", "    "),
-    ]
 
 
 def _without_news(report: Report, found: Iterable[WithStanding]) -> Iterable[WithStanding]:

@@ -128,7 +128,8 @@ def _ledgers(run: RunReader) -> Iterator[Histogram]:
     quorums: Counter[str] = Counter()
     for batch in run.batches("tables/ledgers", columns, ds.field("status").isin(_LEDGER)):
         _count_sizes(sizes, batch)
-        _count_ages(ages, batch, run.report.run.scan_time)
+        ages_ms = pc.subtract(run.report.run.scan_time, created_of(batch))
+        _count_ranges(ages, ages_ms, AGES, AGE_LABELS, UNKNOWN_AGE)
         _count_quorums(quorums, batch)
     of_one_copy = "Bytes of one copy, as its metadata has them once it is closed."
     yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), of_one_copy)
@@ -148,11 +149,6 @@ def _count_sizes(sizes: Counter[str], batch: Any) -> None:
     sizes[_UNREADABLE] += unreadable
     sizes[_NOT_CLOSED] += len(batch) - unreadable - (pc.sum(closed).as_py() or 0)
     _count_ranges(sizes, batch["length"].filter(closed), _SIZES, _SIZE_LABELS, _UNREADABLE)
-
-
-def _count_ages(ages: Counter[str], batch: Any, scan_time: int) -> None:
-    ages_ms = pc.subtract(scan_time, created_of(batch))
-    _count_ranges(ages, ages_ms, AGES, AGE_LABELS, UNKNOWN_AGE)
 
 
 def created_of(batch: Any) -> Any:

@@ -105,28 +105,6 @@ class Findings:
                 yield finding
 
 
-def findings_of(tables: RunDirectory, bookie_id: str) -> Iterator[dict[str, Any]]:
-    """What `auditor.notebook.run.Run.findings_of` gives: findings that name a bookie anywhere, in short.
-
-    Runs before version 6 of the report do not say urgency.
-    """
-    import numpy as np
-
-    short = [name for name in _SHORT if name in tables.dataset("findings").schema.names]
-    for batch in tables.batches("findings", [*short, "bookie_id", "missing", "unknown"]):
-        named = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False).to_numpy(zero_copy_only=False)
-        lacked = np.zeros(len(batch), np.int64)
-        parts = pc.list_flatten(batch["missing"])
-        lacking = pc.equal(pc.struct_field(parts, "bookie_id"), bookie_id)
-        rows = pc.list_parent_indices(batch["missing"]).filter(lacking).to_numpy()
-        np.add.at(lacked, rows, pc.struct_field(parts, "count").filter(lacking).to_numpy())
-        named[rows] = True
-        unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
-        named[pc.list_parent_indices(batch["unknown"]).filter(unknown).to_numpy()] = True
-        shown = batch.select(short).append_column("missing", pa.array(lacked))
-        yield from shown.filter(pa.array(named)).to_pylist()
-
-
 _SHORT = ["id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "fingerprint", "message"]
 
 
@@ -159,8 +137,25 @@ class RunReader:
 
         Rows of id, severity, confidence, scope_id, ledger_id, fingerprint, message, and ``missing``: how many
         entries this bookie lacks. They come in the order of the findings; no more than a batch is in memory.
+        Runs before version 6 of the report do not say urgency.
         """
-        return findings_of(self.directory, bookie_id)
+        import numpy as np
+
+        short = [name for name in _SHORT if name in self.directory.dataset("findings").schema.names]
+        for batch in self.directory.batches("findings", [*short, "bookie_id", "missing", "unknown"]):
+            named = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False).to_numpy(
+                zero_copy_only=False
+            )
+            lacked = np.zeros(len(batch), np.int64)
+            parts = pc.list_flatten(batch["missing"])
+            lacking = pc.equal(pc.struct_field(parts, "bookie_id"), bookie_id)
+            rows = pc.list_parent_indices(batch["missing"]).filter(lacking).to_numpy()
+            np.add.at(lacked, rows, pc.struct_field(parts, "count").filter(lacking).to_numpy())
+            named[rows] = True
+            unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
+            named[pc.list_parent_indices(batch["unknown"]).filter(unknown).to_numpy()] = True
+            shown = batch.select(short).append_column("missing", pa.array(lacked))
+            yield from shown.filter(pa.array(named)).to_pylist()
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None

@@ -202,23 +202,21 @@ _SUMS = ("ledgers", "entries", "bytes", "unrecoverable", "offloaded")
 _Totals = defaultdict[str, Longs]
 
 
-class ConcernedLedgers:
-    """Ledgers that lose an entry, or are not recoverable, by scope and id: 40 bytes each."""
+def concerned_ledgers(windows: Windows, blow: Blow, cluster: SilentBookies) -> Longs:
+    """The ledgers that surely lose an entry as indexes hold it, or are not recoverable.
 
-    def __init__(self) -> None:
-        self._parts: list[Longs] = []
-
-    def add(self, ids: Longs, lost: Longs, entries: Longs, bytes: Longs, unrecoverable: Longs) -> None:
-        """Ids are (n, 2): scope and ledger; the others are one a ledger, 0 or 1 where they say whether."""
-        concerned = (lost > 0) | (unrecoverable > 0)
-        columns = (ids[:, 0], ids[:, 1], lost, entries, bytes, unrecoverable)
-        self._parts.append(np.stack(columns, axis=1)[concerned])
-
-    def rows(self) -> Longs:
-        """All of them by scope and id: scope, id, lost, entries, bytes, unrecoverable."""
-        every = np.concatenate([np.zeros((0, 6), np.int64), *self._parts])
-        ordered: Longs = every[np.lexsort((every[:, 1], every[:, 0]))]
-        return ordered
+    A row each: scope, id, lost, entries, bytes, unrecoverable; 0 or 1 where it says whether.
+    """
+    assert windows.ids is not None
+    fate = fates(windows, blow, cluster, "today")
+    rows = np.zeros((len(windows.times), 6), np.int64)
+    rows[:, :2] = windows.ids
+    gone, ledger = fate == Fate.LOST, windows.ledger
+    rows[ledger[gone], 2] = 1
+    np.add.at(rows[:, 3], ledger[gone], windows.entries[gone])
+    np.add.at(rows[:, 4], ledger[gone], windows.bytes[gone])
+    rows[ledger[fate == Fate.OPEN_END], 5] = 1
+    return rows[(rows[:, 2] > 0) | (rows[:, 5] > 0)]
 
 
 def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:

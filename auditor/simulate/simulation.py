@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -20,22 +21,22 @@ from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains
 from auditor.simulate.levels import LevelSums, bounds_of, levels_of, matrix
 from auditor.simulate.loss import (
     VIEWS,
-    Blow,
-    ConcernedLedgers,
     Fate,
     SilentBookies,
     blow_of,
+    concerned_ledgers,
     domain_sets,
-    fates,
     owner_losses,
     tally,
 )
 from auditor.simulate.run_windows import RunWindows
-from auditor.simulate.windows import Bools, Windows
+from auditor.simulate.windows import Bools, Longs
 from auditor.simulate.writes import IsolationNumbers, write_answers
 
 SHOWN = 20
 """So many ledgers, namespaces and topics of a failure are named."""
+
+_FATES = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
 
 MATRIX_SHOWN = 24
 """Domains of a matrix at most: those that lose most."""
@@ -189,18 +190,29 @@ def simulate_failure(
     """
     placed = Placed.of(run, locations)
     windows = placed.windows(merge=False)
-    failing = _Failing.of(lost, placed, windows)
+    failing = [Domains(level, placed.locations, windows.numbers.names) for level, _ in lost]
+    of_domain = [each.named(wanted) for each, (_, wanted) in zip(failing, lost, strict=True)]
+
+    def lost_bookies() -> tuple[Bools, Bools]:
+        """Which are surely lost, by number, and which may be."""
+        found = [
+            members_of(names, domains, windows.numbers)
+            for names, domains in zip(of_domain, failing, strict=True)
+        ]
+        gone = np.logical_or.reduce([each for each, _ in found])
+        return gone, np.logical_or.reduce([each for _, each in found]) & ~gone
+
     sums = np.zeros((len(VIEWS), 1, len(Fate), 3), np.int64)
-    concerned = ConcernedLedgers()
+    concerned: list[Longs] = []
     for part in windows:
         cluster = placed.cluster(windows)
-        gone, perhaps = failing.bookies(windows)
-        blow = blow_of(part, gone, perhaps)
+        blow = blow_of(part, *lost_bookies())
         sums += tally(part, blow, np.zeros(len(part), np.int64), 1, cluster)
-        _collect(concerned, part, blow, cluster)
-    gone, _ = failing.bookies(windows)
+        concerned.append(concerned_ledgers(part, blow, cluster))
+    gone, _ = lost_bookies()
     lost_names = [name for name, is_lost in zip(windows.numbers.names, gone[:-1], strict=True) if is_lost]
-    rows = concerned.rows()
+    rows = np.concatenate([np.zeros((0, 6), np.int64), *concerned])
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     owners = owner_losses(run, rows)
     return Simulation(
         run.path,
@@ -208,62 +220,20 @@ def simulate_failure(
         placed.doubts(windows),
         failure=Failure(
             ", ".join(dict.fromkeys(str(level) for level, _ in lost)),
-            failing.names,
+            tuple(chain.from_iterable(of_domain)),
             len(lost_names),
             *bounds_of(sums[:, 0]),
         ),
         writes=_writes(placed, windows, lost_names),
-        ledgers=tuple(_concerned(*row) for row in rows[:SHOWN].tolist()),
+        ledgers=tuple(
+            Concerned(str(scope), str(ledger), _FATES[lost, unrecoverable], entries, bytes)
+            for scope, ledger, lost, entries, bytes, unrecoverable in rows[:SHOWN].tolist()
+        ),
         ledgers_concerned=len(rows),
         namespaces=None if owners is None else tuple(owners[0][:SHOWN]),
         topics=None if owners is None else tuple(owners[1][:SHOWN]),
         topics_concerned=0 if owners is None else len(owners[1]),
     )
-
-
-@dataclass(frozen=True)
-class _Failing:
-    """Domains of several levels that fail at once."""
-
-    domains: tuple[Domains, ...]
-    of_domain: tuple[tuple[str, ...], ...]
-
-    @classmethod
-    def of(cls, lost: Sequence[tuple[Level, Sequence[str]]], placed: Placed, windows: RunWindows) -> _Failing:
-        domains = [Domains(level, placed.locations, windows.numbers.names) for level, _ in lost]
-        names = [tuple(each.named(wanted)) for each, (_, wanted) in zip(domains, lost, strict=True)]
-        return cls(tuple(domains), tuple(names))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for names in self.of_domain for name in names)
-
-    def bookies(self, windows: RunWindows) -> tuple[Bools, Bools]:
-        """Which are surely lost, by number, and which may be."""
-        found = [
-            members_of(names, domains, windows.numbers)
-            for names, domains in zip(self.of_domain, self.domains, strict=True)
-        ]
-        gone = np.logical_or.reduce([each for each, _ in found])
-        return gone, np.logical_or.reduce([each for _, each in found]) & ~gone
-
-
-def _collect(concerned: ConcernedLedgers, windows: Windows, blow: Blow, cluster: SilentBookies) -> None:
-    """The ledgers that surely lose an entry as indexes hold it, or are not recoverable."""
-    fate = fates(windows, blow, cluster, "today")
-    lost, entries, bytes, unrecoverable = np.zeros((4, len(windows.times)), np.int64)
-    rows = fate == Fate.LOST
-    lost[windows.ledger[rows]] = 1
-    np.add.at(entries, windows.ledger[rows], windows.entries[rows])
-    np.add.at(bytes, windows.ledger[rows], windows.bytes[rows])
-    unrecoverable[windows.ledger[fate == Fate.OPEN_END]] = 1
-    assert windows.ids is not None
-    concerned.add(windows.ids, lost, entries, bytes, unrecoverable)
-
-
-def _concerned(scope: int, ledger: int, lost: int, entries: int, bytes: int, unrecoverable: int) -> Concerned:
-    fates = [word for word, true in (("lost", lost), ("unrecoverable", unrecoverable)) if true]
-    return Concerned(str(scope), str(ledger), " and ".join(fates), entries, bytes)
 
 
 def _writes(placed: Placed, windows: RunWindows, lost: Sequence[str]) -> tuple[WriteAnswer, ...]:

@@ -253,7 +253,8 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
     directory = cache_dir or user_cache()
     try:
         spark = _spark()
-        if any(_has_files(part) for part in _class_path_directories(spark)):
+        # Java refuses an archive where a directory on the class path is not empty.
+        if any(part.is_dir() and any(part.iterdir()) for part in _class_path_directories(spark)):
             return ()
         name = _name(java, spark)
         part = directory / f"{name}.part"
@@ -283,11 +284,6 @@ def _class_path_directories(spark: Path) -> list[Path]:
     return found
 
 
-def _has_files(directory: Path) -> bool:
-    """Whether Java refuses an archive for it: a directory on the class path must be empty."""
-    return directory.is_dir() and any(directory.iterdir())
-
-
 def _name(java: Java, spark: Path) -> str:
     import pyspark
 
@@ -314,7 +310,9 @@ def _can_make(part: Path, kind: _Kind) -> bool:
     if kind is _CACHE and os.environ.get("SPARK_SUBMIT_OPTS"):
         return False  # Java prints all its options for the process that makes the cache, passwords among them
     part.parent.mkdir(parents=True, exist_ok=True)
-    _remove_unused(part.parent)
+    for archive in part.parent.glob("spark-*"):
+        if time.time() - archive.stat().st_atime > UNUSED_S:  # of a Java or a Spark that has been upgraded
+            archive.unlink()
     record.unlink(missing_ok=True)  # of a Java that was killed
     return os.access(part.parent, os.W_OK) and shutil.disk_usage(part.parent).free >= ROOM_BYTES
 
@@ -338,10 +336,3 @@ def _age(part: Path) -> float:
         return time.time() - part.stat().st_mtime
     except FileNotFoundError:
         return float("inf")
-
-
-def _remove_unused(directory: Path) -> None:
-    """What a Java or a Spark left behind that has been upgraded since."""
-    for archive in directory.glob("spark-*"):
-        if time.time() - archive.stat().st_atime > UNUSED_S:
-            archive.unlink()

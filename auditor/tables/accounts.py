@@ -83,8 +83,9 @@ def _expected(rows: pa.Table, all_members: bool) -> ReplicaBatch:
     members = rows["replicas"].chunks
     lengths = [pc.list_value_length(each).fill_null(0).to_numpy() for each in members]
     flat = [each.flatten() for each in members]
+    member = rows.schema.field("replicas").type.value_type
     bookies, groups = (
-        Coded.of(pa.chunked_array([each.field(name) for each in flat], _type_of(rows, name)))
+        Coded.of(pa.chunked_array([each.field(name) for each in flat], member.field(name).type))
         for name in ("bookie_id", "groups")
     )
     decided = ~rows["undecidable"].fill_null(True).to_numpy()
@@ -133,10 +134,6 @@ def _are_of(column: Coded, values: Collection[str]) -> NDArray[np.bool_]:
     these = np.array([value.decode() in values for value in column.values.to_pylist()], bool)
     chosen: NDArray[np.bool_] = np.append(these, False)[column.codes]
     return chosen
-
-
-def _type_of(rows: pa.Table, name: str) -> pa.DataType:
-    return rows.schema.field("replicas").type.value_type.field(name).type
 
 
 def _longs(column: pa.ChunkedArray) -> Longs:

@@ -168,17 +168,15 @@ def _number_seen(
     # No path of all these replicas need be looked at.
     on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
     theirs = large.counts.where(on_disk).groupBy(F.col("bookie_id").alias("owner"))
-    only = F.broadcast(places.where(F.col("owner").isin(list(large.alone)) & ~_of_journal()))
+    only = F.broadcast(
+        places.where(F.col("owner").isin(list(large.alone)) & ~F.col("role").eqNullSafe("journal"))
+    )
     numbers = theirs.agg(F.sum("number").alias("all")).join(only, "owner").select("key", "all")
     others = sorted(set(large.others).difference(doubted))
     if not others:
         return numbers
     seen = _ledgers_seen(availability.where(F.col("bookie_id").isin(others)), places)
     return numbers.unionByName(seen.groupBy("key").agg(F.count("*").alias("all")))
-
-
-def _of_journal() -> Column:
-    return F.col("role").eqNullSafe("journal")
 
 
 def _counts(seen: DataFrame) -> DataFrame:

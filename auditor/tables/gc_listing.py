@@ -111,7 +111,11 @@ def ranges(places: DataFrame) -> DataFrame:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [*batches]
         if rows:
-            yield from _judged_ranges(pa.Table.from_batches(rows)).to_batches()
+            table = pa.Table.from_batches(rows)
+            ends = table["end"].fill_null(ALL_BEFORE).to_numpy()
+            found = follow_ranges(ends, table["fails"].to_numpy())
+            judged = [table["place"], ends, found.previous, found.reached]
+            yield from pa.table(judged, schema=_RANGES).to_batches()
 
     in_order = found.repartition(1).sortWithinPartitions("place")
     return map_batches(in_order, work, _RANGES)
@@ -129,12 +133,6 @@ def outcome(ranges: DataFrame) -> DataFrame:
     over = F.coalesce(F.bool_or(reached & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
     reach = F.min(F.when(~reached, F.col("previous")))
     return ranges.agg(over.alias("overflows"), F.when(~over, reach).alias("reach"))
-
-
-def _judged_ranges(table: pa.Table) -> pa.Table:
-    ends = table["end"].fill_null(ALL_BEFORE).to_numpy()
-    found = follow_ranges(ends, table["fails"].to_numpy())
-    return pa.table([table["place"], ends, found.previous, found.reached], schema=_RANGES)
 
 
 def _in_place(rows: DataFrame, place: Column) -> DataFrame:

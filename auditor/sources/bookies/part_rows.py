@@ -14,11 +14,13 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from auditor.codecs.availability.groups import GROUP, Longs, offsets_of
+from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, IndexBatch, IndexFiles
 from auditor.sources.bookies.earlier_rows import EarlierRows, list_changed
@@ -75,7 +77,11 @@ class RowBuilder:
     def take(self) -> pa.RecordBatch:
         """All rows so far, as one record batch; then it is empty."""
         batches = [
-            self._batch(columns)
+            rows_of_columns(
+                SCHEMA,
+                len(columns["path"]),
+                {"bookie_id": self._bookie_id, "storage": self._storage, "reused": False, **columns},
+            )
             for columns in (
                 *([_of_files(self._files)] if self._files else []),
                 *([_skipped_rows(self._passed)] if self._passed else []),
@@ -84,42 +90,23 @@ class RowBuilder:
         self._clear()
         return pa.concat_batches(batches)
 
-    def _batch(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-        count = len(columns["path"])
-        columns |= {
-            "bookie_id": pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
-            "storage": pa.repeat(pa.scalar(self._storage), count),
-            "answered": pa.nulls(count, pa.int64()),
-            "reused": pa.repeat(pa.scalar(False), count),
-        }
-        return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
-
-def _of_files(batches: list[IndexBatch]) -> dict[str, pa.Array]:
+def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
     lengths = np.array([len(path) for batch in batches for path in batch.paths], np.int64)
-    count = len(lengths)
     paths = _strings(pa.string(), lengths, [path for batch in batches for path in batch.paths])
     paths.validate(full=True)  # a path need not be UTF-8, and a text is
-    states: pa.Array = pa.repeat(pa.scalar(IndexState.OK), count)
-    reasons: pa.Array = pa.nulls(count, pa.string())
-    offsets: pa.Array = pa.nulls(count, pa.int64())
+    standing: dict[str, Any] = {"state": IndexState.OK}
     if any(batch.faults for batch in batches):
         faults = [batch.faults.get(row, _NO_FAULT) for batch in batches for row in range(len(batch.paths))]
-        states, reasons, offsets = (
-            pa.array(column, kind)
-            for column, kind in zip(
-                zip(*faults, strict=True), (pa.string(), pa.string(), pa.int64()), strict=True
-            )
-        )
+        columns = zip(("state", "reason", "offset"), zip(*faults, strict=True), strict=True)
+        standing = {name: pa.array(column, SCHEMA.field(name).type) for name, column in columns}
     groups = np.concatenate([np.diff(batch.groups.offsets) for batch in batches]) * GROUP.itemsize
     mtimes = np.concatenate([batch.mtimes for batch in batches])
     return {
         "scope_id": pa.array(np.concatenate([batch.scope_ids for batch in batches])),
         "ledger_id": pa.array(np.concatenate([batch.ledger_ids for batch in batches])),
         "groups": _strings(pa.binary(), groups, [batch.groups.tobytes() for batch in batches]),
-        "state": states,
-        "reason": reasons,
-        "offset": offsets,
+        **standing,
         "path": paths,
         "page_bytes": pa.array(np.concatenate([batch.page_bytes for batch in batches])),
         "mtime": pa.array(mtimes, mask=mtimes < 0),
@@ -130,21 +117,17 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, pa.Array]:
     }
 
 
-def _skipped_rows(passed: list[SkippedPath]) -> dict[str, pa.Array]:
-    count = len(passed)
+def _skipped_rows(passed: list[SkippedPath]) -> dict[str, Any]:
     return {
         "scope_id": pa.array(
             [None if each.ledger_id is None else each.scope_id for each in passed], pa.int64()
         ),
         "ledger_id": pa.array([each.ledger_id for each in passed], pa.int64()),
-        "groups": pa.repeat(pa.scalar(b""), count),
+        "groups": b"",
         "state": pa.array([each.state for each in passed], pa.string()),
         "reason": pa.array([each.reason for each in passed], pa.string()),
         "offset": pa.array([each.offset for each in passed], pa.int64()),
         "path": pa.array([visible_path(each.path) for each in passed], pa.string()),
-        "page_bytes": pa.nulls(count, pa.int64()),
-        "mtime": pa.nulls(count, pa.int64()),
-        "stamp": pa.nulls(count, pa.int64()),
     }
 
 

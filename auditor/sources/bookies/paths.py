@@ -201,13 +201,12 @@ def _match(
             directory
             for directory in owned
             if id(directory) not in taken
-            and any(_declares(lists[each.role], path, each) for each in directory.declared)
+            and any(
+                len(paths := lists[each.role]) == each.of and paths[each.position] == path
+                for each in directory.declared
+            )
         ]
         if len(claims) == 1:
             found[path] = claims[0]
             del reasons[path]
     return found, reasons
-
-
-def _declares(paths: Paths, path: str, declared: DeclaredRole) -> bool:
-    return len(paths) == declared.of and paths[declared.position] == path

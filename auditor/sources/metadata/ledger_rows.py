@@ -46,7 +46,11 @@ def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
         "state": name_column(STATE_NAMES, columns.state),
         "digest_type": name_column(DIGEST_NAMES, columns.digest_type),
         "metadata_ctime": pa.array(columns.ctime, mask=~columns.has_ctime),
-        "custom_metadata": _custom(columns),
+        "custom_metadata": pa.MapArray.from_arrays(
+            _offsets(columns.custom_counts),
+            name_column(columns.key_names, columns.custom_keys),
+            columns.custom_values,
+        ),
         "segments": _segments(columns),
     }
 
@@ -79,11 +83,6 @@ def _rules(columns: LedgerColumns) -> pa.Array:
     broken = [rule for _, rules in sorted(columns.rules.items()) for rule in rules]
     values = pa.array([{"rule": rule.rule, "reason": rule.reason} for rule in broken], RULE)
     return pa.ListArray.from_arrays(_offsets(counts), values)
-
-
-def _custom(columns: LedgerColumns) -> pa.Array:
-    keys = name_column(columns.key_names, columns.custom_keys)
-    return pa.MapArray.from_arrays(_offsets(columns.custom_counts), keys, columns.custom_values)
 
 
 def _segments(columns: LedgerColumns) -> pa.Array:
@@ -270,13 +269,9 @@ def _misplaced_rows(
         "low": [places[row].low for row in rows],
         "high": [places[row].high for row in rows],
         "undecidable": [True] * len(rows),
-        "damage": [_elsewhere(places[row]) for row in rows],
+        # Which other layout keeps a ledger there; null where none does.
+        "damage": [layout and f"{PATH_OF_LAYOUT}{layout}" for layout in (places[row].layout for row in rows)],
     }
-
-
-def _elsewhere(place: Place) -> str | None:
-    """That a misplaced record lies where another layout keeps ledgers; null where no layout keeps one."""
-    return None if place.layout is None else f"{PATH_OF_LAYOUT}{place.layout}"
 
 
 def _scope_of(place: Place) -> int | None:

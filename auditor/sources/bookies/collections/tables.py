@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from auditor.errors import UsageError
-from auditor.model.columns import column
+from auditor.model.columns import column, rows_of_columns
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_ROWS
@@ -158,9 +158,8 @@ def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
 def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
     """Rows of ``schema``, which ends with `PIECE`, from those that reading a part of the piece gave."""
     columns = {name: batch.column(name) for name in batch.schema.names}
-    columns["bookie_id"] = pa.repeat(pa.scalar(piece.bookie_id, pa.string()), batch.num_rows)
-    columns[PIECE.name] = pa.repeat(pa.scalar(piece.id, pa.string()), batch.num_rows)
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    whose = {"bookie_id": piece.bookie_id, PIECE.name: piece.id}
+    return rows_of_columns(schema, batch.num_rows, columns | whose)
 
 
 ROOTS = "roots"

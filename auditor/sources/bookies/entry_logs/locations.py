@@ -30,7 +30,7 @@ from auditor.codecs.bookie.entry import DIGEST_BYTES, decode_header, digest_matc
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
 from auditor.errors import DecodeError, UnreadError
-from auditor.model.columns import schema_of
+from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import LogFileKind, Probe
 from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.entry_logs.rows import list_logs
@@ -234,9 +234,7 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: _Lo
     change = (scopes[1:] != scopes[:-1]) | (ledgers[1:] != ledgers[:-1]) | (log_ids[1:] != log_ids[:-1])
     firsts = np.flatnonzero(np.concatenate(([True], change)))
     ends = np.append(firsts[1:], len(order))
-    columns: dict[str, pa.Array] = {
-        "bookie_id": pa.repeat(pa.scalar(bookie_id, pa.string()), len(firsts)),
-        "logger": pa.repeat(pa.scalar(logger, pa.int32()), len(firsts)),
+    columns = {
         "log_id": pa.array(log_ids[firsts]),
         "scope_id": pa.array(scopes[firsts]),
         "ledger_id": pa.array(ledgers[firsts]),
@@ -245,9 +243,8 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: _Lo
         "last_offset": pa.array(offsets[ends - 1]),
     }
     columns |= _probe_logs(columns, entries[firsts], entries[ends - 1], logs)
-    return pa.RecordBatch.from_arrays(
-        [columns.get(each.name, pa.nulls(len(firsts), each.type)) for each in LOCATIONS], schema=LOCATIONS
-    )
+    whose = {"bookie_id": bookie_id, "logger": logger}
+    return rows_of_columns(LOCATIONS, len(firsts), whose | columns)
 
 
 def _probe_logs(
@@ -353,11 +350,6 @@ def read_body(
     header = decode_header(data)
     if (header.version, header.ledger.id, header.entry_id) != (1, ledger_id, entry_id):
         raise DecodeError(WHAT, begins, f"not entry {entry_id} of ledger {ledger_id}")
-    return _check_digest(data, digest_type, begins)
-
-
-def _check_digest(data: bytes, digest_type: str, begins: int) -> bytes:
-    """What follows an entry's digest, if that is right."""
     if digest_matches(data, _HEADER, digest_type) is False:
         raise DecodeError(WHAT, begins + _HEADER, f"its {digest_type} does not match")
     return data[_HEADER + DIGEST_BYTES[digest_type] :]

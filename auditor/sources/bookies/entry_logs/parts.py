@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from auditor.codecs.bookie.entry_log import METADATA_KEY_BYTES, EntryLogMetadata, decode_metadata
 from auditor.errors import DecodeError, UnreadError
-from auditor.model.columns import column
+from auditor.model.columns import column, rows_of_columns
 from auditor.model.states import CacheState, LogFileKind
 from auditor.sources.bookies.entry_logs.reader import LogContents
 from auditor.sources.bookies.entry_logs.rows import (
@@ -175,11 +175,10 @@ def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
     try:
         logs = list_logs(part.directory)
     except OSError as error:
-        yield _whose(_batch(unlisted_row(part.directory, error)), part)
+        yield _row_of(part, unlisted_row(part.directory, error))
         return
     for changed in check_versions([directory]):
-        row = unlisted_row(part.directory, OSError(changed.reason))
-        yield _whose(_batch(row), part)
+        yield _row_of(part, unlisted_row(part.directory, OSError(changed.reason)))
         return
     with open_cache(part.cache or part.directory) as cache:
         yield from _read(part, logs[part.number :: part.of], cache)
@@ -195,19 +194,14 @@ def _read(part: LogPart, logs: Sequence[LogFile], cache: MetadataCache) -> Itera
         )
         left -= found.size if sampled else 0
         cached = cache.of(log.log_id, found) if log.kind == LogFileKind.LOG else NOT_CACHED
-        yield _whose(_batch(row | {"cache": cached.state, "cache_reason": cached.reason}), part)
+        yield _row_of(part, row | {"cache": cached.state, "cache_reason": cached.reason})
         if log.kind == LogFileKind.LOG:
             for batch in ledger_batches(row, found, cached.ledgers):
-                yield _whose(batch, part)
+                columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
+                whose = {"bookie_id": part.bookie_id, "logger": part.logger}
+                yield rows_of_columns(ENTRY_LOGS, batch.num_rows, whose | columns)
 
 
-def _batch(row: dict[str, object]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
-
-
-def _whose(batch: pa.RecordBatch, part: LogPart) -> pa.RecordBatch:
-    whose = [
-        pa.repeat(pa.scalar(value, field.type), batch.num_rows)
-        for value, field in zip((part.bookie_id, part.logger), WHOSE, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays([*whose, *batch.columns], schema=ENTRY_LOGS)
+def _row_of(part: LogPart, row: dict[str, object]) -> pa.RecordBatch:
+    whose = {"bookie_id": part.bookie_id, "logger": part.logger}
+    return rows_of_columns(ENTRY_LOGS, 1, whose | row)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from auditor.model.columns import column, schema_of
+from auditor.model.columns import column, rows_of_columns, schema_of
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import EntryLogState, LogFileKind
 from auditor.sources.bookies.availability import ROWS
@@ -171,7 +171,8 @@ def ledger_batches(
     for start in range(0, len(found.ledger_ids), ROWS):
         part = slice(start, start + ROWS)
         ids = found.ledger_ids[part]
-        columns: dict[str, pa.Array] = {
+        names = ("directory", "path", "log_id", "mtime", "state", "kind", "counted")
+        columns = {name: row[name] for name in names} | {
             "scope_id": pa.array(found.scope_ids[part]),
             "ledger_id": pa.array(ids),
             "entry_bytes": pa.array(found.bytes[part]),
@@ -180,11 +181,7 @@ def ledger_batches(
             columns["entries"] = pa.array(found.entries[part].astype(np.int64))
         if cached is not None:
             columns["cached_bytes"] = pa.array([cached.get(each, 0) for each in ids.tolist()], pa.int64())
-        for name in ("directory", "path", "log_id", "mtime", "state", "kind", "counted"):
-            columns[name] = pa.repeat(pa.scalar(row[name], SCHEMA.field(name).type), len(ids))
-        yield pa.RecordBatch.from_arrays(
-            [columns.get(each.name, pa.nulls(len(ids), each.type)) for each in SCHEMA], schema=SCHEMA
-        )
+        yield rows_of_columns(SCHEMA, len(ids), columns)
 
 
 def state_of(found: LogContents) -> str:

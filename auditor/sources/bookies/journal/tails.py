@@ -26,7 +26,7 @@ from auditor.codecs.availability.fold import ledger_sets
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import DecodeError
-from auditor.model.columns import schema_of
+from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import TailState
 from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS
 from auditor.sources.bookies.index_files.listing import check_versions
@@ -227,15 +227,13 @@ def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) 
         groups = pa.py_buffer(data[ends[at] : ends[stop]])
         count = stop - at
         columns = {
-            "bookie_id": pa.repeat(pa.scalar(bookie_id, pa.string()), count),
-            "scope_id": pa.repeat(pa.scalar(scope_id, pa.int64()), count),
+            "bookie_id": bookie_id,
+            "scope_id": scope_id,
             "ledger_id": pa.array(ids[at:stop]),
             "groups": pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), groups]),
-            "state": pa.repeat(pa.scalar(TailState.OK), count),
+            "state": TailState.OK,
         }
-        yield pa.RecordBatch.from_arrays(
-            [columns.get(each.name, pa.nulls(count, each.type)) for each in SCHEMA], schema=SCHEMA
-        )
+        yield rows_of_columns(SCHEMA, count, columns)
         at = stop
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GROUP, Longs
 from auditor.errors import DamagedError, UnreadError
+from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, files_stamp
 from auditor.sources.bookies.earlier_rows import EarlierRows, database_unchanged
@@ -210,21 +211,17 @@ class _Rows:
         )
         codes = pa.array(np.concatenate(self._codes))
         states, reasons = (pa.array(column, pa.string()) for column in zip(*self._kinds, strict=True))
-        columns = [
-            pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
-            pa.array(np.concatenate(self._scopes)),
-            pa.array(np.concatenate(self._ids)),
-            groups,
-            states.take(codes),
-            reasons.take(codes),
-            pa.nulls(count, pa.int64()),
-            pa.repeat(pa.scalar(self._path), count),
-            pa.nulls(count, pa.int64()),
-            pa.nulls(count, pa.int64()),
-            pa.repeat(pa.scalar(ROCKSDB), count),
-            pa.nulls(count, pa.int64()),
-            pa.repeat(pa.scalar(self._stamp, pa.int64()), count),
-            pa.repeat(pa.scalar(False), count),
-        ]
+        columns = {
+            "bookie_id": self._bookie_id,
+            "scope_id": pa.array(np.concatenate(self._scopes)),
+            "ledger_id": pa.array(np.concatenate(self._ids)),
+            "groups": groups,
+            "state": states.take(codes),
+            "reason": reasons.take(codes),
+            "path": self._path,
+            "storage": ROCKSDB,
+            "stamp": self._stamp,
+            "reused": False,
+        }
         self._clear()
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        return rows_of_columns(SCHEMA, count, columns)

@@ -28,7 +28,7 @@ from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups
 from auditor.codecs.bookie.wire import BookieAnswer, Status, answer, list_request, status_text, unaskable
 from auditor.errors import DecodeError
-from auditor.model.columns import LEDGER
+from auditor.model.columns import LEDGER, rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.rpc.client import (
@@ -221,41 +221,27 @@ def rpc_rows(
 
 def _rows(bookie_id: str, path: str, heard: list[tuple[int, Reply]]) -> pa.RecordBatch:
     """Rows from what was heard, by scope; the listings are folded together."""
-    rows = len(heard)
     listings = [b"" if each.groups is None else each.groups.tobytes() for _, each in heard]
     ends = np.cumsum([0, *map(len, listings)], dtype=np.int64)
     folded = fold(GroupBatch.frombytes(b"".join(listings), ends))
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.repeat(pa.scalar(bookie_id, pa.string()), rows),
-            pa.array([scope_id for scope_id, _ in heard], pa.int64()),
-            pa.array([each.ledger_id for _, each in heard], pa.int64()),
-            binary(folded.tobytes(), folded.offsets * GROUP.itemsize),
-            pa.array(
-                [IndexState.UNREADABLE if each.groups is None else IndexState.OK for _, each in heard],
-                pa.string(),
-            ),
-            pa.array([each.reason for _, each in heard], pa.string()),
-            pa.array([each.offset for _, each in heard], pa.int64()),
-            pa.repeat(pa.scalar(path, pa.string()), rows),
-            pa.nulls(rows, pa.int64()),
-            pa.nulls(rows, pa.int64()),
-            pa.repeat(pa.scalar(STORAGE), rows),
-            pa.array([each.answered for _, each in heard], pa.int64()),
-            pa.nulls(rows, pa.int64()),
-            pa.repeat(pa.scalar(False), rows),
-        ],
-        schema=SCHEMA,
-    )
+    states = [IndexState.UNREADABLE if each.groups is None else IndexState.OK for _, each in heard]
+    columns = {
+        "bookie_id": bookie_id,
+        "scope_id": pa.array([scope_id for scope_id, _ in heard], pa.int64()),
+        "ledger_id": pa.array([each.ledger_id for _, each in heard], pa.int64()),
+        "groups": binary(folded.tobytes(), folded.offsets * GROUP.itemsize),
+        "state": pa.array(states, pa.string()),
+        "reason": pa.array([each.reason for _, each in heard], pa.string()),
+        "offset": pa.array([each.offset for _, each in heard], pa.int64()),
+        "path": path,
+        "storage": STORAGE,
+        "answered": pa.array([each.answered for _, each in heard], pa.int64()),
+        "reused": False,
+    }
+    return rows_of_columns(SCHEMA, len(heard), columns)
 
 
 def _gap(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
     """The one row of a bookie that says no more."""
-    row = {
-        "bookie_id": bookie_id,
-        "state": IndexState.GAP,
-        "reason": reason,
-        "path": path,
-        "storage": STORAGE,
-    }
-    return pa.RecordBatch.from_pylist([{**row, "groups": b""}], schema=SCHEMA)
+    said = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
+    return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **said})

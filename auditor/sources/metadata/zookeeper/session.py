@@ -71,10 +71,13 @@ class Session:
         self._hosts = hosts
         self._timeout_s = timeout_s
         self._trouble = _Trouble()
+        logger = logging.Logger(__name__, logging.INFO)
+        logger.parent = _LOGGER
+        logger.addHandler(self._trouble)
         self._client: Any = KazooClient(  # kazoo has no types
             hosts,
             timeout=timeout_s,
-            logger=_private_logger(self._trouble),
+            logger=logger,
             connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
             auth_data=_digest(credentials),
             sasl_options=_sasl(credentials.sasl),
@@ -234,13 +237,6 @@ class _Trouble(logging.Handler):
 
     def __str__(self) -> str:
         return f" ({self._last})" if self._last else ""
-
-
-def _private_logger(trouble: _Trouble) -> logging.Logger:
-    logger = logging.Logger(__name__, logging.INFO)
-    logger.parent = _LOGGER
-    logger.addHandler(trouble)
-    return logger
 
 
 def _digest(credentials: ZooKeeperCredentials) -> list[tuple[str, str]]:

@@ -92,7 +92,10 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
         nodes = {path[cut:]: znode for path, znode in loaded.index.cluster.items()}
         nodes |= {path[cut:]: znode for path, znode in loaded.state.items() if tree_of(path[cut:]) is None}
         made = loaded.replay.new_children()
-        nodes = {name: _with_log_children(znode, made[znode.path]) for name, znode in nodes.items()}
+        # Logs made some of the children; a znode that is not in the snapshot was itself made by them.
+        nodes = {
+            name: znode._replace(made=max(znode.made, 0) + made[znode.path]) for name, znode in nodes.items()
+        }
         times = [max(znode.ctime, znode.mtime) for znode in loaded.state.values()]
         scan_time = max([loaded.index.newest, *times])
         return ClusterNodes(nodes, scan_time, hex(loaded.replay.zxid), loaded.gaps, loaded.notes)
@@ -226,8 +229,3 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
                 fixed["version"].astype(np.int64),
                 owners(fixed),
             )
-
-
-def _with_log_children(znode: Znode, since: int) -> Znode:
-    """A znode with the children that logs made; one that is not in the snapshot was itself made by them."""
-    return znode._replace(made=max(znode.made, 0) + since)
