@@ -55,7 +55,13 @@ COMMANDS = {
 }
 
 
-MODULES = {"status": "history", "diff": "history", "decommission": "simulate", "space": "report"}
+MODULES = {
+    "scan": "audit",
+    "status": "history",
+    "diff": "history",
+    "decommission": "simulate",
+    "space": "report",
+}
 """The module of each command that shares one."""
 
 

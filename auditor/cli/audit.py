@@ -1,4 +1,4 @@
-"""``bkaudit audit``: the whole audit."""
+"""``bkaudit audit``, the whole audit; and ``bkaudit scan``, the metadata half of it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +9,10 @@ import click
 from auditor.cli.defaults import sources
 from auditor.cli.options import (
     BOOKIES_HELP,
+    SCAN_OPTIONS,
     GroupedCommand,
     bookies_option,
+    option_flags,
     options_from_flags,
     out_option,
     run_to_make,
@@ -66,3 +68,34 @@ def audit(
     say(f"the run is in {out}")
     show(open_run(out), wanted, TextChoice(flat=flat))
     raise click.exceptions.Exit(exit_code(report, options.fail_on, options.fail_on_suspect))
+
+
+@click.command(cls=GroupedCommand)
+@source_options
+@out_option
+@verbosity_options
+@option_flags(*SCAN_OPTIONS)
+@click.pass_obj
+def scan(
+    session: Callable[[], SparkSession] | None,
+    /,
+    metadata: str | None,
+    cluster: str | None,
+    out: str | None,
+    conf: Path | None,
+    **flags: Any,
+) -> None:
+    """Read a cluster's metadata into tables; nothing is compared and nothing judged."""
+    options = options_from_flags(conf, flags)
+    of = sources(metadata, (), cluster, conf)
+    from auditor.audit.audit import Audit
+    from auditor.sources.metadata.uri import parse_metadata_uri
+
+    parse_metadata_uri(of.metadata)  # said before a session is started
+
+    out = out or run_to_make("scan", of, options)
+    with takes_up(out), shown_progress() as progress:
+        rows = Audit(of.metadata, (), out, options).scan(session() if session else None, progress)
+    for name, count in rows.items():
+        click.echo(f"{count:>12,}  {name}")
+    say(f"the tables are in {out}/tables")

@@ -3,35 +3,33 @@
     places          where directories lie, what their VERSION and lastMark say
     availability    every index, piece by piece
     journal tails   what the journals have after the marks that were seen
-    entry logs      every log's header and ledgers map; with --entry-logs whose each byte is, and
-                    where the indexes point (auditor.collect.tables)
+    entry logs      every log's header and ledgers map; with --entry-logs every log, and the ledgers in it, by
+                    its map or by a scan of its entries' headers
+    locations       with --entry-logs: where the indexes point, read before the logs, one entry of each looked
+                    up in its log
+    disks           with --entry-logs: what lies beside the logs, and how full the file systems are
     manifest        last: what was written, and how much of it
 
 lastMark is looked at before the indexes: what was written later, and is not in the collection, is then known
-to be newer than it. Without Spark the directories are read one after the other, in bounded memory; with Spark
-the same parts are its tasks.
+to be newer than it. The logs of a collection have no bookie yet: whose a directory is, an audit says. Without
+Spark the directories are read one after the other, in bounded memory; with Spark, for many bookies whose
+disks all tasks can see, the same parts are its tasks.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import dataset, fs
 
 from auditor.codecs.bookie import cookie as cookie_codec
-from auditor.collect.tables import (
-    CollectedTable,
-    CollectionInput,
-    collected_tables,
-    directories_of,
-    write_in_spark,
-)
 from auditor.errors import DecodeError, UsageError
 from auditor.model.columns import column
 from auditor.model.options import AuditOptions
@@ -48,17 +46,145 @@ from auditor.sources.bookies.collections.collection import (
     directory_rows,
     place_rows,
 )
-from auditor.sources.bookies.collections.tables import Piece, batches_of, pieces_of, write_table
+from auditor.sources.bookies.collections.tables import (
+    AVAILABILITY,
+    COLLECTION,
+    COMPRESSION,
+    DISKS,
+    LOCATIONS,
+    LOGS,
+    TAILS,
+    Piece,
+    batches_of,
+    pieces_of,
+    with_piece,
+    write_table,
+)
+from auditor.sources.bookies.entry_logs import rows as entry_logs
+from auditor.sources.bookies.entry_logs.locations import read_locations
+from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of, slice_parts
+from auditor.sources.bookies.entry_logs.rows import sizes_of
+from auditor.sources.bookies.journal.tails import read_tail
 from auditor.sources.bookies.owners import attribute
-from auditor.sources.bookies.parts import IndexPart
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import run_files
+from auditor.spark.part_tables import PartTable
 from auditor.spark.session import require_classic
-from auditor.spark.tasks import require_shared
+from auditor.spark.tasks import file_system_errors, report_tasks, require_shared
 from auditor.spark.types import SparkSession
 from auditor.tables.registry import COOKIES, StoreCookie
+
+
+@dataclass(frozen=True)
+class CollectionInput:
+    """Pieces of indexes, cut into ``parts``, and the directories that may have entry logs, with their
+    VERSION's digest.
+
+    ``whole_logs``: the ledgers in each log are wanted too, where the indexes point, and what lies beside.
+    """
+
+    collection_id: str
+    pieces: Sequence[Piece]
+    parts: Sequence[IndexPart]
+    directories: Sequence[tuple[str, str | None]]
+    whole_logs: bool
+
+
+class CollectedTable(NamedTuple):
+    """A table of a collection, and how its rows are read, part by part; needs no Spark."""
+
+    name: str
+    columns: pa.Schema
+    read: Callable[[Any], Iterator[pa.RecordBatch]]
+    parts: Sequence[Any]
+
+
+def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
+    """Every directory with ``current``, by path, and the digest of its VERSION."""
+    found = {each.path: each.version for place in places for each in place.directories if each.has_current}
+    return [(path, IndexDirectory.seen(path, found[path]).version_sha256) for path in sorted(found)]
+
+
+def _log_parts(to_read: CollectionInput) -> list[LogPart]:
+    """One part a directory."""
+    # Without DbLedgerStorage a bookie has one collector, whose cache is in its first directory.
+    first = {
+        home: next(iter(piece.ledger_directories), "")
+        for piece in to_read.pieces
+        if any(each.storage != ROCKSDB for each in piece.directories)
+        for home in piece.ledger_directories
+    }
+    return [
+        LogPart(None, None, path, version, cache=first.get(path) or None)
+        for path, version in to_read.directories
+    ]
+
+
+def collected_tables(to_read: CollectionInput, wanted: int) -> list[CollectedTable]:
+    """What is written of the directories, in its order; entry logs in about ``wanted`` parts.
+
+    Where whole logs are wanted, ``locations`` are read before them, and ``disks`` last.
+    """
+    by_id = {piece.id: piece for piece in to_read.pieces}
+    paths = [path for path, _ in to_read.directories]
+    tables = [
+        CollectedTable("availability", AVAILABILITY, partial(_index_rows, by_id), to_read.parts),
+        CollectedTable("journal_tails", TAILS, _tail_rows, to_read.pieces),
+    ]
+    if not to_read.whole_logs:
+        return [*tables, CollectedTable("entry_logs", entry_logs.SCHEMA, _header_rows, paths)]
+    logs = slice_parts(_log_parts(to_read), wanted)
+    collection_id = to_read.collection_id
+    return [
+        *tables,
+        CollectedTable("locations", LOCATIONS, partial(_location_rows, by_id), to_read.parts),
+        CollectedTable("entry_logs", LOGS, partial(_log_rows, collection_id), logs),
+        CollectedTable("disks", DISKS, partial(_disk_rows, collection_id), paths),
+    ]
+
+
+def write_in_spark(
+    spark: SparkSession, target: Collection, table: CollectedTable, progress: Progress
+) -> tuple[CollectedFile, ...]:
+    """Write a table, one task a part."""
+    rows = PartTable.of(spark, table.columns, table.read, table.parts).frame()
+    progress.stage(table.name)
+    with report_tasks(spark, progress), file_system_errors(target.path):
+        rows.write.option("compression", COMPRESSION).parquet(f"{target.path}/{table.name}")
+    return target.manifest_files(table.name)
+
+
+def _index_rows(by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
+    return (with_piece(batch, by_id[part.bookie_id], AVAILABILITY) for batch in read_part(part))
+
+
+def _tail_rows(piece: Piece) -> Iterator[pa.RecordBatch]:
+    return (with_piece(batch, piece, TAILS) for batch in read_tail(piece.tail))
+
+
+def _header_rows(directory: str) -> Iterator[pa.RecordBatch]:
+    return batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
+
+
+def _location_rows(by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
+    piece = by_id[part.bookie_id]
+    rows = read_locations({part.bookie_id: piece.ledger_directories}, part)
+    return (with_piece(batch, piece, LOCATIONS) for batch in rows)
+
+
+def _log_rows(collection_id: str, part: LogPart) -> Iterator[pa.RecordBatch]:
+    for batch in read_logs_of(part):
+        whose = pa.repeat(pa.scalar(collection_id, pa.string()), batch.num_rows)
+        yield batch.append_column(COLLECTION, whose).select(LOGS.names).cast(LOGS)
+
+
+def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
+    return batches_of([{**sizes_of(directory), "collection": collection_id}], DISKS)
+
 
 PARTS = 64
 """Parts that a collection without Spark is read in: the steps of its progress."""

@@ -2,7 +2,7 @@
 
 All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table. The
 configuration is inferred (`auditor.model.cookie`), the decision is the server's
-(`auditor.model.start_validation`).
+(`auditor.model.start_refusal`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,8 +12,15 @@ import pyarrow as pa
 
 from auditor.model.columns import schema_of
 from auditor.model.cookie import Cookie, Source, configuration
-from auditor.model.start_refusal import BookieDirectory, NoVersion, Refusal, Unreadable, configured_paths
-from auditor.model.start_validation import differences, legacy_refusal
+from auditor.model.start_refusal import (
+    BookieDirectory,
+    NoVersion,
+    Refusal,
+    Unreadable,
+    configured_paths,
+    differences,
+    legacy_refusal,
+)
 from auditor.sources.bookies.paths import OwnedDirectory, match
 from auditor.tables.registry import StoreCookie
 

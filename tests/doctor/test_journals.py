@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.doctor.bookies import look_at_bookies
-from auditor.doctor.journals import expected_index_time, look_at_journals
+from auditor.doctor.bookies import expected_index_time, look_at_bookies, look_at_journals
 from auditor.model.options import AuditOptions
 from auditor.reports.doctor import Line, State
 from auditor.sources.bookies.owners import AttributedBookie, attribute

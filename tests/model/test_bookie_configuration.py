@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.model.cookie import Cookie, Source, configuration
-from auditor.model.start_refusal import BookieDirectory, configured_paths
-from auditor.model.start_validation import legacy_refusal
+from auditor.model.start_refusal import BookieDirectory, configured_paths, legacy_refusal
 from tests.model.cookie_cases import CORPORA, corpus_cases
 
 COOKIE = Cookie(5, "bk1:3181", "/j", ("/l0",), None, "x")

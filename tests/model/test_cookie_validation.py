@@ -18,8 +18,9 @@ from auditor.model.start_refusal import (
     Refusal,
     Unreadable,
     configured_paths,
+    differences,
+    legacy_refusal,
 )
-from auditor.model.start_validation import differences, legacy_refusal
 from tests.model.cookie_cases import CORPORA, Case, corpus_cases, read, vectors
 
 MODES = {"legacy": False, "expansion": True}
