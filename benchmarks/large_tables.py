@@ -27,7 +27,7 @@ from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
 from auditor.tables.index_counts import COUNTS, LARGEST, index_counts
 from auditor.tables.members import members
-from auditor.tables.rows_of_few import OF_LEDGERS, rows_of_few
+from auditor.tables.rows_of_ledgers import OF_LEDGERS, rows_of_ledgers
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_store import write_snapshot
@@ -101,7 +101,7 @@ class _Questions:
             return verdicts(spark, files["ledgers"], files["judged"], self._files("others"))
 
         def of_pairs(name: str, columns: list[str]) -> PartTable:
-            return rows_of_few(spark, files[name], files["unequal"], self._table(name).schema, columns)
+            return rows_of_ledgers(spark, files[name], files["unequal"], self._table(name).schema, columns)
 
         yield self._line(
             "members",

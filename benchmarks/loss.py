@@ -34,7 +34,7 @@ from auditor.model.simulation import Simulation
 from auditor.runs.reader import RunReader
 from auditor.simulate.levels import near_loss
 from auditor.simulate.simulation import simulate_all, simulate_failure
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from benchmarks.measure import Line, alternate
 from tests.made_runs import made_run
 

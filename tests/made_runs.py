@@ -17,7 +17,7 @@ from auditor.findings.table import FINDINGS
 from auditor.model.finding import Finding
 from auditor.model.report import Report
 from auditor.notebook.run import Run, open_run
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from tests.reports.samples import report as sample_report
 
 Rows = list[dict[str, Any]]

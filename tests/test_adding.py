@@ -21,7 +21,7 @@ from auditor.notebook.run import open_run
 from auditor.reports.forms import FORMS
 from auditor.reports.reference_pages import tables_page
 from auditor.runs.directory import RunDirectory
-from auditor.tables.published_schemas import OPTIONAL, TABLES, Table, to_json
+from auditor.tables.run_tables import OPTIONAL, TABLES, Table, to_json
 from tests.checks.tables_builder import ledger, tables
 from tests.made_runs import made_run
 

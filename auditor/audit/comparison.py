@@ -45,7 +45,7 @@ from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.registry import registered_modes, registrations
 from auditor.tables.rejudgement import candidates, rejudge, requests
 from auditor.tables.replica_blocks import Account
-from auditor.tables.rows_of_few import OF_LEDGERS
+from auditor.tables.rows_of_ledgers import OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
 
 NAMED = 5

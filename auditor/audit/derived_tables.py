@@ -50,9 +50,9 @@ from auditor.tables.orphans import (
 )
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.parts import empty_parts, part_questions
-from auditor.tables.published_schemas import OPTIONAL, TABLES
 from auditor.tables.registry import BOOKIES, DIRECTORIES
-from auditor.tables.rows_of_few import OF_LEDGERS
+from auditor.tables.rows_of_ledgers import OF_LEDGERS
+from auditor.tables.run_tables import OPTIONAL, TABLES
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 

@@ -42,7 +42,7 @@ from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import absolute, extremes, open_earlier_file, run_files
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.metadata.store import History
-from auditor.tables.published_schemas import to_json
+from auditor.tables.run_tables import to_json
 
 REUSABLE = "reusable"
 

@@ -37,7 +37,7 @@ from auditor.spark.part_tables import PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task, is_large
 from auditor.spark.tasks import own_errors, report_tasks, require_shared
 from auditor.spark.types import DataFrame, SparkSession, StructType
-from auditor.tables.rows_of_few import rows_of_few
+from auditor.tables.rows_of_ledgers import rows_of_ledgers
 
 IN_MEMORY_BYTES = 256 << 10
 """Of Parquet: a table that is no larger is held by the driver: some thousands of ledgers."""
@@ -241,7 +241,7 @@ def rows_that_matter(
     if landing.size(f"tables/{few}") > FEW_BYTES:
         return rows
     name = f"{table}_of_{few}"
-    found = rows_of_few(landing.spark, landing.files(table), landing.files(few), rows.schema, columns)
+    found = rows_of_ledgers(landing.spark, landing.files(table), landing.files(few), rows.schema, columns)
     landed = landing.land(name, lambda: landing.read_small(found), f"tables/{STEPS}")
     return landing.broadcast_if_small(f"{STEPS}/{name}", landed)
 

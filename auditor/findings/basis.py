@@ -39,7 +39,7 @@ from auditor.checks.check import Way
 from auditor.errors import RunError
 from auditor.model.states import GONE, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
 """Record batches of a part of a run by its path there, always in the same order; the columns to read."""

@@ -87,7 +87,7 @@ source."""
 
 def views() -> dict[str, str]:
     """What a row is, by view. A run has those of the tables that it wrote."""
-    from auditor.tables.published_schemas import TABLES
+    from auditor.tables.run_tables import TABLES
 
     tables = {name: table.row for name, table in TABLES.items()}
     return {"findings": "a finding"} | tables | {name: made[0] for name, made in _MADE.items()}
@@ -104,7 +104,7 @@ def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[s
     """
     if not re.fullmatch("([A-Za-z_][A-Za-z0-9_]*)?", prefix):
         raise UsageError(f"prefix {prefix!r}: letters, digits and _ only, no digit first")
-    from auditor.tables.published_schemas import TABLES
+    from auditor.tables.run_tables import TABLES
 
     tables = [*(name for name in run.table_names() if name in TABLES), "findings"]
     for name in tables:
@@ -129,7 +129,7 @@ def _schema(name: str) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     from auditor.findings.table import FINDINGS
-    from auditor.tables.published_schemas import TABLES
+    from auditor.tables.run_tables import TABLES
 
     arrow: Any = FINDINGS if name == "findings" else TABLES[name].columns
     return StructType(

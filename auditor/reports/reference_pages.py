@@ -13,7 +13,7 @@ from typing import Any, get_args
 from auditor.model.finding import Severity
 from auditor.model.options import AuditOptions, FailOn, Moment, Option, YesNo, option_types
 from auditor.reports.openmetrics import LABELS, METRICS
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 
 _TABLE = re.compile(r"(?<=<!-- metrics -->\n\n)(?:\|.*\n)*")
 _WORDS = {bool: "true, false", int: "whole number", float: "number", str: "text"}

@@ -12,7 +12,7 @@ from auditor.findings.table import FINDINGS
 from auditor.model.json_shape import parse_json, read_value
 from auditor.model.run_facts import MANIFEST
 from auditor.runs.directory import WAY_OUT, RunDirectory, damaged
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 
 CHECKED_BYTES = 256 << 20
 """Findings of more bytes than this are held to the sizes of their files before a report, not to checksums."""

@@ -17,7 +17,7 @@ __all__ = ["ClusterFacts", "Roster", "Tables", "cached_query"]
 
 @dataclass(frozen=True)
 class Tables:
-    """One cluster at one time, as DataFrames: those that `auditor.tables.published_schemas` lists, by name.
+    """One cluster at one time, as DataFrames: those that `auditor.tables.run_tables` lists, by name.
 
     ``tables.orphans`` is the table of that name; one that this audit does not have is an AttributeError, and
     not in ``frames``. Three are made for the checks and lie in no run: ``over_replicated``, ``unindexed`` and

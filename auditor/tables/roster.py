@@ -67,7 +67,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Roster:
-    """The bookies of one cluster at one time: rows of tables in `auditor.tables.published_schemas`."""
+    """The bookies of one cluster at one time: rows of tables in `auditor.tables.run_tables`."""
 
     cookies: Sequence[Row]
     registrations: Sequence[Row]

@@ -22,8 +22,8 @@ from auditor.checks.finding_rows import WORDLESS
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.finding import Confidence
 from auditor.tables import ClusterFacts, Roster, Tables
-from auditor.tables.published_schemas import OPTIONAL, TABLES
 from auditor.tables.roster import ROSTER_TABLES
+from auditor.tables.run_tables import OPTIONAL, TABLES
 
 HOUR = 3_600_000
 NOW = 1_000 * HOUR

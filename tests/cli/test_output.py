@@ -18,7 +18,7 @@ from auditor.cli.output import outputs
 from auditor.errors import RunError, UsageError
 from auditor.reports.forms import FORMS, Form
 from auditor.runs.whole_file import write_whole
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from tests.notebook.test_run import write
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, report

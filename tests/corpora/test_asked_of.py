@@ -14,7 +14,7 @@ from auditor.checks import OF_TABLES
 from auditor.findings.table import ask_table_checks
 from auditor.tables import Tables
 from auditor.tables.parts import PARTS
-from auditor.tables.published_schemas import OPTIONAL, TABLES
+from auditor.tables.run_tables import OPTIONAL, TABLES
 from tests.corpora.audited import Asked
 
 if TYPE_CHECKING:

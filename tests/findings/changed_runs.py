@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from auditor.model.report import Cluster, Report
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from tests.findings.fingerprint import fingerprint
 from tests.reports.samples import coverage, report
 

@@ -14,7 +14,7 @@ from auditor.checks import ALL, Basis
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.suppress import Suppress, apply_suppressions
 from auditor.runs.history import RunDifference
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from tests.findings.changed_runs import INSTANCE, Row, row, write_run
 
 if TYPE_CHECKING:

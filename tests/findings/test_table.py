@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from auditor.checks import OF_TABLES, TableCheck
 from auditor.findings.table import ask_table_checks
 from auditor.tables import Tables
-from auditor.tables.published_schemas import OPTIONAL
+from auditor.tables.run_tables import OPTIONAL
 from tests.checks.tables_builder import tables
 
 if TYPE_CHECKING:

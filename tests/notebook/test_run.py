@@ -19,7 +19,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.notebook.run import open_run
 from auditor.reports.forms import FORMS
 from auditor.reports.ledger import render
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from tests.made_runs import finding_row, made_run
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, report
 from tests.tables.rows import pack

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.errors import UsageError
 from auditor.notebook.sql_views import views
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from tests.made_runs import change_row, made_run
 from tests.reports.hostile import BOOKIE, HOSTILE
 from tests.reports.samples import LOST, ORPHAN

@@ -15,7 +15,7 @@ from auditor.model.report_source import BookieFigure, Figures
 from auditor.notebook.run import open_run
 from auditor.runs import figures
 from auditor.runs.figures import figures_of
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from tests.reports.samples import report
 
 Rows = list[dict[str, Any]]

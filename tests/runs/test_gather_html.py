@@ -13,7 +13,7 @@ from auditor.model.finding import Confidence, Finding, Severity
 from auditor.notebook.run import open_run
 from auditor.runs.gather_html import page_of, worst_ledgers
 from auditor.runs.reader import RunReader
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from tests.made_runs import change_row, finding_row, made_run, write
 from tests.reports.samples import BELOW, LOST, ORPHAN, report
 from tests.runs.test_figures import Rows, bookie, write_tables

@@ -10,7 +10,7 @@ from auditor.model.collector_settings import CollectorSettings
 from auditor.model.ledger_id import LayoutKind
 from auditor.tables.gc_foresight import Collector, gc_foresight
 from auditor.tables.gc_listing import ServerListing
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from tests.checks.tables_builder import NOW, Row, entries, frame, ledger, tables
 
 if TYPE_CHECKING:

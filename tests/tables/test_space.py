@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.model.states import EntryLogState, IndexState, LogFileKind, SpaceClass
-from auditor.tables.published_schemas import TABLES
+from auditor.tables.run_tables import TABLES
 from auditor.tables.space import space
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.findings.table import FINDINGS
-from auditor.tables.published_schemas import OPTIONAL, TABLES, to_json
+from auditor.tables.run_tables import OPTIONAL, TABLES, to_json
 from tests.corpora.audited import Audited
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ SCHEMAS = Path(__file__).parents[2] / "schemas"
 
 def test_the_published_file_is_current() -> None:
     assert (SCHEMAS / "tables.json").read_text("utf-8") == to_json(), (
-        "run: python -m auditor.tables.published_schemas > schemas/tables.json"
+        "run: python -m auditor.tables.run_tables > schemas/tables.json"
     )
 
 

@@ -1,6 +1,6 @@
 """Every table of a run: what it is, its columns, what it is made of. A new one is a row here, which all read.
 
-    python -m auditor.tables.published_schemas > schemas/tables.json
+    python -m auditor.tables.run_tables > schemas/tables.json
 
 publishes their columns.
 """
@@ -45,7 +45,7 @@ from auditor.tables.verdicts import VERDICTS
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table, as `auditor.tables.published_schemas` lists it; whatever knows of tables reads that list.
+    """One table, as `auditor.tables.run_tables` lists it; whatever knows of tables reads that list.
 
     ``row`` says what a row is, ``columns`` (`auditor.model.columns.schema_of`) what each column means.
     ``only`` says which runs have it, None where every audit does.

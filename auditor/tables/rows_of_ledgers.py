@@ -23,7 +23,7 @@ OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
 _ID = LEDGER[-1]
 
 
-def rows_of_few(
+def rows_of_ledgers(
     spark: SparkSession,
     table: TableFiles,
     few: TableFiles,
@@ -37,10 +37,10 @@ def rows_of_few(
     from pyspark.sql.types import StructType
 
     kept = StructType([each for each in schema.fields if columns is None or each.name in columns])
-    return from_files(spark, kept, table, partial(_rows_of_ledgers, few=few, columns=kept.names))
+    return from_files(spark, kept, table, partial(_matching_rows, few=few, columns=kept.names))
 
 
-def _rows_of_ledgers(files: TableFiles, few: TableFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _matching_rows(files: TableFiles, few: TableFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     wanted = few.read([_ID])[_ID].unique()
     for file in files.open():
         for group in range(file.num_row_groups):
