@@ -30,18 +30,12 @@ _KEYS = ("metadata", "bookies", "runs")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is audited, and the directory that runs without --out go to."""
+    """What flags, a cluster and the environment say together; ``metadata`` is empty where none does.
+
+    ``runs`` is the directory that runs without --out go to.
+    """
 
     metadata: str
-    bookies: tuple[str, ...]
-    runs: str
-
-
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """What flags, a cluster and the environment say together; ``metadata`` None where none does."""
-
-    metadata: str | None
     bookies: tuple[str, ...]
     runs: str
 
@@ -60,7 +54,7 @@ def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
 
 def defaults(
     metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
-) -> Defaults:
+) -> Sources:
     """What is read, by flags, ``cluster`` and the environment; see above.
 
     Raises:
@@ -70,8 +64,8 @@ def defaults(
     given = bookies or named.get("bookies")
     if given is None or (not given and not named):
         given = tuple(filter(None, [os.environ.get(BOOKIES)]))
-    found = metadata or named.get("metadata") or os.environ.get(METADATA) or None
-    return Defaults(found, tuple(given), runs_directory(cluster, conf))
+    found = metadata or named.get("metadata") or os.environ.get(METADATA) or ""
+    return Sources(found, tuple(given), runs_directory(cluster, conf))
 
 
 def sources(
@@ -83,9 +77,9 @@ def sources(
         UsageError: nothing says where the metadata is, or as `named_cluster`.
     """
     found = defaults(metadata, bookies, cluster, conf)
-    if found.metadata is None:
+    if not found.metadata:
         raise UsageError(f"--metadata: say where the metadata is; --cluster NAME and {METADATA} do too")
-    return Sources(found.metadata, found.bookies, found.runs)
+    return found
 
 
 def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:

@@ -54,6 +54,6 @@ def doctor(
     from auditor.reports.doctor import render
 
     of = defaults(metadata, bookies, cluster, conf)
-    diagnosis = examine(of.metadata, of.bookies, out, options, start_spark)
+    diagnosis = examine(of.metadata or None, of.bookies, out, options, start_spark)
     click.echo(json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis))
     raise click.exceptions.Exit(diagnosis.exit_code)

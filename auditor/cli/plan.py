@@ -124,7 +124,7 @@ def check(
             now = ask_run(run, ledgers_in(made), made.scan_time)
     else:
         uri = defaults(metadata, (), cluster, conf).metadata
-        if uri is None and not _is_running(made.metadata_uri):
+        if not uri and not _is_running(made.metadata_uri):
             raise UsageError(
                 f"{made.metadata_uri} was saved: --run NEWER or --metadata URI says what is so now"
             )

@@ -46,12 +46,12 @@ def quietness_options(command: Command) -> Command:
     return _quiet(_log_level(command))
 
 
-def _setter(to: Verbosity) -> Callable[[click.Context, click.Parameter, bool], None]:
+def _verbosity_flag(letter: str, word: str, to: Verbosity, help: str) -> Callable[[Command], Command]:
     def callback(context: click.Context, _: click.Parameter, given: bool) -> None:
         if given:
             context.meta[_KEY] = to
 
-    return callback
+    return click.option(letter, word, is_flag=True, expose_value=False, callback=callback, help=help)
 
 
 def _set_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
@@ -69,22 +69,8 @@ _log_level = click.option(
     callback=_set_level,
     help="What Python's libraries log on standard error.  [default: warning]",
 )
-_verbose = click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    expose_value=False,
-    callback=_setter(Verbosity.VERBOSE),
-    help="Name each table as it is made.",
-)
-_quiet = click.option(
-    "-q",
-    "--quiet",
-    is_flag=True,
-    expose_value=False,
-    callback=_setter(Verbosity.QUIET),
-    help="Say nothing on standard error but errors.",
-)
+_verbose = _verbosity_flag("-v", "--verbose", Verbosity.VERBOSE, "Name each table as it is made.")
+_quiet = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Say nothing on standard error but errors.")
 
 
 ARGUMENTS = "auditor.arguments"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from auditor.errors import UsageError
 from auditor.model.finding import Standings
@@ -47,11 +47,7 @@ def open_run(path: str | Path) -> Run:
 
 
 class Run(RunReader):
-    """What one audit wrote. Nothing is read before it is asked for, but for the report.
-
-    Raises:
-        RunError: from any method, where a part of the run is missing or broken; the message names it.
-    """
+    """A `RunReader` that shows what it reads: figures, frames, plots; ledgers and bookies draw themselves."""
 
     @cached_property
     def figures(self) -> Figures:
@@ -201,7 +197,7 @@ class Run(RunReader):
             UsageError: no ledger has such an id.
             RunError: neither the metadata nor any bookie of this run knows the ledger.
         """
-        return LedgerDisplay.of(ledger_view(self, ledger_id, scope_id))
+        return LedgerDisplay(**_fields(ledger_view(self, ledger_id, scope_id)))
 
     def bookie(self, bookie_id: str) -> BookieDisplay:
         """One bookie as this run saw it, by its id as the cluster writes it.
@@ -211,7 +207,7 @@ class Run(RunReader):
         """
         from auditor.runs.load_bookie import bookie_view
 
-        return BookieDisplay.of(bookie_view(self, bookie_id))
+        return BookieDisplay(**_fields(bookie_view(self, bookie_id)))
 
     def __repr__(self) -> str:
         from auditor.reports import cells, first_screen
@@ -224,6 +220,10 @@ class Run(RunReader):
         return run_cell(self.report)
 
 
+def _fields(view: LedgerView | BookieView) -> dict[str, Any]:
+    return {field.name: getattr(view, field.name) for field in fields(view)}
+
+
 class LedgerDisplay(LedgerView):
     """A ledger that draws itself.
 
@@ -232,11 +232,6 @@ class LedgerDisplay(LedgerView):
     <BLANKLINE>
     no bookie should hold an entry, and none does
     """
-
-    @classmethod
-    def of(cls, view: LedgerView) -> LedgerDisplay:
-        """The same ledger, shown."""
-        return cls(**{field.name: getattr(view, field.name) for field in fields(view)})
 
     def __repr__(self) -> str:
         return cells.terminal_text(ledger_text.render(self))
@@ -247,11 +242,6 @@ class LedgerDisplay(LedgerView):
 
 class BookieDisplay(BookieView):
     """A bookie that tells of itself."""
-
-    @classmethod
-    def of(cls, view: BookieView) -> BookieDisplay:
-        """The same bookie, shown."""
-        return cls(**{field.name: getattr(view, field.name) for field in fields(view)})
 
     def __repr__(self) -> str:
         return cells.terminal_text(bookie_text.render(self))

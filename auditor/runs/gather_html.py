@@ -11,6 +11,7 @@ from auditor.model.history import RunSummary
 from auditor.model.report_source import Level, OwnerFigures
 from auditor.model.simulation import FailureMatrix
 from auditor.reports import html
+from auditor.reports import owners as owners_form
 from auditor.runs.figures import figures_of
 from auditor.runs.load_ledger import ledger_views
 from auditor.runs.load_space import bookies_space
@@ -71,9 +72,9 @@ def _owners(run: RunReader) -> OwnerFigures | None:
     totals, leaks = OwnerTotals(run), Leaks(run)
     levels = {level: totals.by(level) for level in get_args(Level)}
     return OwnerFigures(
-        {level: tuple(some[: html.OWNERS_SHOWN[level]]) for level, some in levels.items()},
+        {level: tuple(some[: owners_form.OWNERS_SHOWN[level]]) for level, some in levels.items()},
         {level: len(some) for level, some in levels.items()},
-        tuple(islice(leaks, html.LEAKS_SHOWN)),
+        tuple(islice(leaks, owners_form.LEAKS_SHOWN)),
         leaks.totals(),
         run.report.run.scan_time,
     )

@@ -50,18 +50,8 @@ from auditor.reports.html.overview import (
     space_shown,
     trend,
 )
-from auditor.reports.owners import LEAKS_SHOWN, OWNERS_SHOWN, owners_shown
+from auditor.reports.owners import owners_shown
 from auditor.reports.plain_text import shorten
-
-__all__ = [
-    "FINDINGS_BYTES",
-    "LEAKS_SHOWN",
-    "LEDGERS_DRAWN",
-    "LEDGERS_SHOWN",
-    "LIMIT",
-    "OWNERS_SHOWN",
-    "render",
-]
 
 LIMIT = 2_000_000
 """Bytes of a page at most, but for what is packed; what grows with the cluster is bounded so."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from auditor.codecs.bookie import cookie as cookie_codec
@@ -28,9 +28,9 @@ from auditor.sources.bookies.parts import IndexPart, plan_parts
 from auditor.sources.bookies.places import PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.credentials import credentials_file
+from auditor.sources.metadata.spark_source import NamedSource
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
-from auditor.spark.part_tables import spark_schema
 from auditor.spark.types import SparkSession
 
 FORMAT = "bookkeeper_indexes"
@@ -180,7 +180,7 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(IndexSource)
 
 
-class IndexSource(DataSource):
+class IndexSource(NamedSource):
     """What each bookie holds of each ledger, read from its index files: the table ``availability``.
 
     Options: ``bookies``, a directory with one sub-directory per bookie, or an inventory file, or a JSON list
@@ -191,14 +191,8 @@ class IndexSource(DataSource):
     Use: ``spark.read.format("bookkeeper_indexes").option("bookies", "/mnt/bookies").load()``
     """
 
-    @classmethod
-    def name(cls) -> str:
-        """The name of the format."""
-        return FORMAT
-
-    def schema(self) -> StructType:
-        """The columns of ``availability``, each with its meaning as the comment."""
-        return spark_schema(SCHEMA)
+    columns = SCHEMA
+    format_name = FORMAT
 
     def reader(self, schema: StructType) -> IndexSourceReader:
         """A reader of what is found where the options say."""

@@ -67,7 +67,23 @@ def reading_options(source: str, given: Mapping[str, str], names: Sequence[str])
     return ReadingOptions(options, parts, at_once)
 
 
-class StoreSource(DataSource):
+class NamedSource(DataSource):
+    """A source of one table, by a name."""
+
+    columns: pa.Schema
+    format_name: str
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that Spark, or a message, knows it by."""
+        return cls.format_name
+
+    def schema(self) -> StructType:
+        """The columns, each with its meaning as the comment."""
+        return spark_schema(self.columns)
+
+
+class StoreSource(NamedSource):
     """What the tables share: where the store is, and how politely it is read.
 
     Options: ``metadata`` (required), a metadata URI; ``layout``, one of `LayoutKind`'s values, where it is
@@ -80,17 +96,6 @@ class StoreSource(DataSource):
     """
 
     tree: Tree
-    columns: pa.Schema
-    format_name: str
-
-    @classmethod
-    def name(cls) -> str:
-        """The name that Spark, or a message, knows it by."""
-        return cls.format_name
-
-    def schema(self) -> StructType:
-        """The columns, each with its meaning as the comment."""
-        return spark_schema(self.columns)
 
     def reader(self, schema: StructType) -> StoreReader:
         """A reader of what the options say.

@@ -9,11 +9,11 @@ Which layout the ledgers have, the store decides, and a URI may only agree (`cho
 
 from __future__ import annotations
 
-import importlib
 import os
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from auditor.codecs.store import layout as layout_codec
@@ -30,56 +30,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """Where the code of one kind of store is, each as ``module:function``.
+    """Where the code of one kind of store is, each as ``module:function`` of this package.
 
-    ``opener`` takes the URI and its parts, of a ``live`` store also `StoreOptions`, and connects to nothing
+    ``opener`` takes the URI and its parts, of a running store also `StoreOptions`, and connects to nothing
     yet. ``recogniser`` takes the URI's parts, and raises `StoreError` where what is saved there is nothing of
-    this kind; a live store has none. ``counter`` takes hosts, root, layout and options, ``prober`` one host
-    and options; a saved store has neither.
+    this kind. ``counter`` takes hosts, root, layout and options; it lies beside ``probe``, which takes one
+    host and options. A running store has these two, a saved one the other.
     """
 
     opener: str
     recogniser: str | None = None
-    live: bool = False
     counter: str | None = None
-    prober: str | None = None
 
 
 STORES = {
-    "zk": StoreKind(
-        "auditor.sources.metadata.zookeeper.live:ZooKeeperStore",
-        live=True,
-        counter="auditor.sources.metadata.zookeeper.live:count_ledgers",
-        prober="auditor.sources.metadata.zookeeper.live:probe",
-    ),
-    "zk-snapshot": StoreKind(
-        "auditor.sources.metadata.zookeeper.snapshot:ZooKeeperSnapshotStore",
-        recogniser="auditor.sources.metadata.zookeeper.files:recognise",
-    ),
-    "etcd": StoreKind(
-        "auditor.sources.metadata.etcd.live:EtcdStore",
-        live=True,
-        counter="auditor.sources.metadata.etcd.live:count_ledgers",
-        prober="auditor.sources.metadata.etcd.live:probe",
-    ),
-    "etcd-snapshot": StoreKind(
-        "auditor.sources.metadata.etcd.snapshot:EtcdSnapshotStore",
-        recogniser="auditor.sources.metadata.etcd.snapshot:recognise",
-    ),
-    PATHS_ETCD: StoreKind(
-        "auditor.sources.metadata.etcd.live:PathEtcdStore",
-        live=True,
-        counter="auditor.sources.metadata.etcd.live:count_path_ledgers",
-        prober="auditor.sources.metadata.etcd.live:probe",
-    ),
-    PATHS_SNAPSHOT: StoreKind(
-        "auditor.sources.metadata.etcd.snapshot:PathEtcdSnapshotStore",
-        recogniser="auditor.sources.metadata.etcd.snapshot:recognise",
-    ),
-    "dump": StoreKind(
-        "auditor.sources.metadata.dump.store:open_dump",
-        recogniser="auditor.sources.metadata.dump.records:recognise",
-    ),
+    "zk": StoreKind("zookeeper.live:ZooKeeperStore", counter="zookeeper.live:count_ledgers"),
+    "zk-snapshot": StoreKind("zookeeper.snapshot:ZooKeeperSnapshotStore", "zookeeper.files:recognise"),
+    "etcd": StoreKind("etcd.live:EtcdStore", counter="etcd.live:count_ledgers"),
+    "etcd-snapshot": StoreKind("etcd.snapshot:EtcdSnapshotStore", "etcd.snapshot:recognise"),
+    PATHS_ETCD: StoreKind("etcd.live:PathEtcdStore", counter="etcd.live:count_path_ledgers"),
+    PATHS_SNAPSHOT: StoreKind("etcd.snapshot:PathEtcdSnapshotStore", "etcd.snapshot:recognise"),
+    "dump": StoreKind("dump.store:open_dump", "dump.records:recognise"),
 }
 """By the scheme of `MetadataUri`."""
 
@@ -101,7 +72,7 @@ def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> M
     """
     parsed = parse_metadata_uri(uri)
     kind = STORES[parsed.scheme]
-    bounds = (options or StoreOptions(),) if kind.live else ()
+    bounds = (options or StoreOptions(),) if kind.counter else ()
     store: MetadataStore = _load(kind.opener)(parsed, *bounds)
     return store
 
@@ -115,7 +86,7 @@ def is_live(uri: str | MetadataUri) -> bool:
     Raises:
         UsageError: a URI that is invalid.
     """
-    return STORES[parse_metadata_uri(uri).scheme].live
+    return STORES[parse_metadata_uri(uri).scheme].counter is not None
 
 
 def recognise(uri: str | MetadataUri) -> None:
@@ -188,13 +159,16 @@ def probe_servers(uri: str, options: StoreOptions) -> list[Server]:
     []
     """
     parsed = parse_metadata_uri(uri)
-    prober = STORES[parsed.scheme].prober
-    return [] if prober is None else [_load(prober)(host, options) for host in parsed.hosts]
+    counter = STORES[parsed.scheme].counter
+    if counter is None:
+        return []
+    probe = _load(f"{counter.partition(':')[0]}:probe")
+    return [probe(host, options) for host in parsed.hosts]
 
 
 def _load(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    found: Callable[..., Any] = getattr(import_module(f"auditor.sources.metadata.{module}"), function)
     return found
 
 

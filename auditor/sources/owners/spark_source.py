@@ -11,19 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from auditor.errors import NoRootError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.spark_source import ReadingOptions, reading_options
+from auditor.sources.metadata.spark_source import NamedSource, ReadingOptions, reading_options
 from auditor.sources.metadata.store import Part, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.owners.applications import APPLICATIONS, OWNERS, OwnersUri, owner_rows, parse_owners_uri
-from auditor.spark.part_tables import spark_schema
 
 
-class OwnerSource(DataSource):
+class OwnerSource(NamedSource):
     """Every reference to a ledger that an application keeps: topics, subscriptions, schemas.
 
     Use: ``spark.read.format("bookkeeper_owners").option("owners", "pulsar:zk://host:2181").load()``. Options
@@ -33,15 +32,6 @@ class OwnerSource(DataSource):
     format_name = "bookkeeper_owners"
     columns = OWNERS
     decoded = True
-
-    @classmethod
-    def name(cls) -> str:
-        """The name that Spark, or a message, knows it by."""
-        return cls.format_name
-
-    def schema(self) -> StructType:
-        """The columns, each with its meaning as the comment."""
-        return spark_schema(self.columns)
 
     def reader(self, schema: StructType) -> OwnerReader:
         """A reader of what the options say.

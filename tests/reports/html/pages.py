@@ -26,7 +26,8 @@ from auditor.model.report_source import (
 from auditor.model.run_facts import FindingCause
 from auditor.model.space import DiskTotal, FileSystem, SpaceTotal
 from auditor.model.views import LedgerView, ReplicaView
-from auditor.reports.html import LEAKS_SHOWN, OWNERS_SHOWN, render
+from auditor.reports.html import render
+from auditor.reports.owners import LEAKS_SHOWN, OWNERS_SHOWN
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import LOST, coverage, report, tally
 from tests.reports.test_ledger import LEDGER
