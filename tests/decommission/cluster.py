@@ -39,10 +39,6 @@ class RackedBookies(Bookies):
         self.racks = dict(zip(self.ids, racks, strict=True))
         self._config["racks"] = dict(zip(hosts, racks, strict=True))
 
-    def stop_all(self, bookies: Sequence[str]) -> None:
-        """Stop bookies at once: each may wait ten seconds for an election that it stands in."""
-        self._do("stop_all", bookies=bookies)
-
     def read_all(self, ledger: int) -> dict[str, Any]:
         """What a client gets of a ledger: ``last``, ``entries``; or ``failed``, the error of opening it."""
         found: dict[str, Any] = self._do("read_all", ledger=ledger)

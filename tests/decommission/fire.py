@@ -81,7 +81,8 @@ def burn(bookies: RackedBookies, ids: Mapping[str, str], run: Path) -> Burnt:
     asked = bkaudit("simulate", str(run), "--lose", "rack", RACK.strip("/"), "--format", "json")
     assert asked.exit_code == 0, asked.output
     forecast = json.loads(asked.stdout)
-    bookies.stop_all([ids["p"], ids["q"]])
+    for letter in "pq":
+        bookies.stop(ids[letter])
     held = bookies.held()
     shapes = [(each["ensemble"], each["write_quorum"], each["ack_quorum"]) for each in forecast["writes"]]
     creates = {shape: bookies.creates(10 * FIRST_BURNT, *shape) for shape in shapes}

@@ -95,7 +95,8 @@ def _prepare(scenario: Scenario, bookies: RackedBookies, store: Store, ids: Mapp
             if not case.open:
                 bookies.close(number)
     bookies.flush()
-    bookies.stop_all([ids[letter] for letter in scenario.down])
+    for letter in scenario.down:
+        bookies.stop(ids[letter])
     if scenario.disabled:
         store.client.create(DISABLED)
 
@@ -117,7 +118,8 @@ def _take_out(
             bookies.stop(bookie)
             ends.append(bookies.decommission(bookie, DONE_S))
     else:
-        bookies.stop_all([ids[letter] for letter in scenario.going])
+        for letter in scenario.going:
+            bookies.stop(ids[letter])
         for name in scenario.deleted:
             bookies.delete(number[name])
         # The audit that the first one asks for marks the ledgers of all that are not registered.

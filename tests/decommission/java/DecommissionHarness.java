@@ -39,24 +39,15 @@ public final class DecommissionHarness extends Harness {
         switch (command.get("do").asText()) {
             case "decommission": return decommission(command);
             case "recover": return recover(command);
-            case "stop_all": return stopAll(command);
             case "read_all": return readAll(command);
             case "creates": return creates(command);
             default: return super.obey(command);
         }
     }
 
-    /** An election that a bookie's AutoRecovery stands in holds its stop up for ten seconds: nobody waits here. */
+    /** Nobody looks at what bookies leave: they end with the process. */
     @Override
     protected void quit() {
-    }
-
-    /** Several bookies at once. */
-    private Object stopAll(JsonNode command) {
-        List<String> names = new ArrayList<>();
-        command.get("bookies").forEach(each -> names.add(each.asText()));
-        names.parallelStream().forEach(each -> bookies.get(each).stop());
-        return null;
     }
 
     /** What a reader gets of a ledger: how opening it with recovery ends, its last entry, and all it can read. */

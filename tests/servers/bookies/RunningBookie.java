@@ -130,9 +130,19 @@ final class RunningBookie {
 
     void stop() {
         if (server != null) {
+            leaveElection();
             server.stop();
             server.close();
             server = null;
+        }
+    }
+
+    /** AutoRecovery that stands in an election is waited for ten seconds as it stops; who is elected ends at once. */
+    private void leaveElection() {
+        for (Thread thread : Thread.getAllStackTraces().keySet()) {
+            if (thread.getName().equals("AuditorElector-" + id)) {
+                thread.interrupt();
+            }
         }
     }
 
