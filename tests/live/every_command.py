@@ -1,8 +1,9 @@
-"""Every command that looks at a running cluster, in one process: what `tests.live.recorded` records.
+"""Every command that looks at running clusters, in one process: what `tests.live.recorded` records.
 
-    python -m tests.live.every_command URI BOOKIES SOURCE OUT
+    python -m tests.live.every_command URI BOOKIES SOURCE OUT ...
 
-BOOKIES is the directory of the bookies, SOURCE the ``--bookies`` of the audit; OUT is made.
+Of each cluster BOOKIES is the directory of the bookies, SOURCE the ``--bookies`` of the audit; what commands
+make is below OUT.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def commands(uri: str, bookies: str, source: str, out: str) -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    for arguments in commands(*sys.argv[1:]):
-        ended = main(arguments, standalone_mode=False) or 0
-        assert ended in SEEN, (arguments, ended)
+    words = sys.argv[1:]
+    for at in range(0, len(words), 4):
+        for arguments in commands(*words[at : at + 4]):
+            ended = main(arguments, standalone_mode=False) or 0
+            assert ended in SEEN, (arguments, ended)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,9 +23,9 @@ from tests.corpora.brute_force import (
 )
 from tests.live.metadata import ETCD
 from tests.live.requests import READS
-from tests.live.scenario import LiveCluster
+from tests.live.scenario import Kind, LiveCluster, live_cluster
 from tests.live.traces import Traces, traces
-from tests.live.ways import COMBINATIONS, DISK, Recorded, Way
+from tests.live.ways import COMBINATIONS, DISK, Recorded, Way, by_commands
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,8 +46,29 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 
 @pytest.fixture(scope="module")
-def before(cluster: LiveCluster) -> Traces:
-    return traces(cluster)
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Kind, LiveCluster]]:
+    """One of each kind, started at once."""
+    kinds = list(dict.fromkeys(kind for kind, _ in COMBINATIONS))
+    with ExitStack() as running:
+        managers = [live_cluster(kind, tmp_path_factory.mktemp("live")) for kind in kinds]
+        with ThreadPoolExecutor(len(kinds)) as pool:
+            found = list(pool.map(running.enter_context, managers))
+        yield dict(zip(kinds, found, strict=True))
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, clusters: dict[Kind, LiveCluster]) -> LiveCluster:
+    return clusters[request.param]
+
+
+@pytest.fixture(scope="module")
+def at_first(clusters: dict[Kind, LiveCluster]) -> dict[Kind, Traces]:
+    return {kind: traces(cluster) for kind, cluster in clusters.items()}
+
+
+@pytest.fixture(scope="module")
+def before(cluster: LiveCluster, at_first: dict[Kind, Traces]) -> Traces:
+    return at_first[cluster.kind]
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +79,27 @@ def by_disk(
 
 
 @pytest.fixture(scope="module")
+def recorded(
+    clusters: dict[Kind, LiveCluster],
+    at_first: dict[Kind, Traces],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[Kind, Recorded]:
+    asked = [(clusters[kind], way) for kind, way in COMBINATIONS if way.by_commands]
+    return by_commands(asked, tmp_path_factory.mktemp("commands"))
+
+
+@pytest.fixture(scope="module")
 def audited(
+    request: pytest.FixtureRequest,
     cluster: LiveCluster,
     by_disk: Audited,
     way: Way,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Audited:
+    if way.by_commands:
+        recorded: dict[Kind, Recorded] = request.getfixturevalue("recorded")
+        return recorded[cluster.kind]
     return by_disk if way is DISK else way.audit(cluster, spark, tmp_path_factory.mktemp(way.name))
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from auditor import Audit
-from auditor.collect.collect import collect
 from auditor.model.options import AuditOptions, YesNo
 from auditor.notebook.run import open_run
 from tests.corpora.audited import Audited
 from tests.corpora.brute_force import World, members
 from tests.live.recorded import Record, record
 from tests.live.requests import bookie_requests, through_proxy, zookeeper_requests
-from tests.live.scenario import KINDS, LiveCluster
+from tests.live.scenario import KINDS, Kind, LiveCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,7 @@ class Way:
 
     ``sees`` cuts the truth down to what can be seen this way. ``lists_ledgers`` is whether a bookie's own
     list of ledgers is seen; a way without it asks for the ledgers of metadata. What came of it is a table.
+    ``by_commands``: the command line audits (`by_commands`).
     """
 
     name: str
@@ -37,6 +38,7 @@ class Way:
     sees: Callable[[LiveCluster, World], World]
     lists_ledgers: bool
     table: str
+    by_commands: bool = False
 
     def audit(self, cluster: LiveCluster, spark: SparkSession, root: Path, witness: YesNo = "yes") -> Audited:
         """Audit the running cluster this way, below ``root``."""
@@ -69,31 +71,36 @@ class Recorded(Audited):
         return sent
 
 
-@dataclass(frozen=True)
-class EveryCommand(Way):
-    """Audited by the command line, among all commands that look at a cluster, and recorded."""
+def by_commands(asked: Sequence[tuple[LiveCluster, Way]], root: Path) -> dict[Kind, Recorded]:
+    """Audits by the command line, among all commands that look at a cluster: one process that is recorded.
 
-    def audit(
-        self, cluster: LiveCluster, spark: SparkSession, root: Path, witness: YesNo = "yes"
-    ) -> Recorded:
-        """Call all commands in a process of their own; ``spark`` is not theirs."""
-        own = root / "own"
-        scratch = own / "scratch"
-        scratch.mkdir(parents=True)
-        [source] = self.sources(cluster, own / "collected")
-        with through_proxy(cluster.metadata.uri) as (uri, calls):
-            command = [sys.executable, "-m", "tests.live.every_command", uri]
-            command += [str(cluster.bookies.directory), source, str(own)]
-            environment = {
-                "TMPDIR": str(scratch),
-                "SPARK_LOCAL_DIRS": str(scratch),
-                # With a word on archives of classes none is made, which takes longer than all commands.
-                "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData -Xshare:auto",
-                "XDG_CACHE_HOME": str(own / "cache"),
-                "PYTHONDONTWRITEBYTECODE": "1",
-            }
-            seen = record(command, root / "record", environment)
-        return Recorded(open_run(own / "run").report, own / "run", seen, calls, own)
+    Its commands look at one cluster after the other. Alone it takes half of its time until Spark has started
+    and its code is compiled.
+    """
+    own = root / "own"
+    scratch = own / "scratch"
+    scratch.mkdir(parents=True)
+    calls: dict[Kind, Counter[str]] = {}
+    words: list[str] = []
+    with ExitStack() as proxies:
+        for cluster, way in asked:
+            (place := own / cluster.kind.name).mkdir()
+            [source] = way.sources(cluster, place / "collected")
+            uri, calls[cluster.kind] = proxies.enter_context(through_proxy(cluster.metadata.uri))
+            words += [uri, str(cluster.bookies.directory), source, str(place)]
+        environment = {
+            "TMPDIR": str(scratch),
+            "SPARK_LOCAL_DIRS": str(scratch),
+            # With a word on archives of classes none is made, which takes longer than all commands.
+            "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData -Xshare:auto",
+            "XDG_CACHE_HOME": str(own / "cache"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        seen = record(
+            [sys.executable, "-m", "tests.live.every_command", *words], root / "record", environment
+        )
+    runs = {kind: own / kind.name / "run" for kind in calls}
+    return {kind: Recorded(open_run(run).report, run, seen, calls[kind], own) for kind, run in runs.items()}
 
 
 def _everything(cluster: LiveCluster, world: World) -> World:
@@ -111,30 +118,21 @@ def _asked(cluster: LiveCluster, world: World) -> World:
     return replace(world, indexes=indexes, read=running)
 
 
-def _collected(cluster: LiveCluster, out: Path) -> list[str]:
-    return [collect([str(cluster.bookies.directory)], str(out)).path]
-
-
 def _directories(cluster: LiveCluster, _: Path) -> list[str]:
     return [str(cluster.bookies.directory)]
 
 
 DISK = Way("disk", _directories, _everything, lists_ledgers=True, table="availability")
-COLLECTED = Way("collected", _collected, _everything, lists_ledgers=True, table="availability")
 RPC = Way("rpc", lambda *_: ["rpc:"], _asked, lists_ledgers=False, table="answers")
 BOTH = Way("disk-and-rpc", lambda *given: [*_directories(*given), "rpc:"], _everything, True, "availability")
 
-COMMANDS_COLLECTED = EveryCommand(
-    "every-command-collected",
-    lambda _, out: [str(out)],
-    _everything,
-    lists_ledgers=True,
-    table="availability",
+COMMANDS_COLLECTED = replace(
+    DISK, name="every-command-collected", sources=lambda _, out: [str(out)], by_commands=True
 )
-COMMANDS_RPC = EveryCommand("every-command-rpc", RPC.sources, _asked, lists_ledgers=False, table="answers")
+COMMANDS_RPC = replace(RPC, name="every-command-rpc", by_commands=True)
 
 WAYS: dict[str, tuple[Way, ...]] = {
-    "SortedLedgerStorage-flat": (DISK, COLLECTED, RPC),
+    "SortedLedgerStorage-flat": (DISK, RPC),
     "DbLedgerStorage-longhierarchical": (DISK, COMMANDS_COLLECTED),  # it lists no entries
     "InterleavedLedgerStorage-etcd": (DISK, COMMANDS_RPC),
 }
