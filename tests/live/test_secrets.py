@@ -128,7 +128,8 @@ def hold(scene: Scene, told: Told) -> None:
         time.sleep(0.2)  # Spark's process ends after the command
     # Not rglob, which fails at a directory that Java takes away meanwhile.
     work = [Path(top, name) for top, _, names in os.walk(scene.home / "work") for name in names]
-    assert not [(str(path), each) for path in work for each in wanted if each in words_of(path)]
+    found = {str(path): words_of(path) for path in work}
+    assert not [(path, each) for path, words in found.items() for each in wanted if each in words]
     hidden = [each for each in wanted if each != LEDGERS.encode()]
     mine = [line for line in told.commands if b"etcdctl" not in line]
     assert not [each for each in hidden if any(each in line for line in mine)]
