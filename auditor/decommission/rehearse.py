@@ -1,22 +1,22 @@
 """The rehearsal: one pass over a finished run's ledgers, for every way to take the bookies out.
 
-Ledgers that something keeps are named with their owners: topics by cause, and of each cause the first
-ledgers.
+It begins with AutoRecovery as the metadata store shows it: who audits, who works, and what waits. Ledgers
+that something keeps are named with their owners: topics by cause, and of each cause the first ledgers.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.decommission.queue import Queue, read_queue
 from auditor.decommission.targets import Targets
 from auditor.decommission.trial import CAUSES, TrialSums, name_any, segments_of
 from auditor.model import decommission as model
+from auditor.model.amounts import age, plural
 from auditor.model.columns import LEDGER
 from auditor.model.decommission import (
     LASTING,
@@ -33,12 +33,64 @@ from auditor.model.decommission import (
     Work,
 )
 from auditor.model.replacements import refuses_by_place
+from auditor.model.states import MarkRow
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.owners import NAMES, has_owners, owned
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.run_windows import CopiesToday, decided_ledgers
 from auditor.simulate.windows import BookieNumbers, Longs, windows_of
 from auditor.simulate.writes import IsolationNumbers
+
+IDLE_MS = 24 * 60 * 60 * 1000
+"""A mark that waits so long, while no worker holds any, waits for a worker (as `mark-stuck` has it)."""
+
+_AUDITORS = ("auditor", "auditor-candidate")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What keeps any ledger from moving; ``workers`` are AutoRecovery processes that stay."""
+
+    workers: int
+    blockers: tuple[Blocker, ...]
+    doubts: tuple[DoubtCount, ...]
+
+
+def read_queue(run: RunReader, leaving: Collection[str]) -> Queue:
+    """AutoRecovery once the bookies ``leaving`` have stopped, and it with them."""
+    facts = run.table("cluster", ["fact", "value", "damage"]).to_pylist()
+    staying = [row["value"] for row in facts if row["fact"] in _AUDITORS and row["value"] not in leaving]
+    blockers, doubts = [], []
+    keeps, listed = run.report.run.keeps_marks, run.report.run.marks_listed
+    if keeps is False:
+        blockers.append(Blocker(Cause.NO_MARKS))
+    else:
+        if any(row["fact"] == "replication-disabled" for row in facts):
+            blockers.append(Blocker(Cause.REPLICATION_OFF))
+        if not staying:
+            going = sorted(str(row["value"]) for row in facts if row["fact"] in _AUDITORS)
+            blockers.append(Blocker(Cause.NO_AUDITOR, detail=", ".join(going)))
+        blockers += _idle(run)
+        if not (keeps and listed):
+            doubts.append(DoubtCount("marks of under-replication that were not read", 0))
+    return Queue(len(staying), tuple(blockers), tuple(doubts))
+
+
+def _idle(run: RunReader) -> Iterator[Blocker]:
+    """Marks that nobody works on: there are old ones, and no lock at all."""
+    now, oldest, old, locks = run.report.run.scan_time, None, 0, 0
+    for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
+        locks += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
+        marked = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
+        since = pc.coalesce(marked["ctime"], marked["mtime"]).drop_null()
+        late = since.filter(pc.less(since, now - IDLE_MS))
+        old += len(late)
+        if len(late):
+            first = pc.min(late).as_py()
+            oldest = first if oldest is None else min(first, oldest)
+    if oldest is not None and not locks:
+        yield Blocker(Cause.IDLE_WORKERS, detail=f"{plural(old, 'mark')}, the oldest of {age(oldest, now)}")
+
 
 SAMPLES = 5
 """So many ledgers of each cause are named, those with the lowest ids."""

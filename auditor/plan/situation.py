@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from auditor.decommission.queue import Queue, read_queue
+from auditor.decommission.rehearse import Queue, read_queue
 from auditor.model.arrow import ds, pc
 from auditor.model.finding import Confidence, no_standing
 from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
