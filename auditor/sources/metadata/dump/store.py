@@ -96,12 +96,10 @@ class EtcdDumpStore(LineStore):
     keeps_marks = False
     keeps_times = False
     note = NOTE
+    parse = staticmethod(key_of_line)
+    names = staticmethod(by_node_name)  # of the cluster's own keys: ZooKeeper's
     always_there: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
     bookies_below: tuple[str, ...] = ("bookies", "cookies")
-
-    def parse(self, line: bytes) -> Znode:
-        """Read one line; see `parse_line`."""
-        return key_of_line(line)
 
     def tree_of(self, path: str) -> Tree | None:
         """Ledgers, or the cluster's own."""
@@ -118,13 +116,9 @@ class EtcdDumpStore(LineStore):
                 gaps,
             )
         revision = f"revision {max(newest.czxid, newest.mzxid)}"
-        nodes, complete, cut = self.names(whole.nodes), whole.frame.complete, self._cut(whole)
+        nodes, complete, cut = self.names(self.root, whole.nodes), whole.frame.complete, self._cut(whole)
         modified = self._modified() if whole.frame.time is None else whole.frame.time
         return ClusterNodes(nodes, modified, revision, gaps, (self.note,), proves_absence=complete, cut=cut)
-
-    def names(self, keys: list[Znode]) -> dict[str, Znode]:
-        """The cluster's own keys under ZooKeeper's names."""
-        return by_node_name(self.root, keys)
 
 
 class PathEtcdDumpStore(EtcdDumpStore):
@@ -132,16 +126,10 @@ class PathEtcdDumpStore(EtcdDumpStore):
 
     keeps_marks = True
     note = PATHS_NOTE
+    tree_of = LineStore.tree_of
+    names = staticmethod(own_nodes)
     always_there = ("LAYOUT", "cookies")  # no key stands for available itself
     bookies_below = ("available", "cookies")
-
-    def tree_of(self, path: str) -> Tree | None:
-        """As ZooKeeper's paths."""
-        return LineStore.tree_of(self, path)
-
-    def names(self, keys: list[Znode]) -> dict[str, Znode]:
-        """The cluster's own keys, whose names are ZooKeeper's."""
-        return own_nodes(self.root, keys)
 
 
 def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
@@ -222,13 +210,10 @@ def znode_record(znode: Znode) -> dict[str, Any]:
 class ZooKeeperDumpStore(LineStore):
     """ZooKeeper's metadata in a file of JSON lines; see the module for the format."""
 
+    parse = staticmethod(znode_of_line)
     keeps_times = True
     always_there = ("LAYOUT", "available", "cookies")
     bookies_below = ("available", "cookies")
-
-    def parse(self, line: bytes) -> Znode:
-        """Read one line; see `parse_line`."""
-        return znode_of_line(line)
 
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""

@@ -80,6 +80,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
     keeps_times = False
     kind = KeyKind.UUIDS
     note = NOTE
+    names = staticmethod(by_node_name)  # of the cluster's own keys: ZooKeeper's
 
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
@@ -132,10 +133,6 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 seen += len(taken.leaf)
             if seen != part.changes:
                 raise StoreError(f"{part.file} changed while it was read")
-
-    def names(self, keys: list[Znode]) -> dict[str, Znode]:
-        """The cluster's own keys under ZooKeeper's names."""
-        return by_node_name(self.root, keys)
 
     def value_beside(self, name: str) -> bytes | None:
         """By a pass of its own; see `NeighbourValueStore.value_beside`."""
@@ -234,7 +231,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 f"?scope=/path, taken as it is written{also}"
             )
         said = (self.note, *(f"{self._path.name}: {said}" for said in (*notes, *reasons)))
-        return _DriverState(size, meta, index, self.names(nodes), gaps, said, changed)
+        return _DriverState(size, meta, index, self.names(self.root, nodes), gaps, said, changed)
 
 
 class PathEtcdSnapshotStore(EtcdSnapshotStore):
@@ -243,10 +240,7 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     keeps_marks = True
     kind = KeyKind.PATHS
     note = PATHS_NOTE
-
-    def names(self, keys: list[Znode]) -> dict[str, Znode]:
-        """The cluster's own keys, whose names are ZooKeeper's."""
-        return own_nodes(self.root, keys)
+    names = staticmethod(own_nodes)
 
     def has_beside(self, name: str) -> bool:
         """Whether there is a key below it; see `NeighbourStore.has_beside`."""
