@@ -1,6 +1,7 @@
 """``bkaudit report`` and ``space``: the report of a finished run, and what fills its disks."""
 
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -9,7 +10,7 @@ from auditor.cli.defaults import newest_run, runs_directory
 from auditor.cli.options import format_option, named_ledgers, runs_options
 from auditor.cli.output import SEVERITIES, Output, TextChoice, flat_option, outputs, outputs_option, show
 from auditor.errors import UsageError
-from auditor.model.report_source import LEVELS, Level
+from auditor.model.report_source import LEVELS, Level, ReportSource
 from auditor.model.space import SPACE_BY, SpaceBy
 from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
@@ -107,8 +108,8 @@ def report(
         if not selection.everything:
             _check(wanted, selection)
             require_known(opened, selection)
-        shown = opened if selection.everything else SelectedRun(opened, selection)
-        show(shown, wanted, TextChoice(every, selection, show_suppressed, flat=flat))
+        chosen = opened if selection.everything else SelectedRun(opened, selection)
+        show(cast(ReportSource, chosen), wanted, TextChoice(every, selection, show_suppressed, flat=flat))
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
