@@ -87,10 +87,7 @@ class LivingBookies(Bookies):
     def __enter__(self) -> Self:
         super().__enter__()
         try:
-            for bookie in self.ids:
-                self.launch(bookie)
-            for bookie in self.ids:
-                self.wait(bookie)
+            self.start(*self.ids)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -138,24 +135,27 @@ class LivingBookies(Bookies):
         if line != b"ready\n":
             raise RuntimeError(f"{bookie} does not start; see {self.log(bookie)}")
 
-    def start(self, bookie: str) -> None:
-        """Start a bookie that is down, and wait until it serves."""
-        self.launch(bookie)
-        self.wait(bookie)
+    def start(self, *bookies: str) -> None:
+        """Start bookies that are down, side by side, and wait until they serve."""
+        for bookie in bookies:
+            self.launch(bookie)
+        for bookie in bookies:
+            self.wait(bookie)
 
-    def stop(self, bookie: str) -> None:
-        """Stop a bookie as an operator does: it flushes first."""
-        process = self._running.pop(bookie)
-        assert process.stdin is not None
-        process.stdin.close()
+    def stop(self, *bookies: str) -> None:
+        """Stop bookies as an operator does, side by side: each flushes first."""
+        processes = [self._running.pop(bookie) for bookie in bookies]
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
         try:
-            process.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise
+            for process in processes:
+                process.wait(STOP_LIMIT_S)
         finally:
-            _close(process)
+            for process in processes:
+                process.kill()  # nothing, where it has ended
+                process.wait()
+                _close(process)
 
     def kill(self, bookie: str) -> None:
         """``kill -9``; nothing where it is down."""

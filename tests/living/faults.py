@@ -43,13 +43,8 @@ class Fault(NamedTuple):
 def quiet(cluster: LivingBookies) -> None:
     """All bookies run, flushed and started again; nothing is collected or replicated by itself."""
     cluster.settings(CALM)
-    for bookie in cluster.ids:
-        if cluster.running(bookie):
-            cluster.stop(bookie)
-    for bookie in cluster.ids:
-        cluster.launch(bookie)
-    for bookie in cluster.ids:
-        cluster.wait(bookie)
+    cluster.stop(*filter(cluster.running, cluster.ids))
+    cluster.start(*cluster.ids)
     wait_until(lambda: cluster.store.registered() >= set(cluster.ids), "all bookies are registered")
 
 
@@ -72,14 +67,12 @@ def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
     cluster.add(ghost, a, range(LAST + 1))
     cluster.record(twice, [a, a], 2, 2, LAST)
     cluster.add(twice, a, range(LAST + 1))
-    for bookie in (a, b, c):
-        cluster.stop(bookie)
+    cluster.stop(a, b, c)
     gone_from = ((lost, a), (lost, b), (below_ack, a), (below_write, c))
     for ledger, bookie in gone_from:
         _forget(cluster, ledger, bookie)
     spoiled = _spoil(cluster, cut, a)
-    for bookie in (a, b, c):
-        cluster.start(bookie)
+    cluster.start(a, b, c)
     store.delete(store.path(orphan))
     store.put(store.path(unreadable), b"BookieMetadataFormatVersion\t3\n\xff\xff\xff")
     marks = []
