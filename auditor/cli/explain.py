@@ -2,13 +2,11 @@
 
 import difflib
 import sys
-from pathlib import Path
 
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import newest_run, runs_directory
-from auditor.cli.options import ledger_options, run_option, runs_options
+from auditor.cli.options import chosen_run, ledger_options, run_argument, run_option
 from auditor.cli.terminal import NARROWEST, WIDEST, columns, show_text, takes_unicode
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.amounts import first_names
@@ -23,9 +21,9 @@ def explain() -> None:
 @explain.command()
 @ledger_options
 @run_option
-@runs_options
+@chosen_run
 @click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
-def ledger(named: LedgerId, run: str | None, cluster: str | None, conf: Path | None, ascii: bool) -> None:
+def ledger(named: LedgerId, run: str, ascii: bool) -> None:
     """Draw who should hold which entries of the ledger ID and who does; say what is wrong, what to do.
 
     ID is its id, or scope and id in 32 hexadecimal digits.
@@ -33,24 +31,21 @@ def ledger(named: LedgerId, run: str | None, cluster: str | None, conf: Path | N
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
-    from auditor.runs.damage import damage_named
     from auditor.runs.load_bookie import storages
     from auditor.runs.load_ledger import findings_for_ledger
 
-    path = run or newest_run(runs_directory(cluster, conf))
-    with damage_named(path):
-        opened = open_run(path)
-        found = findings_for_ledger(opened, named.id, named.scope)
-        kinds = storages(opened)
-        try:
-            view = opened.ledger(named.id, named.scope)
-        except RunUsageError as error:
-            if not found:
-                raise
-            # A mark may be all that is left of a ledger.
-            shown = str(error)
-        else:
-            shown = drawing.render(view, unicode=not ascii and takes_unicode())
+    opened = open_run(run)
+    found = findings_for_ledger(opened, named.id, named.scope)
+    kinds = storages(opened)
+    try:
+        view = opened.ledger(named.id, named.scope)
+    except RunUsageError as error:
+        if not found:
+            raise
+        # A mark may be all that is left of a ledger.
+        shown = str(error)
+    else:
+        shown = drawing.render(view, unicode=not ascii and takes_unicode())
     lines = advice_lines(found, _width(), opened.report.cluster.instance_id, kinds)
     show_text("\n".join([shown, "", *(lines or ["nothing was found about it"])]))
 
@@ -58,57 +53,48 @@ def ledger(named: LedgerId, run: str | None, cluster: str | None, conf: Path | N
 @explain.command()
 @click.argument("id", required=False, shell_complete=completion.bookies)
 @run_option
-@runs_options
-def bookie(id: str | None, run: str | None, cluster: str | None, conf: Path | None) -> None:
+@chosen_run
+def bookie(id: str | None, run: str) -> None:
     """Tell who a bookie is: cookie, disks, registration, ledgers, and what is wrong with it.
 
     ID is its id, or the beginning of it that no other bookie has.
     """
     from auditor.notebook.run import open_run
     from auditor.reports import bookie as telling
-    from auditor.runs.damage import damage_named
     from auditor.runs.load_bookie import BOOKIES_LISTED, bookie_ids, bookie_view
 
-    path = run or newest_run(runs_directory(cluster, conf))
-    with damage_named(path):
-        opened = open_run(path)
-        if id is None:
-            raise UsageError(f"name a bookie: {path} has {first_names(bookie_ids(opened), BOOKIES_LISTED)}")
-        show_text(telling.render(bookie_view(opened, id), _width()))
+    opened = open_run(run)
+    if id is None:
+        raise UsageError(f"name a bookie: {run} has {first_names(bookie_ids(opened), BOOKIES_LISTED)}")
+    show_text(telling.render(bookie_view(opened, id), _width()))
 
 
 @explain.command()
 @click.argument("name")
 @run_option
-@runs_options
-def topic(name: str, run: str | None, cluster: str | None, conf: Path | None) -> None:
+@chosen_run
+def topic(name: str, run: str) -> None:
     """Show a topic's ledgers in order, what became of each, and how far its subscriptions have read.
 
     NAME is tenant/namespace/topic, with its partition; persistent:// may stand before it.
     """
     from auditor.reports.owners import topic_text
-    from auditor.runs.damage import damage_named
     from auditor.runs.load_topic import topic_view
     from auditor.runs.reader import RunReader
 
-    path = run or newest_run(runs_directory(cluster, conf))
-    with damage_named(path):
-        show_text(topic_text(topic_view(RunReader(path), name)))
+    show_text(topic_text(topic_view(RunReader(run), name)))
 
 
 @explain.command(name="run")
-@click.argument("path", metavar="[RUN]", required=False, shell_complete=completion.runs)
-@runs_options
-def explain_run(path: str | None, cluster: str | None, conf: Path | None) -> None:
+@run_argument
+@chosen_run
+def explain_run(run: str) -> None:
     """Say why RUN has its verdict, what it could not see, and what to do first; by default the newest."""
     from auditor.notebook.run import open_run
     from auditor.reports import run as telling
-    from auditor.runs.damage import damage_named
     from auditor.runs.load_bookie import run_view
 
-    path = path or newest_run(runs_directory(cluster, conf))
-    with damage_named(path):
-        show_text(telling.render(run_view(open_run(path)), _width()))
+    show_text(telling.render(run_view(open_run(run)), _width()))
 
 
 @explain.command()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast, get_args
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import CONF, Sources, new_run
+from auditor.cli.defaults import CONF, Sources, new_run, newest_run, runs_directory
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
@@ -85,6 +85,26 @@ def source_options(command: Command) -> Command:
 def runs_options(command: Command) -> Command:
     """--cluster and --conf, which say where runs are that are not named."""
     return cluster_option(clusters_option(command))
+
+
+run_argument = click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
+
+
+def chosen_run(command: Command) -> Command:
+    """--cluster and --conf, which say where the newest run is; the command gets the path of RUN, or of that.
+
+    Where the command fails because the run is damaged, the error names the part of it.
+    """
+
+    @wraps(command)
+    def with_run(*, run: str | None, cluster: str | None, conf: Path | None, **others: Any) -> Any:
+        from auditor.runs.damage import damage_named
+
+        path = run or newest_run(runs_directory(cluster, conf))
+        with damage_named(path):
+            return command(run=path, **others)
+
+    return runs_options(cast(Command, with_run))
 
 
 credentials_option = click.option(

@@ -6,13 +6,14 @@ from pathlib import Path
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import defaults, newest_run, runs_directory
+from auditor.cli.defaults import defaults
 from auditor.cli.options import (
+    chosen_run,
     conf_option,
     credentials_option,
     format_option,
     options_from_flags,
-    runs_options,
+    run_argument,
     source_options,
 )
 from auditor.cli.terminal import show_text
@@ -36,8 +37,8 @@ def plan() -> None:
 
 
 @plan.command()
-@click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
-@runs_options
+@run_argument
+@chosen_run
 @click.option(
     "--out",
     metavar="PLAN.toml",
@@ -45,21 +46,18 @@ def plan() -> None:
     help="The plan to write; long lists of ledgers go beside it. Without it the plan is only shown.",
 )
 @format_option("text", "markdown", "json")
-def make(run: str | None, cluster: str | None, conf: Path | None, out: str | None, form: str) -> None:
+def make(run: str, out: str | None, form: str) -> None:
     """Plan the repair of what RUN found, in order, each step with its commands and what it rests on.
 
     `bkaudit plan RUN` does the same, by default for the newest run. Nothing is asked of the cluster, and
     nothing is applied.
     """
     from auditor.plan.plan_file import make_plan, write_plan
-    from auditor.runs.damage import damage_named
     from auditor.runs.reader import RunReader
 
     if out is not None and Path(out).exists():
         raise UsageError(f"--out {out}: is there already; name another file")
-    run = run or newest_run(runs_directory(cluster, conf))
-    with damage_named(run):
-        made = make_plan(RunReader(run))
+    made = make_plan(RunReader(run))
     if out is not None:
         for file in write_plan(made, out):
             say(f"wrote {file}")

@@ -1,13 +1,11 @@
 """``bkaudit report`` and ``space``: the report of a finished run, and what fills its disks."""
 
-from pathlib import Path
 from typing import cast
 
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import newest_run, runs_directory
-from auditor.cli.options import format_option, named_ledgers, runs_options
+from auditor.cli.options import chosen_run, format_option, named_ledgers, run_argument
 from auditor.cli.output import SEVERITIES, Output, TextChoice, flat_option, outputs, outputs_option, show
 from auditor.errors import UsageError
 from auditor.model.report_source import LEVELS, Level, ReportSource
@@ -25,8 +23,8 @@ CHANGES = ("new", "worse", "better", "same")
 
 
 @click.command()
-@click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
-@runs_options
+@run_argument
+@chosen_run
 @outputs_option
 @click.option(
     "--since-last", is_flag=True, help="A message: what is new, worse and fixed since the last complete run."
@@ -55,9 +53,7 @@ CHANGES = ("new", "worse", "better", "same")
 @flat_option
 @click.option("--show-suppressed", is_flag=True, help="text: suppressed findings too; else they are counted.")
 def report(
-    run: str | None,
-    cluster: str | None,
-    conf: Path | None,
+    run: str,
     forms: tuple[str, ...],
     since_last: bool,
     by: Level | None,
@@ -81,9 +77,6 @@ def report(
     forms = forms or (MESSAGES[:1] if since_last else ())
     if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGES}:
         raise UsageError(f"--since-last: it is a message, in --format {' or '.join(MESSAGES)}")
-    run = run or newest_run(runs_directory(cluster, conf))
-    from auditor.runs.damage import damage_named, require_whole_findings
-
     if by is not None:
         if forms:
             raise UsageError("--by: it is a table of its own; leave --format out")
@@ -91,25 +84,23 @@ def report(
         from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
 
-        with damage_named(run):
-            click.echo(owners.totals_text(OwnerTotals(RunReader(run)).by(by), by))
+        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).by(by), by))
         return
     if leaks:
-        with damage_named(run):
-            _list_leaks(run, forms)
+        _list_leaks(run, forms)
         return
     from auditor.notebook.run import open_run
+    from auditor.runs.damage import require_whole_findings
 
     wanted = outputs(forms, run)
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
-    with damage_named(run):
-        opened = open_run(run)
-        require_whole_findings(RunDirectory(run))
-        if not selection.everything:
-            _check(wanted, selection)
-            require_known(opened, selection)
-        chosen = opened if selection.everything else SelectedRun(opened, selection)
-        show(cast(ReportSource, chosen), wanted, TextChoice(every, selection, show_suppressed, flat=flat))
+    opened = open_run(run)
+    require_whole_findings(RunDirectory(run))
+    if not selection.everything:
+        _check(wanted, selection)
+        require_known(opened, selection)
+    chosen = opened if selection.everything else SelectedRun(opened, selection)
+    show(cast(ReportSource, chosen), wanted, TextChoice(every, selection, show_suppressed, flat=flat))
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
@@ -149,8 +140,8 @@ def _check(wanted: tuple[Output, ...], selection: Selection) -> None:
 
 
 @click.command()
-@click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
-@runs_options
+@run_argument
+@chosen_run
 @click.option(
     "--by",
     type=click.Choice(SPACE_BY),
@@ -166,18 +157,15 @@ def _check(wanted: tuple[Output, ...], selection: Selection) -> None:
     help="So many ledgers or applications are named, the largest; the others are one line.",
 )
 @format_option("text", "json", "csv")
-def space(run: str | None, cluster: str | None, conf: Path | None, by: SpaceBy, top: int, form: str) -> None:
+def space(run: str, by: SpaceBy, top: int, form: str) -> None:
     """Say what fills each bookie's entry logs, and what frees most of them, with its command and risk.
 
     RUN is a finished audit with --entry-logs, by default the newest run. Nothing is asked of the
     cluster, and nothing is freed.
     """
     from auditor.reports import space as report
-    from auditor.runs.damage import damage_named
     from auditor.runs.load_space import space_view
     from auditor.runs.reader import RunReader
 
     render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
-    path = run or newest_run(runs_directory(cluster, conf))
-    with damage_named(path):
-        click.echo(render(space_view(RunReader(path), by, top)))
+    click.echo(render(space_view(RunReader(run), by, top)))

@@ -1,12 +1,9 @@
 """``bkaudit simulate``, ``decommission``: what a failure would cost, and whether bookies may go."""
 
-from pathlib import Path
-
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import newest_run, runs_directory
-from auditor.cli.options import format_option, runs_options
+from auditor.cli.options import chosen_run, format_option, run_argument
 from auditor.cli.terminal import show_text
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations
@@ -16,8 +13,8 @@ _LEVELS = [str(level) for level in Level]
 
 
 @click.command()
-@click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
-@runs_options
+@run_argument
+@chosen_run
 @click.option(
     "--lose",
     type=(click.Choice(_LEVELS), str),
@@ -55,9 +52,7 @@ _LEVELS = [str(level) for level in Level]
 )
 @format_option("text", "json")
 def simulate(
-    run: str | None,
-    cluster: str | None,
-    conf: Path | None,
+    run: str,
     lose: tuple[tuple[str, str], ...],
     together: tuple[int, str] | None,
     mapping: str | None,
@@ -71,22 +66,19 @@ def simulate(
     listed, with the worst pairs and how evenly bookies are loaded. Nothing is asked of the cluster.
     """
     from auditor.reports import simulation as report
-    from auditor.runs.damage import damage_named
     from auditor.simulate.simulation import simulate_all, simulate_any, simulate_failure
 
     if lose and together:
         raise UsageError("--lose and --any: give one of them")
-    path = run or newest_run(runs_directory(cluster, conf))
-    with damage_named(path):
-        reader = RunReader(path)
-        locations = None if mapping is None else _locations(reader, mapping)
-        if lose:
-            lost = [(Level(level), [part for part in name.split(",") if part]) for level, name in lose]
-            found = simulate_failure(reader, lost, locations)
-        elif together:
-            found = simulate_any(reader, together[0], Level(together[1]), locations)
-        else:
-            found = simulate_all(reader, locations, mttf_days, mttr_hours)
+    reader = RunReader(run)
+    locations = None if mapping is None else _locations(reader, mapping)
+    if lose:
+        lost = [(Level(level), [part for part in name.split(",") if part]) for level, name in lose]
+        found = simulate_failure(reader, lost, locations)
+    elif together:
+        found = simulate_any(reader, together[0], Level(together[1]), locations)
+    else:
+        found = simulate_all(reader, locations, mttf_days, mttr_hours)
     show_text({"text": report.text, "json": report.to_json}[form](found))
 
 
