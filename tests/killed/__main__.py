@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from auditor.cli.progress import STAGES
-from tests.killed.cells import Cell, diagonal, matrix, run_cell, unbroken
+from tests.killed.cells import Cell, diagonal, matrix, run_cells, unbroken
 from tests.killed.ground import IN_A_NAMESPACE, ground
 from tests.killed.victims import VICTIMS
 
@@ -30,7 +30,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--diagonal", action="store_true", help="each stage and each victim once")
+    parser.add_argument(
+        "--diagonal",
+        action="store_true",
+        help="each stage and each victim once, in chains: one breaks off what another has",
+    )
     parser.add_argument("--only", action="append", help="those in whose names this text is, or another such")
     parser.add_argument(
         "--out", type=Path, help="a file that keeps results; what stands in it is not run again"
@@ -44,14 +48,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as root, ground(Path(root) / "ground") as there:
         whole = unbroken(there)
         print(f"unbroken: exit code {whole.exit_code}, {len(whole.findings)} findings and tables", flush=True)
-        for stage, piece, victim in (diagonal if options.diagonal else matrix)(whole):
-            name = f"{stage}/{piece}/{victim.name}"
-            if any(text in name for text in options.only or [""]) and (stage, victim.name) not in done:
-                cells.append(run_cell(there, whole, stage, piece, victim))
-                print(line(cells[-1]), flush=True)
-                if options.out is not None:
-                    with options.out.open("a") as file:
-                        file.write(json.dumps(asdict(cells[-1])) + "\n")
+        wanted = [
+            (stage, piece, victim)
+            for stage, piece, victim in (diagonal if options.diagonal else matrix)(whole)
+            if any(text in f"{stage}/{piece}/{victim.name}" for text in options.only or [""])
+            and (stage, victim.name) not in done
+        ]
+        for cell in run_cells(there, whole, wanted, chained=options.diagonal):
+            cells.append(cell)
+            print(line(cell), flush=True)
+            if options.out is not None:
+                with options.out.open("a") as file:
+                    file.write(json.dumps(asdict(cell)) + "\n")
     failed = [cell for cell in cells if cell.faults]
     print("\n".join(table(cells)))
     print(f"{len(cells)} audits broken off, {len(failed)} failed")

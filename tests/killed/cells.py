@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from auditor.cli.progress import STAGES, stage_shown
@@ -70,44 +71,60 @@ def matrix(whole: Whole) -> list[tuple[str, str, Victim]]:
 
 
 def diagonal(whole: Whole) -> list[tuple[str, str, Victim]]:
-    """Every stage at least once, each victim once."""
+    """Every stage at least once, each victim once; in the order that makes long chains of `run_cells`."""
     cells = matrix(whole)
     rows = len(cells) // len(VICTIMS)
-    return [cells[number * rows + number % rows] for number in range(len(VICTIMS))]
+    chosen = [cells[number * rows + number % rows] for number in range(len(VICTIMS))]
+    return sorted(chosen, key=lambda cell: (not cell[2].takes_run, cell[2].more))
 
 
-def run_cell(ground: Ground, whole: Whole, stage: str, piece: str, victim: Victim) -> Cell:
-    """Break an audit off, and give the same command again."""
-    began, out = time.monotonic(), ground.new_run()
-    faults: list[str] = []
-    try:
+def run_cells(
+    ground: Ground, whole: Whole, cells: Sequence[tuple[str, str, Victim]], chained: bool
+) -> Iterator[Cell]:
+    """Break audits off, and give the same command again.
+
+    ``chained``: the next victim breaks off the command that is given again, until one comes to its end. The
+    findings of that one say what became of all that were broken off before it.
+    """
+    out: Path | None = None
+    for (stage, piece, victim), following in zip_longest(cells, cells[1:]):
+        began, out = time.monotonic(), out or ground.new_run()
         broken = victim.strike(ground, out, piece)
+        last = not chained or following is None or not victim.can_precede(following[2])
+        faults: list[str] = []
         if broken is None:
             outcome, said = NOT_AT_WORK, ""
         else:
-            outcome, said = _came_of(ground, whole, victim, broken, out, faults)
-    finally:
-        ground.clear(out)
-    return Cell(stage, piece, victim.name, outcome, said, tuple(faults), time.monotonic() - began)
+            outcome, said = _came_of(ground, whole, victim, broken, out, faults, last)
+        if last or _is_whole(out):
+            ground.clear(out)
+            out = None
+        yield Cell(stage, piece, victim.name, outcome, said, tuple(faults), time.monotonic() - began)
 
 
 def _came_of(
-    ground: Ground, whole: Whole, victim: Victim, broken: Ended, out: Path, faults: list[str]
+    ground: Ground, whole: Whole, victim: Victim, broken: Ended, out: Path, faults: list[str], last: bool
 ) -> tuple[str, str]:
     said = last_line(broken.stderr)
     if "Traceback" in broken.stderr:
         faults.append(f"a traceback: {broken.stderr[-1500:]}")
-    if (out / "report.json").exists():
+    if _is_whole(out):
         ended, outcome = broken, UNDISTURBED
     else:
         if broken.exit_code >= 0 and broken.exit_code not in SAYS_SO:
             faults.append(f"ended with {broken.exit_code} and without a report: {broken.stderr[-1500:]}")
+        if not last:
+            return RESUMED, said
         ended, outcome = victim.again(ground, out), RESUMED
     if ended.exit_code != whole.exit_code:
         faults.append(f"exit code {ended.exit_code}, not {whole.exit_code}: {ended.stderr[-1500:]}")
     elif findings_of(out) != whole.findings:
         faults.append(f"other findings: {_differ(findings_of(out), whole.findings)}")
     return outcome, said
+
+
+def _is_whole(out: Path) -> bool:
+    return (out / "report.json").exists()
 
 
 def _differ(one: Sequence[str], other: Sequence[str]) -> str:

@@ -31,12 +31,18 @@ class Victim:
 
     It gives how the command ended; None where nothing of the kind was at work from that piece of work on.
     ``more`` are arguments of both commands; with ``again_apart`` the second is a process of its own too.
+    ``takes_run``: nothing is left of what the run had.
     """
 
     name: str
     strike: Strike
     more: tuple[str, ...] = ()
     again_apart: bool = False
+    takes_run: bool = False
+
+    def can_precede(self, other: Victim) -> bool:
+        """Whether the other may break off the same command, given again, and leaves the run there."""
+        return self.more == other.more and not other.takes_run
 
     def again(self, ground: Ground, out: Path) -> Ended:
         """The same command again."""
@@ -82,7 +88,7 @@ def _here(deed: Callable[[Ground, Path], object], undo: Callable[[Ground], None]
 
 
 def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
-    """From the piece of work on, the first Python worker that is seen at work."""
+    """From the piece of work on, the first Python worker that is seen at work. Then tables are small."""
     killed, over, begun = threading.Event(), threading.Event(), threading.Event()
 
     def look() -> None:
@@ -91,25 +97,26 @@ def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
             for pid in workers(os.getpid()):
                 if _kill(pid):
                     killed.set()
+                    plans.undo()
                     return
 
     for pid in workers(os.getpid()):  # of the audit before
         _kill(pid)
     watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        with large_plans():
+    with large_plans() as plans:
+        watcher.start()
+        try:
             ended = ground.here(out, At(piece, begun.set))
-    finally:
-        begun.set()
-        over.set()
-        watcher.join()
+        finally:
+            begun.set()
+            over.set()
+            watcher.join()
     return ended if killed.is_set() else None
 
 
 @contextmanager
-def large_plans() -> Iterator[None]:
-    """Tables are read by tasks, however small they are."""
+def large_plans() -> Iterator[pytest.MonkeyPatch]:
+    """Tables are read by tasks, however small they are, until this is undone."""
     from auditor.spark import batches, query_plans
 
     with pytest.MonkeyPatch.context() as patch:
@@ -119,7 +126,7 @@ def large_plans() -> Iterator[None]:
             (batches, "HERE_BYTES"),
         ):
             patch.setattr(module, name, -1)
-        yield
+        yield patch
 
 
 def workers(of: int) -> list[int]:
@@ -182,7 +189,7 @@ def _full(disk: str) -> Victim:
 VICTIMS = (
     Victim("driver", _apart(lambda _, pid: _kill(pid))),
     Victim("store", _here(lambda ground, _: ground.store.stop(), lambda ground: ground.store.start())),
-    Victim("run directory", _here(lambda _, out: shutil.rmtree(out), lambda _: None)),
+    Victim("run directory", _here(lambda _, out: shutil.rmtree(out), lambda _: None), takes_run=True),
     Victim("Python worker", _strike_worker),
     Victim("Java", _apart(_kill_below("SparkSubmit"))),
     _full("run"),
