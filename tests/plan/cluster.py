@@ -1,14 +1,13 @@
 """Real bookies with AutoRecovery on which a plan's commands are typed as they are printed.
 
-``bookkeeper shell ...`` is BookKeeper's own BookieShell in a process of its own, as ``bin/bookkeeper`` starts
-it; what a plan has done by hand (stop, start, set) the harness does.
+``bookkeeper shell ...`` is BookKeeper's own BookieShell, in the process of the bookies: a process of its own
+takes two seconds. What a plan has done by hand (stop, start, set) the harness does.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,14 +16,10 @@ from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarManagedLedgerInfo
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.plan import CommandRole, PlanStep
-from auditor.spark.java import find_java
 from tests.living.store import Store, edit_metadata
 from tests.servers.bookies.driver import Bookies
-from tests.servers.bookies.jars import classpath
-from tests.servers.java import SHORT_LIVED
 
 HERE = Path(__file__).parent
-LIMIT_S = 120
 _HAND = re.compile(r"(stop the bookie|start) (\S+)")
 _SET = re.compile(r"set (\S+)=(\S+) in its configuration")
 
@@ -90,15 +85,12 @@ class OperatedBookies(Bookies):
         storage = "SortedLedgerStorage" if (place / "sorted").exists() else "storage.ldb.DbLedgerStorage"
         lines.append(f"ledgerStorageClass=org.apache.bookkeeper.bookie.{storage}")
         conf.write_text("\n".join([*lines, ""]))
-        main = ["-cp", classpath(), "org.apache.bookkeeper.bookie.BookieShell", "-conf", str(conf)]
-        done = subprocess.run(
-            [str(find_java().executable), "-Xmx256m", *SHORT_LIVED, *main, *words],
-            input="Y\nY\n", capture_output=True, text=True, timeout=LIMIT_S, cwd=self.root, check=False,
-        )  # fmt: skip
+        done = self._do("shell", conf=str(conf), words=words)
         with (self.root / "shell.log").open("a") as log:
-            log.write(f"$ {shlex.join(words)} -> {done.returncode}\n{done.stdout}\n{done.stderr}\n")
-        assert looks or done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-        return done.stdout
+            log.write(f"$ {shlex.join(words)} -> {done['code']}\n{done['printed']}\n")
+        assert looks or done["code"] == 0, f"{words}: {done['printed'][-2000:]}; see {self.root}/bookies.log"
+        printed: str = done["printed"]
+        return printed
 
 
 @contextmanager

@@ -73,7 +73,7 @@ class Bookies:
         own: Sequence[Mapping[str, str | int]] = (),
         release: str = RELEASE,
     ) -> None:
-        self.root = root
+        self.root = root = root.absolute()
         self.directory = root / "bookies"
         self.release = release
         self.ports = ports = free_ports(len(names))
@@ -117,7 +117,12 @@ class Bookies:
         ]
         with (self.root / "bookies.log").open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=self.root,
             )
         try:
             self._answer()
