@@ -101,15 +101,13 @@ def fold_text(text: str, width: int, first: str = "", later: str = "", lines: in
     return found
 
 
-def labelled(
-    label: str, text: str, width: int, lines: int | None = None, indent: str = "", columns: int = 11
-) -> list[str]:
+def labelled(label: str, text: str, width: int, indent: str = "", columns: int = 11) -> list[str]:
     """A label in ``columns`` columns after ``indent``, and a text beside it, folded as `fold_text` does it.
 
     >>> labelled("metadata", "zk://a/ledgers, flat", 30)
     ['metadata   zk://a/ledgers,', '           flat']
     """
-    return fold_text(text, width, f"{indent}{label:<{columns}}", indent + " " * columns, lines)
+    return fold_text(text, width, f"{indent}{label:<{columns}}", indent + " " * columns)
 
 
 def _columns(char: str) -> int:

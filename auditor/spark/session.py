@@ -259,7 +259,7 @@ def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> Spark
         raise SparkError(f"Spark on {where} does not start: {message}{seen}") from error
 
 
-def check_master(master: str, timeout: float = 5.0) -> None:
+def check_master(master: str) -> None:
     """Refuse a master that no session could be started on.
 
     >>> check_master("local[*]")
@@ -269,7 +269,7 @@ def check_master(master: str, timeout: float = 5.0) -> None:
 
     Raises:
         UsageError: no such kind of master, or yarn where no configuration of Hadoop is named.
-        SparkError: nobody answers at any address of a spark:// master within ``timeout`` seconds.
+        SparkError: nobody answers at any address of a spark:// master within five seconds.
     """
     if _LOCAL.match(master) or master.startswith("k8s://"):
         return
@@ -279,18 +279,18 @@ def check_master(master: str, timeout: float = 5.0) -> None:
         return
     if not master.startswith(_STANDALONE):
         raise UsageError(f"master: {master!r} is not one of local[N], spark://HOST:PORT, yarn, k8s://URL")
-    reasons = [_unreachable(address, timeout) for address in master.removeprefix(_STANDALONE).split(",")]
+    reasons = [_unreachable(address) for address in master.removeprefix(_STANDALONE).split(",")]
     if all(reasons):
         raise SparkError(f"master: {master}: {'; '.join(reason for reason in reasons if reason)}")
 
 
-def _unreachable(address: str, timeout: float) -> str | None:
+def _unreachable(address: str) -> str | None:
     """Why nobody can be reached at HOST:PORT; None if somebody can."""
     host, _, port = address.rpartition(":") if ":" in address else (address, "", str(_DEFAULT_PORT))
     if not port.isdecimal() or not host:
         return f"{address!r} is not HOST:PORT"
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
     except (OSError, OverflowError) as error:
         return f"{address}: {getattr(error, 'strerror', None) or error}"
     return None
