@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 from auditor.spark.java import find_java, user_cache
 
@@ -23,6 +24,9 @@ class KeptClasses:
     Of the processor time in which bookies start, a third goes that way. Java takes jars alone, no directories
     of classes; a file that does not fit it passes over.
     """
+
+    _begun: ClassVar[set[Path]] = set()
+    """Files that a process is to write: clusters that start at once need one between them."""
 
     def __init__(self, main: str, class_path: str) -> None:
         name = hashlib.sha256("\0".join((find_java().build, main, class_path)).encode()).hexdigest()[:16]
@@ -41,8 +45,9 @@ class KeptClasses:
         quiet = ("-Xlog:disable", "-Xlog:all=error:stderr")
         if self._file.exists():
             return (*quiet, f"-XX:SharedArchiveFile={self._file}")
-        if self.awaited:
+        if self._file in self._begun:
             return ()
+        self._begun.add(self._file)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._own = Path(tempfile.mkdtemp(dir=self._file.parent)) / "classes.jsa"
         return (*quiet, f"-XX:ArchiveClassesAtExit={self._own}")
@@ -54,6 +59,7 @@ class KeptClasses:
         if self._own.exists() and self._is_whole(self._own):
             self._own.rename(self._file)
         shutil.rmtree(self._own.parent)
+        self._begun.discard(self._file)
         self._own = None
 
     def _is_whole(self, file: Path) -> bool:
