@@ -30,7 +30,11 @@ MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
 PROCESSES = min(4, (os.cpu_count() or 1) + 1)
 """Of tests: one more than there are cores, for some of them wait for servers that are slow or gone."""
-SIDE_BY_SIDE = ("-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder")
+SIDE_BY_SIDE = (
+    *("-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder"),
+    # A process that crashed would begin the crashing test again, and again.
+    *("--max-worker-restart", "0"),
+)
 """How all tests are run: files beside each other, with sessions in one Spark.
 
 The order is that of tests/conftest.py: the longest begin first, so that no process is left alone with one.

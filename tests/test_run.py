@@ -34,7 +34,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[tuple[str, ...]]]:
 @pytest.mark.parametrize(
     ("words", "last"),
     [
-        ([], ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]),
+        ([], ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0"]),
         (["tests/codecs", "-x"], ["tests/codecs", "-x"]),
     ],
 )

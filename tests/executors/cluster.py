@@ -23,6 +23,7 @@ from pathlib import Path
 from auditor.spark.java import find_java, user_cache
 from tests.killed.ground import IN_A_NAMESPACE
 from tests.servers.bookies.jars import jars_of, kept_directory
+from tests.servers.limits import end_within
 from tests.servers.s3 import S3
 from tests.servers.spark import LOOPBACK, SPARK, daemon, environment, wait_for
 from tests.servers.zookeeper import free_ports
@@ -33,6 +34,7 @@ THE_DRIVERS = (ROOT, Path(sys.prefix), user_cache(), Path(tempfile.gettempdir())
 """What a machine of its own would not have: checkout, environment, cache and temporary files."""
 WORKERS = 2
 """Each has one core."""
+JOB_LIMIT_S = 400.0
 OWN = (*IN_A_NAMESPACE, "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
 PLACE = "/mnt"
 CLASS = "org.apache.spark.deploy.worker.Worker"
@@ -118,13 +120,16 @@ class Cluster:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         ) as process:
             assert process.stdout is not None
-            for line in process.stdout:
-                said += line
-                if at and f"({at})" in line and not done:
-                    done = True
-                    deed()
+            # A job that is given no executors waits for them without end.
+            with end_within(process, JOB_LIMIT_S):
+                for line in process.stdout:
+                    said += line
+                    if at and f"({at})" in line and not done:
+                        done = True
+                        deed()
         assert done or not at, f"no {at}: {said[-3000:]}"
         return Ended(process.returncode, time.monotonic() - began, said)
 

@@ -24,6 +24,7 @@ from auditor.model.progress import Progress, Silent
 from auditor.sources.file_systems import run_files
 from auditor.spark.session import build_session
 from tests.corpora.corpora import unpack
+from tests.servers.limits import end_within
 from tests.servers.shared_spark import SETTINGS
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ DISKS = {"run": "64m", "scratch": "512m", "cache": "2g"}
 """Their sizes: a cache is made where there is a gigabyte of room."""
 IN_A_NAMESPACE = ("unshare", "--mount", "--propagation", "private")
 COMMAND = (sys.executable, "-c", "from auditor.cli import main; main()")
+AUDIT_LIMIT_S = 300.0
 
 
 class Disk:
@@ -127,14 +129,16 @@ class Ground:
         command = [*COMMAND, "audit", *self.arguments, *more, "--out", str(out), "-v"]
         said, began = "", False
         with subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as process:
             assert process.stderr is not None
-            for line in process.stderr:
-                said += line
-                if f"({piece})" in line and not began:
-                    began = True
-                    deed(process.pid)
+            # All that it has started has its standard error, too.
+            with end_within(process, AUDIT_LIMIT_S):
+                for line in process.stderr:
+                    said += line
+                    if f"({piece})" in line and not began:
+                        began = True
+                        deed(process.pid)
         return Ended(process.returncode, said), began
 
     def clear(self, out: Path) -> None:
