@@ -1,14 +1,12 @@
 """``bkaudit report`` and ``space``: the report of a finished run, and what fills its disks."""
 
-from typing import cast
-
 import click
 
 from auditor.cli import completion
 from auditor.cli.options import chosen_run, format_option, named_ledgers, run_argument
 from auditor.cli.output import SEVERITIES, Output, TextChoice, flat_option, outputs, outputs_option, show
 from auditor.errors import UsageError
-from auditor.model.report_source import LEVELS, Level, ReportSource
+from auditor.model.report_source import LEVELS, Level
 from auditor.model.space import SPACE_BY, SpaceBy
 from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
@@ -99,8 +97,8 @@ def report(
     if not selection.everything:
         _check(wanted, selection)
         require_known(opened, selection)
-    chosen = opened if selection.everything else SelectedRun(opened, selection)
-    show(cast(ReportSource, chosen), wanted, TextChoice(every, selection, show_suppressed, flat=flat))
+    shown = opened if selection.everything else SelectedRun(opened, selection)
+    show(shown, wanted, TextChoice(every, selection, show_suppressed, flat=flat))
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:

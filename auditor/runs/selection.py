@@ -1,13 +1,15 @@
 """Some of a run's findings: those that a person asked for, by what they say and by what time says of them."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 from auditor.errors import UsageError
-from auditor.model.finding import Finding, Severity, Standing, Urgency, glob_to_regex
-from auditor.model.report_source import ReportSource
+from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, glob_to_regex
+from auditor.model.history import ChangesSince
+from auditor.model.report_source import OwnerTotal, ReportSource
+from auditor.model.simulation import NearLoss
+from auditor.model.space import SpaceGauges
 from auditor.runs.reader import RunReader
 
 
@@ -99,9 +101,11 @@ def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
 
 
 class SelectedRun:
-    """A finished run with some of its findings, a `ReportSource` for the forms that list all of them."""
+    """A finished run with some of its findings, for the forms that list all of them."""
 
     def __init__(self, run: ReportSource, selection: Selection) -> None:
+        self.path = run.path
+        self.report = run.report
         self._run = run
         self._selection = selection
 
@@ -122,9 +126,37 @@ class SelectedRun:
             if self._selection.takes(finding, standing):
                 yield finding, standing
 
-    def __getattr__(self, name: str) -> Any:
-        """All else as the whole run has it."""
-        return getattr(self._run, name)
+    def standings(self) -> Standings:
+        """As the whole run's."""
+        return self._run.standings()
+
+    def standings_in_order(self) -> Standings:
+        """As the whole run's: what was not chosen is passed over."""
+        return self._run.standings_in_order()
+
+    def last_complete(self) -> int | None:
+        """As the whole run's."""
+        return self._run.last_complete()
+
+    def changes_since_complete(self) -> ChangesSince:
+        """As the whole run's."""
+        return self._run.changes_since_complete()
+
+    def space_gauges(self) -> SpaceGauges:
+        """As the whole run's."""
+        return self._run.space_gauges()
+
+    def namespaces(self) -> Sequence[OwnerTotal] | None:
+        """As the whole run's."""
+        return self._run.namespaces()
+
+    def near_losses(self) -> Sequence[NearLoss]:
+        """As the whole run's."""
+        return self._run.near_losses()
+
+    def html_page(self) -> Iterable[str]:
+        """As the whole run's: a page is of all of it."""
+        return self._run.html_page()
 
 
 def sampled_findings(
