@@ -42,6 +42,11 @@ class StoreKind:
     recogniser: str | None = None
     counter: str | None = None
 
+    @property
+    def live(self) -> bool:
+        """Whether it runs, and changes while it is read."""
+        return self.counter is not None
+
 
 STORES = {
     "zk": StoreKind("zookeeper.live:ZooKeeperStore", counter="zookeeper.live:count_ledgers"),
@@ -72,7 +77,7 @@ def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> M
     """
     parsed = parse_metadata_uri(uri)
     kind = STORES[parsed.scheme]
-    bounds = (options or StoreOptions(),) if kind.counter else ()
+    bounds = (options or StoreOptions(),) if kind.live else ()
     store: MetadataStore = _load(kind.opener)(parsed, *bounds)
     return store
 
@@ -86,7 +91,7 @@ def is_live(uri: str | MetadataUri) -> bool:
     Raises:
         UsageError: a URI that is invalid.
     """
-    return STORES[parse_metadata_uri(uri).scheme].counter is not None
+    return STORES[parse_metadata_uri(uri).scheme].live
 
 
 def recognise(uri: str | MetadataUri) -> None:
