@@ -193,13 +193,7 @@ TOLD = 20
 """So many things that could not be read are named; all are counted, and all are in the tables."""
 
 NOT_READ = {
-    "availability": (
-        IndexState.CUT,
-        IndexState.UNREADABLE,
-        *ELSEWHERE,
-        IndexState.GAP,
-        IndexState.DAMAGED,
-    ),
+    "availability": (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE, IndexState.GAP, IndexState.DAMAGED),
     "entry_logs": (EntryLogState.UNREADABLE,),
 }
 """The states that say so."""

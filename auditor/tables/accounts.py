@@ -118,12 +118,7 @@ def _held(rows: pa.Table, edges: Mapping[str, int], without: Collection[str]) ->
 
 
 def _replicas(
-    rows: pa.Table,
-    answered: Longs,
-    bookies: Coded,
-    groups: Coded,
-    states: Coded,
-    kept: NDArray[np.bool_],
+    rows: pa.Table, answered: Longs, bookies: Coded, groups: Coded, states: Coded, kept: NDArray[np.bool_]
 ) -> ReplicaBatch:
     ids, scopes = _longs(rows["ledger_id"]), _longs(rows["scope_id"])
     return ReplicaBatch(ids, scopes, answered, bookies, groups, states).taken(kept)

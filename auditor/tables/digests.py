@@ -29,11 +29,7 @@ DIGESTS = schema_of(
     ("ledger_id", pa.int64(), "the ledger; null: entries of a bookie that were in the sample and not read"),
     ("entry_id", pa.int64(), "the entry"),
     ("entry_bytes", pa.int64(), "its length, header and digest too"),
-    (
-        "digest_type",
-        pa.string(),
-        "CRC32, CRC32C, MAC or DUMMY; null: nothing says it",
-    ),
+    ("digest_type", pa.string(), "CRC32, CRC32C, MAC or DUMMY; null: nothing says it"),
     ("state", pa.string(), "right, wrong or not-checked"),
     (
         "reason",

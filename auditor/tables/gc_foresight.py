@@ -46,12 +46,7 @@ from auditor.tables.scans import with_since
 ALIASES = pa.schema([("bookie_id", pa.string()), ("other", pa.string())])
 
 _LAST = pa.schema(
-    [
-        ("bookie_id", pa.string()),
-        ("scope_id", pa.int64()),
-        ("ledger_id", pa.int64()),
-        ("last", pa.bool_()),
-    ]
+    [("bookie_id", pa.string()), ("scope_id", pa.int64()), ("ledger_id", pa.int64()), ("last", pa.bool_())]
 )
 
 
@@ -287,9 +282,7 @@ def _out_of_place(
     held = had.join(facts, [*LEDGER]).join(foreign.select(*REPLICA, "verdict", "reason"), [*REPLICA], "left")
     named = F.array_contains("members", F.col("bookie_id"))
     # Read at its own path, the record is there: of etcd too.
-    kept = {
-        GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | named),
-    }
+    kept = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | named)}
     deletes = GcCause.OVERFLOWS if listing.overflows else GcCause.OUT_OF_ORDER
     cause = _first(kept, deletes)
     delete = cause == deletes.value

@@ -53,9 +53,7 @@ def is_whole(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
 
 
 def judge_whole(
-    ledgers: Sequence[tuple[LedgerFacts, Sequence[Pair]]],
-    bookies: Mapping[str, BookieState],
-    grace_ms: int,
+    ledgers: Sequence[tuple[LedgerFacts, Sequence[Pair]]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> list[Judgement]:
     """Judge ledgers for which `is_whole` holds, as `auditor.tables.judge_replicas.judge` would."""
     answers = []

@@ -159,11 +159,7 @@ DELETION_CANDIDATES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("path", pa.string(), "a log that its next collection deletes, as far as its ledgers map tells"),
     ("bytes", pa.int64(), "its length"),
-    (
-        "state",
-        pa.string(),
-        "ok; map-wrong: its entries say otherwise; unreadable: not read to its end",
-    ),
+    ("state", pa.string(), "ok; map-wrong: its entries say otherwise; unreadable: not read to its end"),
     ("reason", pa.string(), "why the state is not ok"),
 )
 """The table ``deletion_candidates``."""

@@ -179,11 +179,7 @@ def ownership(
     both = with_doubts(both, doubtful, 2).withColumn("doubt", F.coalesce("first", "doubt"))
     both = _seen_before(both, earlier).withColumn("standing", _standing(applications, moments))
     both = both.withColumns(
-        {
-            "why": _why(moments),
-            "fault": _fault(moments),
-            "application": F.coalesce("application", "said"),
-        }
+        {"why": _why(moments), "fault": _fault(moments), "application": F.coalesce("application", "said")}
     )
     fault = F.when(F.col("status") != "ok", UNREADABLE)
     others = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", fault)

@@ -35,12 +35,7 @@ REGISTRATIONS = schema_of(
         "endpoints",
         pa.list_(
             pa.struct(
-                [
-                    ("id", pa.string()),
-                    ("host", pa.string()),
-                    ("port", pa.int32()),
-                    ("protocol", pa.string()),
-                ]
+                [("id", pa.string()), ("host", pa.string()), ("port", pa.int32()), ("protocol", pa.string())]
             )
         ),
         "what its service info publishes; empty for an old bookie",
@@ -176,21 +171,13 @@ def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 BOOKIES = schema_of(
-    (
-        "bookie_id",
-        pa.string(),
-        "every id that an ensemble, cookie, registration, mark or directory names",
-    ),
+    ("bookie_id", pa.string(), "every id that an ensemble, cookie, registration, mark or directory names"),
     ("named", pa.bool_(), "an ensemble names it"),
     ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
     ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
     ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
     ("registered", pa.string(), "writable, readonly or both; null if not connected"),
-    (
-        "registered_twice",
-        pa.bool_(),
-        "it is writable and read-only at every scan of the metadata",
-    ),
+    ("registered_twice", pa.bool_(), "it is writable and read-only at every scan of the metadata"),
     ("has_cookie", pa.bool_(), "the store has a cookie of it"),
     ("marked", pa.bool_(), "an under-replication mark names it"),
     ("found", pa.bool_(), "some directory of it was found"),
@@ -211,11 +198,7 @@ BOOKIES = schema_of(
         pa.int64(),
         "how new what is known of its entries is at least, by journal or mark, ms; null where nothing says",
     ),
-    (
-        "page_size",
-        pa.int32(),
-        "bytes a page of its index files, from their lengths; null: no file says",
-    ),
+    ("page_size", pa.int32(), "bytes a page of its index files, from their lengths; null: no file says"),
     (
         "storage",
         pa.string(),

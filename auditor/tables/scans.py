@@ -25,11 +25,7 @@ DOUBTFUL_IDS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: any"),
     ("low", pa.int64(), "the least id of a range; ranges of one scan and scope do not meet"),
     ("high", pa.int64(), "the greatest id"),
-    (
-        "unseen",
-        pa.bool_(),
-        "it may be there; false: only the server reads it, out of a name of no ledger",
-    ),
+    ("unseen", pa.bool_(), "it may be there; false: only the server reads it, out of a name of no ledger"),
     ("why", pa.string(), "what could not be read, or lies in the wrong place"),
 )
 

@@ -38,11 +38,7 @@ UNEQUAL = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("bookie_id", pa.string(), "the bookie"),
-    (
-        "expected",
-        pa.binary(),
-        "the entries it should hold, 24 bytes a group; null: none are judged there",
-    ),
+    ("expected", pa.binary(), "the entries it should hold, 24 bytes a group; null: none are judged there"),
     ("held", pa.binary(), "the entries its index shows; null: no index"),
     (
         "index_state",

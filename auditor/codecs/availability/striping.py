@@ -144,10 +144,7 @@ def worst_of_whole(
     )
     residue = np.arange(gone.shape[1])
     present = (residue < ensemble) & ((residue - first) % ensemble <= last - first)
-    return (
-        _worst(gone, ensemble, quorum, present),
-        _worst(gone | doubtful, ensemble, quorum, present),
-    )
+    return (_worst(gone, ensemble, quorum, present), _worst(gone | doubtful, ensemble, quorum, present))
 
 
 def short_of_whole(

@@ -339,7 +339,5 @@ def _same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_id: int) 
     found = _IDS.unpack_from(head, start)
     if found != (ledger_id, entry_id):
         raise DecodeError(
-            _WHAT,
-            start,
-            f"entry {found[1]} of ledger {found[0]}, announced as {entry_id} of {ledger_id}",
+            _WHAT, start, f"entry {found[1]} of ledger {found[0]}, announced as {entry_id} of {ledger_id}"
         )

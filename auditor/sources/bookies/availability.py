@@ -40,11 +40,7 @@ SCHEMA = schema_of(
     ("reason", pa.string(), "why the state is not ok"),
     ("offset", pa.int64(), "the byte of the file at fault, where it is known"),
     ("path", pa.string(), "the file or directory that was read"),
-    (
-        "page_bytes",
-        pa.int64(),
-        "bytes of the file after its header: a whole number of pages, unless cut",
-    ),
+    ("page_bytes", pa.int64(), "bytes of the file after its header: a whole number of pages, unless cut"),
     ("mtime", pa.int64(), "when the file last changed, in ms; null where it could not be asked"),
     ("storage", pa.string(), "where it was read: idx (files), rocksdb, or rpc (the bookie answered)"),
     ("answered", pa.int64(), "rpc: when the bookie answered, in ms"),

@@ -140,11 +140,7 @@ class UnchangedFiles:
     """
 
     def __init__(
-        self,
-        paths: Sequence[bytes],
-        numbers: NDArray[np.int64],
-        same: NDArray[np.bool_],
-        began: int,
+        self, paths: Sequence[bytes], numbers: NDArray[np.int64], same: NDArray[np.bool_], began: int
     ) -> None:
         places: dict[bytes, int] = {}
         place = np.array(

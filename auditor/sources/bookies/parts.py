@@ -93,9 +93,7 @@ class IndexPart:
 
 
 def plan_parts(
-    bookies: Sequence[tuple[str, Sequence[IndexDirectory]]],
-    wanted: int,
-    threads: int = 1,
+    bookies: Sequence[tuple[str, Sequence[IndexDirectory]]], wanted: int, threads: int = 1
 ) -> list[IndexPart]:
     """Cut the index of ``bookies`` into about ``wanted`` parts, at least one per bookie; RocksDB first.
 

@@ -291,8 +291,7 @@ def _etcd(section: Section) -> EtcdCredentials:
     tls = section.section("tls")
     named = section.has("user") or section.has("password")
     read = EtcdCredentials(
-        login=_login(section) if named else None,
-        tls=_tls(tls, own_checks=False) if tls else None,
+        login=_login(section) if named else None, tls=_tls(tls, own_checks=False) if tls else None
     )
     for each in (tls, section):
         if each:

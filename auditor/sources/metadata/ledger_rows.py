@@ -127,11 +127,7 @@ LEDGERS = schema_of(
     ("ensemble_size", pa.int32(), "bookies in each ensemble"),
     ("write_quorum", pa.int32(), "copies asked for"),
     ("ack_quorum", pa.int32(), "copies acknowledged to the writer"),
-    (
-        "last_entry_id",
-        pa.int64(),
-        "last entry of a closed ledger; -1 if it has none, or is not closed",
-    ),
+    ("last_entry_id", pa.int64(), "last entry of a closed ledger; -1 if it has none, or is not closed"),
     ("length", pa.int64(), "payload bytes of a closed ledger"),
     ("digest_type", pa.string(), "how entries are checked; null where no password is kept"),
     ("metadata_ctime", pa.int64(), "creation time that the metadata keeps, ms"),
@@ -246,11 +242,7 @@ def _refuse_endless(columns: LedgerColumns) -> None:
 
 def _standing(batch: ZnodeBatch, at: Longs) -> dict[str, Any]:
     """What the store says of some rows, whatever their data are."""
-    return {
-        "version": batch.version[at],
-        "ctime": _times(batch.ctime[at]),
-        "mtime": _times(batch.mtime[at]),
-    }
+    return {"version": batch.version[at], "ctime": _times(batch.ctime[at]), "mtime": _times(batch.mtime[at])}
 
 
 def _times(values: Longs) -> pa.Array:

@@ -142,7 +142,7 @@ class Application:
 APPLICATIONS = {
     "pulsar": Application(
         ("managed-ledgers", "schemas", "pulsar/functions"), "auditor.sources.owners.pulsar:read_owner"
-    ),
+    )
 }
 """By the name that ``--owners`` takes, and that ledgers have in their custom metadata as ``application``."""
 
@@ -238,11 +238,7 @@ OWNERS = schema_of(
     ("namespace", pa.string(), "namespace of the topic"),
     ("topic", pa.string(), "local name of the topic, with its partition or segment; the name of a log"),
     ("cursor", pa.string(), "the subscription"),
-    (
-        "kind",
-        pa.string(),
-        "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation",
-    ),
+    ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("ledger_id", pa.int64(), "the ledger; null: the owner is there and names none, or was not read"),
     ("place", pa.int64(), "its place in the topic's list, from 0"),
     ("list_size", pa.int64(), "ledgers in that list"),
@@ -302,24 +298,11 @@ def _rows(batch: ZnodeBatch, application: str, reader: Reader, start: int) -> It
 
 def _row(application: str, path: str, owner: Owner, reference: Reference, end: Row) -> Row:
     position = owner.mark_delete or (None, None)
-    return (
-        *(application, "ok", path),
-        *_names(owner.names),
-        *reference,
-        *position,
-        owner.compression,
-        *end,
-    )
+    return (*(application, "ok", path), *_names(owner.names), *reference, *position, owner.compression, *end)
 
 
 def _unread(application: str, status: str, path: str, end: Row) -> Row:
-    return (
-        *(application, status, path),
-        *_names(_NOBODY),
-        *_NOTHING,
-        *(None, None, None),
-        *end,
-    )
+    return (*(application, status, path), *_names(_NOBODY), *_NOTHING, *(None, None, None), *end)
 
 
 def _names(names: OwnerNames) -> Row:

@@ -25,12 +25,7 @@ from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
 from auditor.model.states import VANISHED, IndexState
-from auditor.sources.bookies.availability import (
-    FileFault,
-    IndexBatch,
-    IndexFiles,
-    modification_times,
-)
+from auditor.sources.bookies.availability import FileFault, IndexBatch, IndexFiles, modification_times
 from auditor.sources.regular_file import open_descriptor
 
 BATCH_UNITS = 4096

@@ -55,10 +55,7 @@ _SAID: tuple[tuple[str, str | None], ...] = (
 
 
 def read_databases(
-    bookie_id: str,
-    directory: IndexDirectory,
-    passed: list[SkippedPath],
-    earlier: EarlierRows | None = None,
+    bookie_id: str, directory: IndexDirectory, passed: list[SkippedPath], earlier: EarlierRows | None = None
 ) -> Iterator[pa.RecordBatch]:
     """One row per ledger; what is not a ledger's (gap, damaged, stray) is added to ``passed``.
 

@@ -43,14 +43,7 @@ from auditor.sources.metadata.etcd.key_ranges import (
     key_znode,
     own_nodes,
 )
-from auditor.sources.metadata.store import (
-    OWNER_UNKNOWN,
-    UNCOUNTED,
-    ClusterNodes,
-    MetadataStore,
-    Tree,
-    Znode,
-)
+from auditor.sources.metadata.store import OWNER_UNKNOWN, UNCOUNTED, ClusterNodes, MetadataStore, Tree, Znode
 from auditor.sources.metadata.uri import MetadataUri
 
 _PATHS_ONLY = ("LAYOUT", "INSTANCEID", "available", "idgen", "idgen-long")

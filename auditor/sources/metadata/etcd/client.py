@@ -182,10 +182,7 @@ class EtcdClient:
     """
 
     def __init__(
-        self,
-        hosts: Sequence[str],
-        options: StoreOptions,
-        sleep: Callable[[float], object] = time.sleep,
+        self, hosts: Sequence[str], options: StoreOptions, sleep: Callable[[float], object] = time.sleep
     ) -> None:
         self.operations: Counter[str] = Counter()
         self.cluster_id: int | None = None

@@ -34,13 +34,7 @@ from auditor.sources.metadata.etcd.key_ranges import (
     spans,
 )
 from auditor.sources.metadata.etcd.pages import EtcdPages
-from auditor.sources.metadata.etcd.pinned_etcd import (
-    Moment,
-    PinnedEtcd,
-    SincePart,
-    rows_since,
-    znodes_of,
-)
+from auditor.sources.metadata.etcd.pinned_etcd import Moment, PinnedEtcd, SincePart, rows_since, znodes_of
 from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
     MARK_ROOTS,

@@ -235,12 +235,7 @@ class PinnedEtcd(ABC):
     note: str
     """What a reader of the report should know of the layout."""
 
-    def __init__(
-        self,
-        uri: MetadataUri,
-        options: StoreOptions,
-        clock: Callable[[], int] = now_ms,
-    ) -> None:
+    def __init__(self, uri: MetadataUri, options: StoreOptions, clock: Callable[[], int] = now_ms) -> None:
         self.uri = uri
         self.root = uri.root
         self._clock = clock

@@ -75,12 +75,7 @@ class ZooKeeperStore:
     keeps_marks = True
     keeps_times = True
 
-    def __init__(
-        self,
-        uri: MetadataUri,
-        options: StoreOptions,
-        clock: Callable[[], int] = now_ms,
-    ) -> None:
+    def __init__(self, uri: MetadataUri, options: StoreOptions, clock: Callable[[], int] = now_ms) -> None:
         self.uri = uri
         self.root = uri.root
         self._hosts = uri.hosts

@@ -23,14 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.byte_column import ByteColumn, begin_with
-from auditor.codecs.zookeeper.snapshot import (
-    Boundaries,
-    boundaries,
-    check_seals,
-    nodes_begin,
-    owners,
-    tails,
-)
+from auditor.codecs.zookeeper.snapshot import Boundaries, boundaries, check_seals, nodes_begin, owners, tails
 from auditor.codecs.zookeeper.txnlog import (
     CloseSession,
     Create,
