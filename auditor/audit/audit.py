@@ -212,11 +212,7 @@ class Audit:
         ):
             first = scan_first(source, find_earlier_run(None, landing, source.cluster))
             metadata = ClusterMetadata(first, scan_marks(first))
-            tables = {
-                "ledgers": first.ledgers,
-                "marks": metadata.second.marks,
-                **land_registry(metadata),
-            }
+            tables = {"ledgers": first.ledgers, "marks": metadata.second.marks, **land_registry(metadata)}
             return {name: table.count() for name, table in tables.items()}
 
     def _check_request(self) -> MetadataUri:

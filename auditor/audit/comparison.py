@@ -93,9 +93,7 @@ class Witness:
 def rpc_limits(options: AuditOptions) -> StoreOptions:
     """How hard one bookie may be asked."""
     return StoreOptions(
-        rate_limit=options.bookie_rate_limit,
-        in_flight=options.bookie_in_flight,
-        timeout_s=options.timeout,
+        rate_limit=options.bookie_rate_limit, in_flight=options.bookie_in_flight, timeout_s=options.timeout
     )
 
 
@@ -208,11 +206,7 @@ def query_bookies(
 
 
 def compare_sides(
-    landing: Landing,
-    first: FirstScan,
-    indexes: Indexes,
-    answers: BookieAnswers | None,
-    options: AuditOptions,
+    landing: Landing, first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, options: AuditOptions
 ) -> SideComparison:
     """Compare both sides and judge what differs, with the word of the bookies.
 

@@ -49,10 +49,7 @@ REUSABLE = "reusable"
 
 def writer() -> dict[str, Any]:
     """By what a table was written: the program's version, and a digest of its tables' columns."""
-    return {
-        "version": program_version(),
-        "schemas": hashlib.sha256(to_json().encode()).hexdigest(),
-    }
+    return {"version": program_version(), "schemas": hashlib.sha256(to_json().encode()).hexdigest()}
 
 
 def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:

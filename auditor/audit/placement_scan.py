@@ -23,14 +23,7 @@ from auditor.codecs.pulsar.placement_config import KEY
 from auditor.errors import DecodeError, StoreError, UsageError
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
-from auditor.model.placement import (
-    KEYS,
-    POLICY_KEYS,
-    Locations,
-    PlacementFacts,
-    PlacementSettings,
-    Policy,
-)
+from auditor.model.placement import KEYS, POLICY_KEYS, Locations, PlacementFacts, PlacementSettings, Policy
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.sources.metadata.store import MetadataStore, value_beside
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact

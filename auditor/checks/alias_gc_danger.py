@@ -1,12 +1,7 @@
 """Live data under a bookie's old id, which the bookie's own collector takes for left-overs."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    with_attribution,
-    with_ledgers,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers
 from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState

@@ -1,14 +1,7 @@
 """Entry logs that compaction had the time to rewrite and has not."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    utc,
-    with_attribution,
-    with_samples,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attribution, with_samples, words
 from auditor.tables.full_disks import suspended
 
 INTERVALS = 2

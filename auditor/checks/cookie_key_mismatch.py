@@ -38,7 +38,5 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         name, named = cookie["bookie_id"], cookie["bookie_host"]
         if cookie["damage"] is None and named is not None and named != name:
             yield bookie_finding(
-                name,
-                f"{name}: its cookie names {named}",
-                {"bookie_host": named, "layout": cookie["layout"]},
+                name, f"{name}: its cookie names {named}", {"bookie_host": named, "layout": cookie["layout"]}
             )

@@ -1,11 +1,7 @@
 """Copies on a bookie outside the ensembles of a ledger that is being replicated."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    with_attribution,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 
 
 @check(

@@ -1,16 +1,7 @@
 """Directories whose ledgers are another bookie's, whatever their cookies say."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import (
-    Basis,
-    Confidence,
-    Findings,
-    Roster,
-    Row,
-    Severity,
-    Urgency,
-    roster_check,
-)
+from auditor.checks.check import Basis, Confidence, Findings, Roster, Row, Severity, Urgency, roster_check
 from auditor.model.alias_evidence import LEAST_LEDGERS
 
 MARGIN = 10

@@ -5,10 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
-    Severity.ERROR,
-    group="identity",
-    rests_on=Basis.DISKS,
-    do_now="put the right disks into {bookies}",
+    Severity.ERROR, group="identity", rests_on=Basis.DISKS, do_now="put the right disks into {bookies}"
 )
 def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.

@@ -5,10 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
-    Severity.ERROR,
-    group="identity",
-    rests_on=Basis.METADATA,
-    do_now="give {bookies} addresses of their own",
+    Severity.ERROR, group="identity", rests_on=Basis.METADATA, do_now="give {bookies} addresses of their own"
 )
 def endpoint_duplicate(roster: Roster) -> Findings:
     """Two registered bookies are to be found at one address.

@@ -1,13 +1,7 @@
 """Entries that are not what their digests say."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    with_attribution,
-    with_ledgers,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers, words
 from auditor.model.states import DigestState
 
 

@@ -131,8 +131,7 @@ def group_list(groups: Column, most: int | None = GROUPS_SHOWN) -> Column:
         size = F.least(size, F.lit(most * _GROUP_BYTES))
     starts = F.filter(F.sequence(F.lit(0), size, F.lit(_GROUP_BYTES)), lambda at: at < size)
     return F.transform(
-        starts,
-        lambda at: F.array(number(at, 1, 8), number(at, 9, 8), number(at, 17, 4), number(at, 21, 4)),
+        starts, lambda at: F.array(number(at, 1, 8), number(at, 9, 8), number(at, 17, 4), number(at, 21, 4))
     )
 
 

@@ -1,13 +1,7 @@
 """Ledgers that say one owner and are named by another."""
 
 from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    owner_evidence,
-    owner_name,
-    with_fault,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
 
 
 @check(

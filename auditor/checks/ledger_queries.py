@@ -7,13 +7,7 @@ Marks that are stale are a table of the run, and those that cannot be read anoth
 is one row per ledger, with the first of its segments.
 """
 
-from auditor.checks.finding_rows import (
-    finding_rows,
-    group_list,
-    if_known,
-    suspect_if,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, group_list, if_known, suspect_if, words
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Urgency
 from auditor.model.ledger_metadata import LedgerState
@@ -216,8 +210,7 @@ def _entries_of_class(wanted: str) -> Column:
 
 def _could_become() -> Column:
     sentence = words(
-        "; at worst {potential_class}: copies on {bookies:,} are unknown",
-        bookies=unknown_bookies(),
+        "; at worst {potential_class}: copies on {bookies:,} are unknown", bookies=unknown_bookies()
     )
     return F.when(F.col("class") != F.col("potential_class"), sentence).otherwise("")
 

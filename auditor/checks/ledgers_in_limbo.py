@@ -1,12 +1,7 @@
 """Bookies that refuse to read ledgers of which they do not know what they should have."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    with_attribution,
-    with_ledgers,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DECODED

@@ -1,13 +1,7 @@
 """Bookies with ledgers in a directory where they do not look for them."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    with_attribution,
-    with_ledgers,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers, words
 from auditor.model.columns import LEDGER
 from auditor.model.states import DECODED, IndexState
 from auditor.tables.parts import filter_part

@@ -72,8 +72,7 @@ def mark_missing(tables: Tables) -> DataFrame:
             "{bookie_id} is not registered; {total + doubted} of {depending:ledger that depends on it "
             "has|ledgers that depend on it have} no mark, such as {sample:,}{doubts}",
             doubts=F.when(
-                F.col("doubted") > 0,
-                words("; {doubted} of these changed while the audit ran"),
+                F.col("doubted") > 0, words("; {doubted} of these changed while the audit ran")
             ).otherwise(""),
         ),
         evidence="total AS unmarked, doubted AS doubted_unmarked, depending, sample",

@@ -1,12 +1,7 @@
 """Master keys of one ledger that differ."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    with_attribution,
-    with_ledgers,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers
 from auditor.model.columns import LEDGER
 
 

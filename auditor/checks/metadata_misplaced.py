@@ -1,13 +1,7 @@
 """Znodes of the ledger tree that are no ledger's path."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    if_known,
-    suspect_if,
-    with_samples,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_samples, words
 from auditor.model.columns import LEDGER
 from auditor.tables.parts import filter_part
 

@@ -1,13 +1,7 @@
 """Offloads that were begun and never became whole."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    owner_evidence,
-    owner_name,
-    with_fault,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
 
 
 @check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, asks="ownership")

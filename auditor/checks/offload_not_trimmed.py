@@ -1,13 +1,7 @@
 """Ledgers that are in an object store and still in BookKeeper."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    owner_evidence,
-    owner_name,
-    with_fault,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
 
 
 @check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, asks="ownership")

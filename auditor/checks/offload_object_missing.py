@@ -1,14 +1,7 @@
 """Offload contexts without their objects."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    if_known,
-    owner_evidence,
-    owner_name,
-    suspect_if,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, if_known, owner_evidence, owner_name, suspect_if, words
 
 
 @check(

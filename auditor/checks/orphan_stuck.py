@@ -1,14 +1,7 @@
 """Garbage that a bookie's collector had the time to delete and has not."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    utc,
-    with_attribution,
-    with_ledgers,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attribution, with_ledgers, words
 from auditor.model.amounts import duration
 from auditor.model.states import GcPass, GcReason
 

@@ -1,12 +1,7 @@
 """Ledgers on a bookie that is in none of their ensembles."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    with_attribution,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
 from auditor.model.ledger_metadata import LedgerState
 
 

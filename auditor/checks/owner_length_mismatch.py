@@ -1,13 +1,7 @@
 """Topics that know another length of a ledger than BookKeeper does."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    owner_evidence,
-    owner_name,
-    with_fault,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
 
 
 @check(

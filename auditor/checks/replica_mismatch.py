@@ -1,12 +1,7 @@
 """Copies of one entry that differ."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import (
-    finding_rows,
-    suspect_if,
-    with_samples,
-    words,
-)
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_samples, words
 
 
 @check(

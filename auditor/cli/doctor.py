@@ -23,10 +23,7 @@ from auditor.cli.options import (
 @source_options
 @bookies_option()
 @click.option(
-    "--out",
-    metavar="RUN",
-    shell_complete=completion.paths,
-    help="The run directory that is to be made.",
+    "--out", metavar="RUN", shell_complete=completion.paths, help="The run directory that is to be made."
 )
 @click.option("--spark", "start_spark", is_flag=True, help="Start a Spark session and a Python worker too.")
 @format_option("text", "json")

@@ -98,9 +98,7 @@ class AuditOptions:
     scan_time: Annotated[
         Moment | None,
         Option(
-            "The time that ages count from, instead of the store's own clock or newest time.",
-            0,
-            value="TIME",
+            "The time that ages count from, instead of the store's own clock or newest time.", 0, value="TIME"
         ),
     ] = None
     index_time: Annotated[
@@ -187,8 +185,7 @@ class AuditOptions:
         int, Option("Entries that bookies are asked for in one audit, half of them of one bookie.", 1, 10**6)
     ] = 10_000
     entry_logs: Annotated[
-        bool,
-        Option("Entry logs are read too: every byte of bookies' disks is attributed to a ledger."),
+        bool, Option("Entry logs are read too: every byte of bookies' disks is attributed to a ledger.")
     ] = False
     deep: Annotated[
         bool,

@@ -328,20 +328,17 @@ class RunFacts:
     ] = None
     witness_asked: Annotated[bool | None, about("whether bookies could be asked for entries")] = None
     blind: Annotated[
-        list[CheckId] | None,
-        about("checks that saw nothing at all: that they found nothing means nothing"),
+        list[CheckId] | None, about("checks that saw nothing at all: that they found nothing means nothing")
     ] = None
     placement: Annotated[
-        PlacementFacts | None,
-        about("policy and locations; null: no mapping was found and no policy chosen"),
+        PlacementFacts | None, about("policy and locations; null: no mapping was found and no policy chosen")
     ] = None
     steps: Annotated[
         list[Step] | None,
         about("what to do, in order: the first with an action is what to do now; null: not known"),
     ] = None
     causes: Annotated[
-        list[FindingCause] | None,
-        about("what one thing explains, the most urgent first; null: not known"),
+        list[FindingCause] | None, about("what one thing explains, the most urgent first; null: not known")
     ] = None
 
 

@@ -68,13 +68,7 @@ OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
 OF_PLACES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
 """States of rows that are a place in the index and no replica."""
 
-NOT_WHOLE = (
-    IndexState.CUT,
-    IndexState.UNREADABLE,
-    IndexState.LIMBO,
-    IndexState.NOT_INDEXED,
-    *ELSEWHERE,
-)
+NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED, *ELSEWHERE)
 """States of a replica of which what the index does not show is unknown."""
 
 

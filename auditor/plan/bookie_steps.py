@@ -7,15 +7,7 @@ from collections.abc import Iterator
 
 from auditor.model.amounts import plural
 from auditor.model.arrow import ds
-from auditor.model.plan import (
-    Condition,
-    Fact,
-    PlanCommand,
-    PlanStep,
-    RefusalReason,
-    RefusedStep,
-    StepKind,
-)
+from auditor.model.plan import Condition, Fact, PlanCommand, PlanStep, RefusalReason, RefusedStep, StepKind
 from auditor.model.states import BookieRead, GcReason, IndexState
 from auditor.plan.parts import (
     DO,

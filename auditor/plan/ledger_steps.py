@@ -7,15 +7,7 @@ from collections.abc import Iterator, Sequence
 from auditor.model.amounts import plural
 from auditor.model.finding import Confidence, Severity
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.plan import (
-    Condition,
-    Fact,
-    PlannedLedger,
-    PlanStep,
-    RefusalReason,
-    RefusedStep,
-    StepKind,
-)
+from auditor.model.plan import Condition, Fact, PlannedLedger, PlanStep, RefusalReason, RefusedStep, StepKind
 from auditor.plan.parts import DO, EXPIRY_MS, LOOK, SAVE, UNDO, ledgers_of, make_step, refuse, typed
 from auditor.plan.situation import FindingGroups, Situation
 

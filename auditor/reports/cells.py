@@ -121,13 +121,7 @@ def bookie_cell(bookie: BookieView) -> str:
         for each in bookie.directories
     ]
     problems = [
-        (
-            _severity(each.severity),
-            each.id,
-            f"{each.count:,}",
-            f"{each.unsure:,}",
-            "; ".join(each.messages),
-        )
+        (_severity(each.severity), each.id, f"{each.count:,}", f"{each.unsure:,}", "; ".join(each.messages))
         for each in bookie.problems
     ]
     return _block(

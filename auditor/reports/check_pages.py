@@ -53,10 +53,7 @@ def command_lines(command: Command, width: int, indent: str) -> list[str]:
     inner = f"{indent}    "
     does = command.does[0].upper() + command.does[1:]
     said = [f"{does}.", f"Risk: {command.risk}"]
-    return [
-        f"{indent}{command.text}",
-        *(line for text in said for line in _wrap(text, width, inner, inner)),
-    ]
+    return [f"{indent}{command.text}", *(line for text in said for line in _wrap(text, width, inner, inner))]
 
 
 def documents() -> dict[str, str]:

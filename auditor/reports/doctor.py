@@ -61,12 +61,7 @@ class Diagnosis:
     def to_json(self) -> dict[str, Any]:
         """The same as plain values."""
         lines = [asdict(line) | {"state": str(line.state)} for line in self.lines]
-        return {
-            "schema": SCHEMA,
-            "exit_code": self.exit_code,
-            "lines": lines,
-            "unseen": list(self.unseen),
-        }
+        return {"schema": SCHEMA, "exit_code": self.exit_code, "lines": lines, "unseen": list(self.unseen)}
 
 
 WIDTH = 80

@@ -162,10 +162,7 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
 
 
 def _samples(
-    report: Report,
-    last_complete: int | None,
-    space: SpaceGauges,
-    namespaces: Sequence[OwnerTotal] | None,
+    report: Report, last_complete: int | None, space: SpaceGauges, namespaces: Sequence[OwnerTotal] | None
 ) -> Iterable[Sample]:
     run, seen, changes = report.run, report.coverage, report.run.changes
     yield Sample("bkaudit_run_info", {"version": run.version, "layout": report.cluster.layout}, 1)
@@ -278,9 +275,7 @@ def _space_samples(
             yield Sample(metric, {"bookie": bookie, label: kind}, of_kind.get(kind, 0))
 
 
-def namespace_samples(
-    namespaces: Sequence[OwnerTotal] | None,
-) -> Iterator[Sample]:
+def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
     """Metric, labels and value; ``namespaces`` are all of them, those with the worst findings first.
 
     None stands for a run that read nobody's owners: it has no samples.

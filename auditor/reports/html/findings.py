@@ -216,11 +216,7 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
     }
     for replica, cells in zip(drawn, stripes.cells, strict=False):
         shown["rows"].append(
-            {
-                "bookie_id": replica.view.bookie_id,
-                "paths": _paths(cells),
-                "words": _words(ledger, replica),
-            }
+            {"bookie_id": replica.view.bookie_id, "paths": _paths(cells), "words": _words(ledger, replica)}
         )
     return shown
 

@@ -216,10 +216,7 @@ def _map(figures: Figures) -> dict[str, Any]:
         "squares": {kind: "".join(f"{at}{_SHAPES[kind]}" for at in by_kind[kind]) for kind in KINDS},
         "square_counts": {kind: counts[kind] for kind in KINDS},
         "key": {kind: f"M0 0{shape}" for kind, shape in _SHAPES.items()},
-        "map_size": (
-            min(len(ordered), _WIDE) * _PITCH,
-            ((len(ordered) - 1) // _WIDE + 1) * _PITCH,
-        ),
+        "map_size": (min(len(ordered), _WIDE) * _PITCH, ((len(ordered) - 1) // _WIDE + 1) * _PITCH),
     }
 
 
