@@ -17,10 +17,9 @@ def register(spark: SparkSession) -> None:
     ...     register(spark)
     ...     return spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()
     """
-    from auditor.sources.bookies import spark_source as index_source
-    from auditor.sources.metadata import spark_source as store_source
-    from auditor.sources.owners import spark_source as owner_source
+    from auditor.sources.bookies.spark_source import IndexSource
+    from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource
+    from auditor.sources.owners.spark_source import OwnerSource
 
-    store_source.register(spark)
-    index_source.register(spark)
-    owner_source.register(spark)
+    for source in (LedgerSource, LedgerAgainSource, MarkSource, IndexSource, OwnerSource):
+        spark.dataSource.register(source)

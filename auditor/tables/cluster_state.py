@@ -145,7 +145,6 @@ class Ids(NamedTuple):
 def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
     """What the generators of a store say; empty where they do not say it.
 
-    >>> from auditor.sources.metadata.store import Znode
     >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
     >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
     (Ids(low=0, high=9223372036854775807, next=70),)

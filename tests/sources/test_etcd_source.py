@@ -13,7 +13,7 @@ import pytest
 from auditor.errors import CompactedError
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.metadata import spark_source as store_source
+from auditor.sources import register
 from auditor.sources.metadata.stores import open_store
 from auditor.spark.tasks import own_errors
 from tests.servers.etcd import Etcd, running
@@ -43,7 +43,7 @@ def test_a_table_of_ledgers_is_of_the_moment_at_which_the_cluster_was_read(
     store.close()
     gone = min(listed)
     server.ctl("del", f"{SCOPE}/{etcd.to_path(LedgerId(gone))}")
-    store_source.register(spark)
+    register(spark)
 
     def ids(revision: int | None) -> set[int]:
         options = {} if revision is None else {"revision": revision, "revision_time": cluster.scan_time}
@@ -61,7 +61,7 @@ def test_a_table_of_ledgers_is_of_the_moment_at_which_the_cluster_was_read(
 
 def test_a_revision_that_is_gone_ends_the_job_with_its_reason(spark: SparkSession, server: Etcd) -> None:
     server.compact(server.load([("/other", b"")]))
-    store_source.register(spark)
+    register(spark)
     reader = spark.read.format("bookkeeper_ledgers").option("metadata", f"etcd://{server.host}{SCOPE}")
     with pytest.raises(CompactedError, match="revision 80 was compacted"), own_errors():
         reader.option("revision", 80).option("layout", "etcd").load().collect()
@@ -70,7 +70,7 @@ def test_a_revision_that_is_gone_ends_the_job_with_its_reason(spark: SparkSessio
 def test_a_revision_that_goes_while_tasks_read_ends_the_job_with_its_reason(
     spark: SparkSession, server: Etcd
 ) -> None:
-    store_source.register(spark)
+    register(spark)
     uri = f"etcd://{server.host}{SCOPE}"
     # The parts are cut when the table is loaded and read when it is collected.
     store = open_store(uri)

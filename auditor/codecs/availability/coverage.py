@@ -152,7 +152,6 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
 
     Raises `CoverageLimitError` if more than `MOST_RUNS` runs would have to be written out.
 
-    >>> from auditor.codecs.availability.coverage import sweep
     >>> steps = sweep([GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])], [1])
     >>> unroll(steps, steps.value == 0).groups().tolist()
     [(1, 2999999999998, 2, 3)]
@@ -234,8 +233,6 @@ _HIGH_HALF = 32
 def difference(a: Groups, b: Groups) -> Groups:
     """The entries of ``a`` that are not in ``b``.
 
-    >>> import numpy as np
-    >>> from auditor.codecs.availability.groups import GROUP
     >>> difference(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(0, 0, 2, 0), (7, 7, 1, 0), (9, 9, 2, 0)]
     """
@@ -246,8 +243,6 @@ def difference(a: Groups, b: Groups) -> Groups:
 def intersection(a: Groups, b: Groups) -> Groups:
     """The entries that are in both.
 
-    >>> import numpy as np
-    >>> from auditor.codecs.availability.groups import GROUP
     >>> intersection(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(3, 3, 2, 0), (6, 6, 1, 0)]
     """
@@ -257,8 +252,6 @@ def intersection(a: Groups, b: Groups) -> Groups:
 def union(sets: Sequence[Groups]) -> Groups:
     """The entries that are in any of the sets.
 
-    >>> import numpy as np
-    >>> from auditor.codecs.availability.groups import GROUP
     >>> union([np.array([(0, 9, 2, 3)], GROUP), np.array([(2, 8, 1, 3)], GROUP)]).tolist()
     [(0, 0, 11, 0)]
     """
@@ -268,8 +261,6 @@ def union(sets: Sequence[Groups]) -> Groups:
 def at_least(sets: Sequence[Groups], k: int) -> Groups:
     """The entries that are in ``k`` of the sets or more; k is at least 1.
 
-    >>> import numpy as np
-    >>> from auditor.codecs.availability.groups import GROUP
     >>> at_least([np.array([(first, first, 3, 0)], GROUP) for first in range(3)], 3).tolist()
     [(2, 2, 1, 0)]
     """
@@ -280,8 +271,6 @@ def at_least(sets: Sequence[Groups], k: int) -> Groups:
 def clip(groups: Groups, first: int, last: int) -> Groups:
     """The entries from ``first`` to ``last``, both inclusive.
 
-    >>> import numpy as np
-    >>> from auditor.codecs.availability.groups import GROUP
     >>> clip(np.array([(0, 9, 2, 3)], GROUP), 4, 9).tolist()
     [(4, 4, 1, 0), (6, 6, 2, 0), (9, 9, 1, 0)]
     """
@@ -296,8 +285,6 @@ def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, in
     One set a replica: ``missing`` what a read bookie lacks, ``unknown`` what another may lack. The two maxima
     need not be of the same entry.
 
-    >>> import numpy as np
-    >>> from auditor.codecs.availability.groups import GROUP
     >>> a, b, c = (np.array([(first, first + 9, 1, 3)], GROUP) for first in (0, 3, 1))
     >>> worst([a, b], [c])
     (2, 2)
@@ -314,8 +301,6 @@ def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, in
 def count(groups: Groups) -> int:
     """How many entries there are.
 
-    >>> import numpy as np
-    >>> from auditor.codecs.availability.groups import GROUP
     >>> count(np.array([(0, 9, 2, 3)], GROUP))
     8
     """
@@ -325,8 +310,6 @@ def count(groups: Groups) -> int:
 def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
     """How many entries there are from each edge to before the next: one number less than edges.
 
-    >>> import numpy as np
-    >>> from auditor.codecs.availability.groups import GROUP
     >>> count_between(np.array([(0, 9, 2, 3)], GROUP), [0, 4, 10, 2**62])
     [3, 4, 1]
     """
@@ -345,8 +328,6 @@ def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
 def last_entry(groups: Groups) -> int:
     """The largest entry, or -1 if there is none.
 
-    >>> import numpy as np
-    >>> from auditor.codecs.availability.groups import GROUP
     >>> last_entry(np.array([(0, 9, 2, 3)], GROUP))
     10
     """

@@ -31,7 +31,6 @@ from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.spark_source import NamedSource
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
-from auditor.spark.types import SparkSession
 
 FORMAT = "bookkeeper_indexes"
 OPTIONS = ("bookies", "metadata", "credentials", "tasks")
@@ -173,11 +172,6 @@ def _cookie(data: bytes) -> Cookie | None:
         return cookie_codec.decode(data)
     except DecodeError:
         return None  # its directory's row says why; here it only names nobody
-
-
-def register(spark: SparkSession) -> None:
-    """Make the format ``bookkeeper_indexes`` known to a session."""
-    spark.dataSource.register(IndexSource)
 
 
 class IndexSource(NamedSource):

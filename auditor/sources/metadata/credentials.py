@@ -53,6 +53,7 @@ class SecretFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.holds_secrets = False
+        self.sections: list[Section] = []
         try:
             with open_regular(path) as stream:
                 self._status = os.fstat(stream.fileno())
@@ -63,12 +64,14 @@ class SecretFile:
             raise UsageError(f"{path}: not TOML: {error}") from None
         self.top = Section(self, "", values)
 
-    def close_to_others(self) -> None:
-        """Refuse a file with a secret in it that others may read, as ssh does with a private key.
+    def end(self) -> None:
+        """Refuse what nothing asked for, and a file with a secret in it that others may read, as ssh does.
 
         Raises:
             UsageError: it is such a file.
         """
+        for section in self.sections:
+            section.end()
         if not self.holds_secrets or os.name != "posix":
             return
         # A secret that is mounted belongs to root and is given to a group, which cannot change the file.
@@ -88,6 +91,7 @@ class Section:
         self._name = name
         self._values = values
         self._known: list[str] = []
+        file.sections.append(self)
 
     def has(self, key: str) -> bool:
         """Whether the key is given, as itself or as ``<key>_env``."""
@@ -267,42 +271,25 @@ def read_credentials(path: str | None) -> Credentials:
     read = Credentials(
         zookeeper=_zookeeper(zookeeper) if zookeeper else ZooKeeperCredentials(),
         etcd=_etcd(etcd) if etcd else EtcdCredentials(),
-        ledgers=_ledgers(ledgers) if ledgers else LedgerCredentials(),
+        ledgers=LedgerCredentials(ledgers.require("password", secret=True) if ledgers else None),
     )
-    file.top.end()
-    file.close_to_others()
+    file.end()
     return read
 
 
 def _zookeeper(section: Section) -> ZooKeeperCredentials:
     digest, sasl, tls = section.section("digest"), section.section("sasl"), section.section("tls")
-    read = ZooKeeperCredentials(
+    return ZooKeeperCredentials(
         digest=_login(digest, colon=False) if digest else None,
         sasl=_sasl(sasl) if sasl else None,
         tls=_tls(tls, own_checks=True) if tls else None,
     )
-    for each in (digest, sasl, tls, section):
-        if each:
-            each.end()
-    return read
 
 
 def _etcd(section: Section) -> EtcdCredentials:
     tls = section.section("tls")
-    named = section.has("user") or section.has("password")
-    read = EtcdCredentials(
-        login=_login(section) if named else None, tls=_tls(tls, own_checks=False) if tls else None
-    )
-    for each in (tls, section):
-        if each:
-            each.end()
-    return read
-
-
-def _ledgers(section: Section) -> LedgerCredentials:
-    read = LedgerCredentials(section.require("password", secret=True))
-    section.end()
-    return read
+    login = _login(section) if section.has("user") or section.has("password") else None
+    return EtcdCredentials(login, _tls(tls, own_checks=False) if tls else None)
 
 
 def _login(section: Section, colon: bool = True) -> Login:

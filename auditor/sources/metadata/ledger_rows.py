@@ -32,7 +32,6 @@ _NUMBERS = ("format", "ensemble_size", "write_quorum", "ack_quorum", "last_entry
 def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     """The columns that follow from the bytes of the metadata alone, by their names.
 
-    >>> from auditor.codecs.ledger_metadata.batch import decode_batch
     >>> open_ledger = b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n"
     >>> arrays = metadata_arrays(decode_batch([open_ledger, b"?"]))
     >>> arrays["state"].to_pylist(), arrays["damage_offset"].to_pylist()

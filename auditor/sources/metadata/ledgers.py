@@ -64,7 +64,7 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
         path = f"{store.root}/{path_of(layout, ledger)}"
         others = _other_places(store.root, layout, ledger)
         misplaced, gaps = "", list[tuple[str, str]]()
-        for part in _parts(store, layout, [path, *others]):
+        for part in _parts(store, layout, Tree.LEDGERS, [path, *others]):
             for batch in store.read(part):
                 gaps += batch.gaps
                 for other in sorted(others.keys() & set(batch.paths)):
@@ -128,14 +128,8 @@ def read_paths(
     """
     if not paths:
         return {}, []
-    if isinstance(store, WatchableStore):
-        parts = store.parts_of(sorted(paths), _PARTS)
-    elif isinstance(store, OnePathStore):
-        parts = [store.part_of(path) for path in sorted(paths)]
-    else:
-        parts = store.parts(tree, layout, _PARTS)
     wanted, found, gaps = set(paths), dict[str, tuple[bytes, int]](), list[tuple[str, str]]()
-    for part in parts:
+    for part in _parts(store, layout, tree, sorted(paths)):
         for batch in store.read(part):
             gaps += batch.gaps
             for row, path in enumerate(batch.paths):
@@ -171,10 +165,13 @@ def _may_be_in(place: Place, scope_id: int) -> bool:
     return place.kind == "other" or place.scope_id in (scope_id, None)
 
 
-def _parts(store: MetadataStore, layout: LayoutKind, paths: list[str]) -> list[Part]:
+def _parts(store: MetadataStore, layout: LayoutKind, tree: Tree, paths: list[str]) -> list[Part]:
+    """Parts that show these paths of a tree: of a running store them alone, of a saved one all."""
+    if isinstance(store, WatchableStore):
+        return store.parts_of(paths, _PARTS)
     if isinstance(store, OnePathStore):
         return [store.part_of(path) for path in paths]
-    return store.parts(Tree.LEDGERS, layout, _PARTS)
+    return store.parts(tree, layout, _PARTS)
 
 
 def _stored_ledger(store: MetadataStore, batch: ZnodeBatch, row: int, ledger: LedgerId) -> StoredLedger:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -195,11 +195,8 @@ class StoreReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each part that the store offers."""
-        store = open_store(self.uri, self.reading.store)
-        try:
+        with closing(open_store(self.uri, self.reading.store)) as store:
             return self.partitions_of(store)
-        finally:
-            store.close()
 
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
         """The same of a store that is open: a large file has been passed over already."""
@@ -214,8 +211,7 @@ class StoreReader(DataSourceReader):
         """Read and decode one part, batch by batch."""
         if not isinstance(partition, StorePartition):
             return  # where there is no part, Spark asks for a partition of its own, which is empty
-        store = open_store(self.uri, self.reading.of_a_task)
-        try:
+        with closing(open_store(self.uri, self.reading.of_a_task)) as store:
             if self.earlier is not None:
                 assert isinstance(store, ComparableStore)
                 yield from store.rows_since(partition.part, self.columns)
@@ -225,12 +221,3 @@ class StoreReader(DataSourceReader):
                     yield ledger_rows(batch, store.root, partition.layout, self.columns)
                 else:
                     yield mark_rows(batch, store.root)
-        finally:
-            store.close()
-
-
-def register(spark: SparkSession) -> None:
-    """Make the tables readable by name in a session."""
-    spark.dataSource.register(LedgerSource)
-    spark.dataSource.register(LedgerAgainSource)
-    spark.dataSource.register(MarkSource)

@@ -8,9 +8,10 @@ too: its servers, and about how many ledgers it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -102,6 +103,18 @@ class ZnodeBatch:
         columns = [np.array(column, np.int64) for column in (*numbers, children)]
         mzxid, ctime, mtime, version, owner, below = columns
         return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [], below)
+
+
+def znode_batches(items: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:
+    """Znodes, and gaps between them, in batches of `BATCH_ZNODES` of both together.
+
+    >>> [batch.gaps for batch in znode_batches([Znode("/a", b"", 1, 1, 5, 5, 0, 0), ("/b", "cut off")])]
+    [[('/b', 'cut off')]]
+    """
+    rest = iter(items)
+    while some := list(islice(rest, BATCH_ZNODES)):
+        gaps = [each for each in some if not isinstance(each, Znode)]
+        yield ZnodeBatch.of([each for each in some if isinstance(each, Znode)], gaps)
 
 
 class Tree(StrEnum):

@@ -28,8 +28,6 @@ from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
 
 DEFAULT_ROOT = "/ledgers"
-DEFAULT_PORT = 2181
-DEFAULT_ETCD_PORT = 2379
 
 FORMS = (
     "zk://host:2181/ledgers, zk+hierarchical://h1:2181;h2:2181/ledgers (or zk+longhierarchical, "
@@ -50,6 +48,12 @@ _LAYOUTS = {
 METADATA_STORE = "metadata-store:"
 """Before the URIs of Pulsar's own drivers."""
 PATHS_ETCD, PATHS_SNAPSHOT = f"{METADATA_STORE}etcd", f"{METADATA_STORE}etcd-snapshot"
+_RUNNING = {
+    "zk": (2181, "its root is the path, as in zk://host:2181/ledgers"),
+    "etcd": (2379, "its scope is the path, as in etcd://host:2379/scope"),
+    PATHS_ETCD: (2379, "its root is the path"),
+}
+"""The forms of running stores: their port, and where a URI says below what everything is kept."""
 SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope", PATHS_SNAPSHOT: "root"}
 """The forms of saved metadata, and the parameter that says below what everything is kept."""
 
@@ -107,11 +111,11 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
     query = dict(parse_qsl(query_text, keep_blank_values=True))
     _refuse_user(uri, authority)
     if scheme in _LAYOUTS:
-        return _live(uri, scheme, authority, path, query)
+        return _parse_running(uri, "zk", authority, path, query, _LAYOUTS[scheme])
     if scheme in SAVED:
         return _parse_saved(uri, scheme, authority, unquote(path), query)
     if scheme == "etcd":
-        return _etcd(uri, authority, unquote(path), query)
+        return _parse_running(uri, scheme, authority, unquote(path), query, LayoutKind.ETCD)
     if scheme.startswith(("etcd+", "etcd-snapshot+")):
         raise UsageError(
             f"{redact(uri)!r}: etcd has one layout, so its scheme takes no suffix; known forms: {FORMS}"
@@ -159,7 +163,7 @@ def _metadata_store(uri: str) -> MetadataUri:
         authority, _, chroot = rest.removeprefix("//").partition("/")
         _refuse_user(uri, authority)
         root = chroot if chroot.rpartition("/")[2] == "ledgers" else f"{chroot}/ledgers".strip("/")
-        return _live(uri, "zk", authority, f"/{root}", {})
+        return _parse_running(uri, "zk", authority, f"/{root}", {})
     if kind == "etcd":
         rest, _, query = rest.partition("?")
         if rest.startswith("//"):
@@ -167,11 +171,7 @@ def _metadata_store(uri: str) -> MetadataUri:
         else:
             authority, slash, path = re.sub("https?://", "", rest), "", ""
         _refuse_user(uri, authority)
-        if query:
-            raise UsageError(f"{redact(uri)!r}: a live store takes no query; its root is the path")
-        hosts = tuple(_host(uri, host, DEFAULT_ETCD_PORT) for host in re.split("[;,]", authority))
-        root = _root(uri, unquote(slash + path) or DEFAULT_ROOT)
-        return MetadataUri(PATHS_ETCD, hosts, "", root, None, uri)
+        return _parse_running(uri, PATHS_ETCD, authority, unquote(slash + path) or DEFAULT_ROOT, query)
     if kind == "etcd-snapshot" and rest.startswith("//"):
         path, _, query = rest[2:].partition("?")
         authority, slash, below = path.partition("/")
@@ -182,22 +182,20 @@ def _metadata_store(uri: str) -> MetadataUri:
     raise UsageError(f"{redact(uri)!r}: unknown metadata store {kind!r}; known forms: {FORMS}")
 
 
-def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
+def _parse_running(
+    uri: str,
+    scheme: str,
+    authority: str,
+    path: str,
+    query: str | dict[str, str],
+    layout: LayoutKind | None = None,
+) -> MetadataUri:
+    port, place = _RUNNING[scheme]
     if query:
-        raise UsageError(
-            f"{redact(uri)!r}: a live store takes no query; its root is the path, as in zk://host:2181/ledgers"
-        )
-    hosts = tuple(_host(uri, host, DEFAULT_PORT) for host in re.split("[;,]", authority))
-    return MetadataUri("zk", hosts, "", _root(uri, path), _LAYOUTS[scheme], uri)
-
-
-def _etcd(uri: str, authority: str, scope: str, query: dict[str, str]) -> MetadataUri:
-    if query:
-        raise UsageError(
-            f"{redact(uri)!r}: a live store takes no query; its scope is the path, as in etcd://host:2379/scope"
-        )
-    hosts = tuple(_host(uri, host, DEFAULT_ETCD_PORT) for host in re.split("[;,]", authority))
-    return MetadataUri("etcd", hosts, "", _scope(uri, scope), LayoutKind.ETCD, uri)
+        raise UsageError(f"{redact(uri)!r}: a live store takes no query; {place}")
+    hosts = tuple(_host(uri, host, port) for host in re.split("[;,]", authority))
+    root = _scope(uri, path) if scheme == "etcd" else _root(uri, path)
+    return MetadataUri(scheme, hosts, "", root, layout, uri)
 
 
 def _host(uri: str, text: str, default_port: int) -> str:

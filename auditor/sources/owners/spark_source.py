@@ -6,11 +6,11 @@ The values are what a comparison of two stores reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -85,30 +85,19 @@ class OwnerReader(DataSourceReader):
         if not isinstance(partition, OwnerPartition):
             return  # where there is no part, Spark asks for a partition of its own, which is empty
         reader = APPLICATIONS[self.owners.application].load()
-        store = open_store(partition.uri, self.reading.of_a_task)
-        try:
+        with closing(open_store(partition.uri, self.reading.of_a_task)) as store:
             for batch in store.read(partition.part):
                 if self.decoded:
                     yield owner_rows(batch, self.owners.application, reader, self.owners.chroot)
                 else:
                     yield value_rows(batch, self.owners)
-        finally:
-            store.close()
 
     def _parts(self, tree: str) -> list[InputPartition]:
         uri = self.owners.tree(tree)
-        store = open_store(uri, self.reading.store)
-        try:
+        with closing(open_store(uri, self.reading.store)) as store:
             # The layout is that of BookKeeper's own tree, and means nothing here.
             parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self.reading.parts)
-        finally:
-            store.close()
         return [OwnerPartition(uri, part) for part in parts]
-
-
-def register(spark: SparkSession) -> None:
-    """Make the table readable by name in a session."""
-    spark.dataSource.register(OwnerSource)
 
 
 OWNER_VALUES = pa.schema(

@@ -7,12 +7,11 @@ stand for anything.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 from auditor.errors import StoreError
@@ -26,8 +25,8 @@ from auditor.sources.metadata.dump.records import (
     no_dump,
     recognise,
 )
-from auditor.sources.metadata.saved_files import held_bytes, open_packed, packing_of
-from auditor.sources.metadata.store import BATCH_ZNODES, Part, Tree, Znode, ZnodeBatch, tree_of
+from auditor.sources.metadata.saved_files import SavedStore, held_bytes, open_packed, packing_of
+from auditor.sources.metadata.store import Part, Tree, Znode, ZnodeBatch, tree_of, znode_batches
 from auditor.sources.metadata.uri import MetadataUri
 
 PACKED_PARTS = 4
@@ -56,10 +55,9 @@ class Whole(NamedTuple):
     last: str | None
 
 
-class LineStore(ABC):
+class LineStore(SavedStore[Whole]):
     """The part of a `MetadataStore` that all dumps share."""
 
-    live = False
     keeps_marks = True
     always_there: tuple[str, ...]
     """What every cluster has below its root: a dump without one of these may be cut before it."""
@@ -67,9 +65,7 @@ class LineStore(ABC):
     """Where bookies are listed: a dump that ends there may lack more of them."""
 
     def __init__(self, uri: MetadataUri) -> None:
-        self.uri = uri
-        self.root = uri.root
-        self._file = Path(uri.path)
+        super().__init__(uri)
         self._lines = 0
         self._beside: dict[str, bytes | None] = {}  # by the name: its value; None: only what is below it
         self._unread_beside: dict[str, str] = {}
@@ -95,23 +91,8 @@ class LineStore(ABC):
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """The znodes of one byte range; see `MetadataStore.read`."""
         assert isinstance(part, DumpPart)
-        znodes: list[Znode] = []
-        gaps: list[tuple[str, str]] = []
-        for item in self._scan(part.start, part.end):
-            if not isinstance(item, Znode):
-                if self._concerns(item, part.tree):
-                    gaps.append(item)
-            elif len(item.path) > len(self.root) and self._is_of(item.path, part.tree):
-                znodes.append(item)
-            if len(znodes) + len(gaps) >= BATCH_ZNODES:
-                yield ZnodeBatch.of(znodes, gaps)
-                znodes, gaps = [], []
-        if znodes or gaps:
-            yield ZnodeBatch.of(znodes, gaps)
-
-    def moment_lost(self) -> bool:
-        """Never: what is saved stays."""
-        return False
+        found = self._scan(part.start, part.end)
+        return znode_batches(item for item in found if self._concerns(item, part.tree))
 
     def has_beside(self, name: str) -> bool:
         """Whether a line that `cluster` read lies at it, or below it; see `NeighbourStore.has_beside`."""
@@ -120,17 +101,14 @@ class LineStore(ABC):
     def value_beside(self, name: str) -> bytes | None:
         """Of a line that `cluster` read; see `NeighbourValueStore.value_beside`."""
         if name in self._unread_beside:
-            raise StoreError(f"{self._file}: {self._unread_beside[name]}")
+            raise StoreError(f"{self._path}: {self._unread_beside[name]}")
         return self._beside.get(name)
 
     def operations(self) -> dict[str, int]:
         """Lines read."""
         return {"lines": self._lines}
 
-    def close(self) -> None:  # noqa: B027  # whole as it is, for every dump
-        """Nothing is held open."""
-
-    def _whole(self) -> Whole:
+    def _read_files(self) -> Whole:
         """One pass over the file."""
         nodes: list[Znode] = []
         gaps: list[tuple[str, str]] = []
@@ -176,31 +154,31 @@ class LineStore(ABC):
         To know it, a packed file is unpacked to its end: once, and not for each tree that is read.
         """
         with self._readable():
-            return held_bytes(self._file)
+            return held_bytes(self._path)
 
     def _packed(self) -> bool:
         with self._readable():
-            return packing_of(self._file) is not None
+            return packing_of(self._path) is not None
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            if self._file.is_dir():
-                raise no_dump(self._file) from error
-            raise StoreError(f"cannot read the dump {self._file}: {error.strerror or error}") from error
+            if self._path.is_dir():
+                raise no_dump(self._path) from error
+            raise StoreError(f"cannot read the dump {self._path}: {error.strerror or error}") from error
 
     def _modified(self) -> int:
         """When the file was written, in ms."""
         with self._readable():
-            return self._file.stat().st_mtime_ns // 1_000_000
+            return self._path.stat().st_mtime_ns // 1_000_000
 
-    def _concerns(self, gap: tuple[str, str], tree: Tree | None) -> bool:
-        return gap[0] == self.root or self._is_of(gap[0], tree)
-
-    def _is_of(self, path: str, tree: Tree | None) -> bool:
-        return tree is Tree.WHOLE or self.tree_of(path) is tree
+    def _concerns(self, item: Znode | tuple[str, str], tree: Tree | None) -> bool:
+        """Whether a znode is of a tree, or a gap may be; None: of the cluster's own."""
+        if item[0] == self.root:
+            return not isinstance(item, Znode)
+        return tree is Tree.WHOLE or self.tree_of(item[0]) is tree
 
     def _scan(self, start: int, end: int, frame: Frame | None = None) -> Iterator[Znode | tuple[str, str]]:
         """Every line that begins in the range: a znode at or below the root, or a gap; ``frame`` sees all."""
@@ -235,7 +213,7 @@ class LineStore(ABC):
         """The lines that begin in the range, by offset; a reason instead of one that is too long or gone."""
         # One byte early: a range that begins exactly at a line must not skip that line.
         offset = max(0, start - 1)
-        with self._readable(), open_packed(self._file, offset) as (file, unpacked):
+        with self._readable(), open_packed(self._path, offset) as (file, unpacked):
             if start:
                 offset += next_line(file)[1]
             while offset < end:

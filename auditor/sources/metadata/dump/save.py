@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, cast
@@ -151,13 +151,9 @@ def read_zookeeper(wanted: SaveRequest) -> StoreRecords:
     """See `Reader`."""
     from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 
-    store = ZooKeeperStore(wanted.uri, wanted.options)
-    try:
+    with closing(ZooKeeperStore(wanted.uri, wanted.options)) as store:
         # It says in its own words what is wrong with hosts, rights or the root.
-        began = store.cluster().scan_time
-    finally:
-        store.close()
-    return StoreRecords(began, _znode_batches(wanted))
+        return StoreRecords(store.cluster().scan_time, _znode_batches(wanted))
 
 
 def _znode_batches(wanted: SaveRequest) -> Iterator[list[Record]]:
@@ -165,8 +161,7 @@ def _znode_batches(wanted: SaveRequest) -> Iterator[list[Record]]:
     from auditor.sources.metadata.zookeeper.tree import Top, walk
 
     root = wanted.uri.root
-    reader = ZooKeeperReader(wanted.uri.hosts, wanted.options, probe=root)
-    try:
+    with closing(ZooKeeperReader(wanted.uri.hosts, wanted.options, probe=root)) as reader:
         there = [
             tree
             for tree, answer in zip(wanted.trees, reader.data(wanted.trees), strict=True)
@@ -176,8 +171,6 @@ def _znode_batches(wanted: SaveRequest) -> Iterator[list[Record]]:
         for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *there])]):
             records = [znode_record(_znode_to_save(znode, root, wanted.passwords)) for znode in znodes]
             yield records + [unread_record(*gap) for gap in gaps]
-    finally:
-        reader.close()
 
 
 def _znode_to_save(znode: Znode, root: str, passwords: bool) -> Znode:
@@ -192,11 +185,8 @@ def read_etcd(wanted: SaveRequest) -> StoreRecords:
     from auditor.sources.metadata.etcd.live import EtcdStore, PathEtcdStore
 
     kind = PathEtcdStore if wanted.uri.scheme == PATHS_ETCD else EtcdStore
-    store = kind(wanted.uri, wanted.options)
-    try:
+    with closing(kind(wanted.uri, wanted.options)) as store:
         cluster = store.cluster()
-    finally:
-        store.close()
     assert cluster.revision is not None
     return StoreRecords(cluster.scan_time, _key_batches(wanted, cluster.revision))
 
@@ -206,9 +196,8 @@ def _key_batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
     from auditor.sources.metadata.etcd.pages import EtcdPages
 
     root = wanted.uri.root
-    client = EtcdClient(wanted.uri.hosts, wanted.options)
-    pages = EtcdPages(client, wanted.options)
-    try:
+    with closing(EtcdClient(wanted.uri.hosts, wanted.options)) as client:
+        pages = EtcdPages(client, wanted.options)
         for tree in (root, *wanted.trees):
             above, _, name = tree.rpartition("/")
             key = etcd.key_bytes(tree)
@@ -219,8 +208,6 @@ def _key_batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
                         for key, data, *numbers in zip(*page.keys, strict=True)
                     ]
                     yield records + [unread_record(*gap) for gap in page.gaps]
-    finally:
-        client.close()
 
 
 def _data_to_save(key: bytes, data: bytes, wanted: SaveRequest) -> bytes:

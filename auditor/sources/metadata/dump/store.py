@@ -100,11 +100,11 @@ class EtcdDumpStore(LineStore):
 
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""
-        whole = self._whole()
+        whole = self._load()
         newest, gaps = whole.newest, tuple(whole.gaps)
         if newest is None:
             raise self._nothing_read(
-                f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
+                f"there is no BookKeeper cluster below {self.root} in {self._path}; name its scope with "
                 "?root=/path, taken as it is written",
                 gaps,
             )
@@ -210,11 +210,11 @@ class ZooKeeperDumpStore(LineStore):
 
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""
-        whole = self._whole()
+        whole = self._load()
         newest, gaps = whole.newest, tuple(whole.gaps)
         if newest is None:
             raise self._nothing_read(
-                f"{self._file} has no znode {self.root}; name the right root with ?root=/path", gaps
+                f"{self._path} has no znode {self.root}; name the right root with ?root=/path", gaps
             )
         nodes = _with_generator_counts({znode.path[len(self.root) + 1 :]: znode for znode in whole.nodes})
         scan_time = max(newest.ctime, newest.mtime, whole.frame.time or 0)

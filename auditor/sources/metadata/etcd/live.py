@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import pairwise
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from auditor.errors import StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers
-from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion
 from auditor.sources.metadata.etcd.key_ranges import (
     NOTE,
     PATHS_NOTE,
@@ -116,15 +117,8 @@ class EtcdStore(PinnedEtcd):
         yield from rows_since(self._pages, part, self.root, columns)
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        found: list[Keys] = []
-        gaps: list[tuple[str, str]] = []
-        for rel in _SINGLE:
-            asked = EtcdQuestion(etcd.key_bytes(f"{self.root}/{rel}"), b"", moment.revision)
-            found.append(self._client.ask(asked).keys)
-        for rel in _PARENTS:
-            for page in self._pages.read(*etcd.children(self.root, rel), moment.revision):
-                found.append(page.keys)
-                gaps += page.gaps
+        ranges = [etcd.children(self.root, rel) for rel in _PARENTS]
+        found, gaps = self._gather(moment, _SINGLE, ranges)
         if (
             not any(keys.names for keys in found)
             and self._pages.first(*etcd.children(self.root, "ledgers"), moment.revision) is None
@@ -172,15 +166,8 @@ class PathEtcdStore(PinnedEtcd):
         return self._pages.first(*_below(beside), moment.revision) is not None
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        found: list[Keys] = []
-        gaps: list[tuple[str, str]] = []
-        for name in CLUSTER_CHILDREN:
-            key = etcd.key_bytes(f"{self.root}/{name}")
-            found.append(self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys)
-            for start, end in _without_marks(self.root, name):
-                for page in self._pages.read(start, end, moment.revision):
-                    found.append(page.keys)
-                    gaps += page.gaps
+        ranges = [each for name in CLUSTER_CHILDREN for each in _without_marks(self.root, name)]
+        found, gaps = self._gather(moment, CLUSTER_CHILDREN, ranges)
         first = self._pages.first(*_below(self.root), moment.revision)
         if first is None:
             raise StoreError(
@@ -198,12 +185,9 @@ def count_path_ledgers(
     Raises:
         StoreError: etcd cannot be reached.
     """
-    client = EtcdClient(hosts, options)
     start = etcd.key_bytes(f"{root}/")
-    try:
+    with closing(EtcdClient(hosts, options)) as client:
         (keys,) = EtcdPages(client, options).counts([(start + b"0", start + b":")], 0)
-    finally:
-        client.close()
     return LedgerCount(keys, False)
 
 
@@ -228,21 +212,16 @@ def count_ledgers(hosts: Sequence[str], scope: str, layout: LayoutKind, options:
     """Count the ledgers of all scopes. Raises `StoreError` where etcd cannot be reached."""
     start, end = etcd.children(scope, etcd.LEDGERS)
     edges = [start, *(key_of(scope, bucket << 56) for bucket in range(8, etcd.BUCKET_COUNT, 8)), end]
-    client = EtcdClient(hosts, options)
-    try:
+    with closing(EtcdClient(hosts, options)) as client:
         return LedgerCount(sum(EtcdPages(client, options).counts(list(pairwise(edges)), 0)), True)
-    finally:
-        client.close()
 
 
 def probe(host: str, options: StoreOptions) -> Server:
     """Ask one member which version it is (Status)."""
-    client = EtcdClient([host], options, sleep=lambda _: None)
     begun = time.monotonic()
-    try:
-        version = client.version()
-    except StoreError as error:
-        return Server(host, False, trouble=str(error))
-    finally:
-        client.close()
+    with closing(EtcdClient([host], options, sleep=lambda _: None)) as client:
+        try:
+            version = client.version()
+        except StoreError as error:
+            return Server(host, False, trouble=str(error))
     return Server(host, True, (time.monotonic() - begun) * 1000, version)

@@ -148,8 +148,8 @@ class EtcdPages:
 
     def _all(self, sent: Pending) -> Iterator[tuple[Page, EtcdAnswer]]:
         """Wait for an answer, and ask on from its last key, until there is no more."""
-        pending: Pending | None = sent
-        while pending is not None:
+        pending = sent
+        while True:
             asked = pending.asked
             try:
                 answer = self._client.finish(pending)
@@ -163,18 +163,14 @@ class EtcdPages:
                 page = Page(answer.keys)
                 if not asked.bare:
                     self._learn(answer)
-            pending = None
-            if answer.more and answer.keys.names:
-                limit = asked.limit if asked.bare else self._limit
-                following = replace(asked, start=answer.keys.names[-1] + b"\0", limit=limit)
-                if self.asks_ahead:
-                    pending = self._client.begin(following)
-                    yield page, answer
-                else:
-                    yield page, answer
-                    pending = self._client.begin(following)
-            else:
+            if not (answer.more and answer.keys.names):
                 yield page, answer
+                return
+            limit = asked.limit if asked.bare else self._limit
+            following = replace(asked, start=answer.keys.names[-1] + b"\0", limit=limit)
+            ahead = self._client.begin(following) if self.asks_ahead else None
+            yield page, answer
+            pending = ahead or self._client.begin(following)
 
     def counts(self, ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
         """How many keys each range has, without reading any."""

@@ -324,6 +324,15 @@ class PinnedEtcd(ABC):
         """Let go of the connection; the pinned revision stays."""
         self._client.close()
 
+    def _gather(
+        self, moment: Moment, names: Iterable[str], ranges: Iterable[tuple[bytes, bytes]]
+    ) -> tuple[list[Keys], list[tuple[str, str]]]:
+        """Keys by their names below the root, those of some ranges, and what could not be read of these."""
+        single = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
+        found = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single]
+        pages = [page for ends in ranges for page in self._pages.read(*ends, moment.revision)]
+        return found + [page.keys for page in pages], [gap for page in pages for gap in page.gaps]
+
     def _part(self, edges: tuple[bytes, ...], moment: Moment, tree: Tree = Tree.WHOLE) -> EtcdPart:
         return EtcdPart(edges, moment, self._cluster_id(), tree)
 

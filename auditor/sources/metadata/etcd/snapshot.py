@@ -26,7 +26,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.key_ranges import NOTE, PATHS_NOTE, by_node_name, key_znode, own_nodes
 from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, KeyKind, build_index
 from auditor.sources.metadata.saved_files import BBOLT, SavedStore, file_kind, not_a
-from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
+from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of, znode_batches
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file
 
@@ -129,7 +129,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 columns = (taken.value_at, taken.value_end, revisions(data, taken).main, *keys)
                 rows = zip(*(column[here].tolist() for column in columns), strict=True)
                 unsure = (here + seen < part.unsure).tolist()
-                yield from self._batches(data, rows, unsure, part.tree)
+                yield from znode_batches(self._items(data, rows, unsure, part.tree))
                 seen += len(taken.leaf)
             if seen != part.changes:
                 raise StoreError(f"{part.file} changed while it was read")
@@ -149,11 +149,9 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         """Keys read."""
         return {"keys": self._keys}
 
-    def _batches(
+    def _items(
         self, data: memoryview, rows: Iterator[tuple[int, ...]], unsure: list[bool], tree: Tree
-    ) -> Iterator[ZnodeBatch]:
-        znodes: list[Znode] = []
-        gaps: list[tuple[str, str]] = []
+    ) -> Iterator[Znode | tuple[str, str]]:
         for (value_at, value_end, main, begin, stop), before_damage in zip(rows, unsure, strict=True):
             self._keys += 1
             path = etcd.key_text(bytes(data[begin:stop]))
@@ -161,18 +159,9 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 continue
             try:
                 znode = _znode(data, PageSpan(value_at, value_end), main)
+                yield (path, _GONE) if before_damage else znode
             except DecodeError as damage:
-                gaps.append((path, f"byte {value_at}: {damage}"))
-            else:
-                if before_damage:
-                    gaps.append((path, _GONE))
-                else:
-                    znodes.append(znode)
-            if len(znodes) + len(gaps) >= BATCH_ZNODES:
-                yield ZnodeBatch.of(znodes, gaps)
-                znodes, gaps = [], []
-        if znodes or gaps:
-            yield ZnodeBatch.of(znodes, gaps)
+                yield path, f"byte {value_at}: {damage}"
 
     def _cut(self, loaded: _DriverState, wanted: int, tree: Tree) -> Iterator[Part]:
         pages = loaded.index.leaves

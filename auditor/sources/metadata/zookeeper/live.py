@@ -127,7 +127,9 @@ class ZooKeeperStore:
                 break
             listed += [Top(path, deep=False) for path in children]
             frontier = [below for path in frontier for below in children.get(path, [path])]
-        tops = [*map(Top, frontier), *listed]
+        return self._deal([*map(Top, frontier), *listed], wanted)
+
+    def _deal(self, tops: list[Top], wanted: int) -> list[Part]:
         dealt = [tuple(tops[share::wanted]) for share in range(wanted)]
         return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
 
@@ -173,9 +175,7 @@ class ZooKeeperStore:
     def parts_of(self, paths: Sequence[str], wanted: int) -> list[Part]:
         """Some znodes dealt out; see `WatchableStore.parts_of`."""
         self._reader.catch_up()
-        tops = [Top(path, deep=False) for path in paths]
-        dealt = [tuple(tops[share::wanted]) for share in range(max(1, wanted))]
-        return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
+        return self._deal([Top(path, deep=False) for path in paths], max(1, wanted))
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
