@@ -6,9 +6,10 @@ No Spark; of the findings of two runs only narrow columns are ever held whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from auditor.checks import place_of_check
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
 from auditor.findings.changes import CONFIDENCES, KINDS, FindingPairs, pair_findings
+from auditor.model.amounts import first_names
 from auditor.model.finding import Severity, Urgency
 from auditor.model.history import (
     NOT_COMPARED,
@@ -136,6 +138,8 @@ _COLUMNS = (
 )  # fmt: skip
 _SEVERITIES = [str(severity) for severity in Severity]
 
+Longs = NDArray[np.int64]
+
 
 class RunDifference:
     """What changed from one finished run to another; each is a path or a URI.
@@ -166,35 +170,39 @@ class RunDifference:
 
     def changes(self) -> Iterator[ChangedFinding]:
         """Every finding that is not the same: the new run's in its order, then those only the old has."""
+        for run, rows, kinds, places in self._changed():
+            picked = pick_rows(_batches(run), rows, _COLUMNS)
+            for place, row in enumerate(row for batch in picked for row in batch.to_pylist()):
+                change = KINDS[kinds[place]]
+                row |= {"suppressed": None} if change in GONE else {}
+                yield ChangedFinding(change=change, **self._was(int(places[place])), **row)
+
+    def _changed(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
+        """Of the new run, then of the old: rows of findings, their change, their places in the old marks."""
         found = self._paired
         changed = np.flatnonzero(found.change != KINDS.index(Change.SAME))
-        pairs = found.pair[changed]
-        was = _Was(found, pairs)
-        yield from self._rows(self.new, found.new.row[changed], found.change[changed], was)
-        yield from self._rows(self.old, found.old.row[found.gone], found.gone_change, _Was(found, found.gone))
+        yield self.new, found.new.row[changed], found.change[changed], found.pair[changed]
+        yield self.old, found.old.row[found.gone], found.gone_change, found.gone
 
-    def _rows(
-        self, run: RunReader, rows: NDArray[np.int64], kinds: NDArray[np.int8], was: _Was
-    ) -> Iterator[ChangedFinding]:
-        place = 0
-        for batch in pick_rows(_batches(run), rows, _COLUMNS):
-            for row in batch.to_pylist():
-                yield _changed_finding(row, KINDS[kinds[place]], *was.at(place))
-                place += 1
+    def _was(self, place: int) -> dict[str, Any]:
+        """What the old run knew of a finding, by its place in the old marks; -1: nothing."""
+        old, none = self._paired.old, place < 0
+        return {
+            "previous_severity": None if none else _SEVERITIES[old.rank[place]],
+            "previous_missing": None if none else int(old.missing[place]),
+            "previous_confidence": None if none else CONFIDENCES[old.confidence[place]],
+        }
 
     def _kinds(self) -> Iterator[tuple[str, str, str]]:
         """Change, severity and id of each finding that is not the same."""
-        found = self._paired
-        changed = np.flatnonzero(found.change != KINDS.index(Change.SAME))
-        for run, rows, kinds in (
-            (self.new, found.new.row[changed], found.change[changed]),
-            (self.old, found.old.row[found.gone], found.gone_change),
-        ):
-            place = 0
-            for batch in pick_rows(_batches(run), rows, ["severity", "id"]):
-                for severity, id in zip(batch["severity"].to_pylist(), batch["id"].to_pylist(), strict=True):
-                    yield KINDS[kinds[place]], severity, id
-                    place += 1
+        names = ("severity", "id")
+        for run, rows, kinds, _ in self._changed():
+            picked = pick_rows(_batches(run), rows, names)
+            pairs = chain.from_iterable(
+                zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in picked
+            )
+            for kind, (severity, id) in zip(kinds, pairs, strict=True):
+                yield KINDS[kind], severity, id
 
     def _urgencies(self) -> dict[tuple[str, str], str]:
         """The most urgent, in either run, of the findings of a severity and id."""
@@ -263,47 +271,9 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
         return ChangesSince(None, warnings=(f"{NOT_COMPARED}: {error}",))
 
 
-class _Was:
-    """What the old run knew of findings, by their positions there."""
-
-    def __init__(self, found: FindingPairs, places: NDArray[np.int64]) -> None:
-        self._old = found.old
-        self._places = places
-
-    def at(self, number: int) -> tuple[str | None, int | None, str | None]:
-        """Severity, missing and confidence."""
-        place, old = int(self._places[number]), self._old
-        if place < 0:
-            return None, None, None
-        return _SEVERITIES[old.rank[place]], int(old.missing[place]), CONFIDENCES[old.confidence[place]]
-
-
 def _batches(run: RunReader) -> Any:
     return lambda below, columns: run.batches(below, list(columns))
 
 
-def _changed_finding(
-    row: Mapping[str, Any], change: str, severity: str | None, missing: int | None, confidence: str | None
-) -> ChangedFinding:
-    return ChangedFinding(
-        change=change,
-        id=row["id"],
-        severity=row["severity"],
-        previous_severity=severity,
-        confidence=row["confidence"],
-        previous_confidence=confidence,
-        scope_id=row["scope_id"],
-        ledger_id=row["ledger_id"],
-        bookie_id=row["bookie_id"],
-        missing=row["missing"],
-        previous_missing=missing,
-        first_seen=row["first_seen"],
-        last_seen=row["last_seen"],
-        suppressed=None if change in GONE else row["suppressed"],
-        fingerprint=row["fingerprint"],
-    )
-
-
 def _comma_list(names: list[str]) -> str:
-    more = f" and {len(names) - _BOOKIES_NAMED:,} more" if len(names) > _BOOKIES_NAMED else ""
-    return f"{', '.join(names[:_BOOKIES_NAMED])}{more} {'was' if len(names) == 1 else 'were'}"
+    return f"{first_names(names, _BOOKIES_NAMED)} {'was' if len(names) == 1 else 'were'}"
