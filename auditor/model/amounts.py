@@ -46,14 +46,14 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def first_names(names: Sequence[str], shown: int) -> str:
-    """The first few names, and how many more there are.
+def first_names(names: Sequence[str], shown: int, total: int | None = None) -> str:
+    """The first few names, and how many more there are of all, or of a ``total`` that not all are named of.
 
-    >>> first_names(["a", "b", "c"], 2)
-    'a, b and 1 more'
+    >>> first_names(["a", "b", "c"], 2), first_names(["a"], 2, total=7)
+    ('a, b and 1 more', 'a and 6 more')
     """
-    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+    left = (len(names) if total is None else total) - min(len(names), shown)
+    return ", ".join(names[:shown]) + (f" and {left:,} more" if left > 0 else "")
 
 
 def percent(part: int, whole: int) -> str:

@@ -12,6 +12,7 @@ from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, RunUsageError, UsageError
 from auditor.keys import ledger_path
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.amounts import first_names
 from auditor.model.arrow import ds
 from auditor.model.ledger_id import LedgerId
 from auditor.model.plan import (
@@ -275,8 +276,7 @@ def _open_state(
         (StepState.CHANGED, broken, "changed"), (StepState.UNKNOWN, unknown, "not known"),
     ):  # fmt: skip
         if ids := [id for id, each in states.items() if each is state]:
-            more = f" and {len(ids) - _SAMPLES:,} more" if len(ids) > _SAMPLES else ""
-            found.append(f"{word}: ledgers {', '.join(ids[:_SAMPLES])}{more}")
+            found.append(f"{word}: ledgers {first_names(ids, _SAMPLES)}")
     if unknown and now.findings is None:
         facts = {each.fact for each in step.requires}
         for fact, audit in _SAY_IT.items():

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, BinaryIO
 
+from auditor.model.amounts import first_names
 from auditor.model.arrow import pa, pq
-from auditor.model.finding import Finding, Standings, no_standing
+from auditor.model.finding import Finding, Standings, finding_to_json, no_standing
 from auditor.reports.finding_text import class_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
 
@@ -67,8 +68,6 @@ def render(findings: Iterable[Finding], standings: Standings = no_standing) -> I
 
 def _row(finding: Finding, standings: Standings) -> list[str | int]:
     standing = standings(finding.fingerprint)
-    unknown = finding.unknown
-    more = f" and {len(unknown) - BOOKIES_SHOWN:,} more" if len(unknown) > BOOKIES_SHOWN else ""
     return [
         finding.id,
         str(finding.urgency),
@@ -83,7 +82,7 @@ def _row(finding: Finding, standings: Standings) -> list[str | int]:
         escape_formula(positions_text(finding)),
         sum(part.count for part in finding.missing),
         escape_formula(missing_text(finding, BOOKIES_SHOWN)),
-        escape_formula(", ".join(unknown[:BOOKIES_SHOWN]) + more),
+        escape_formula(first_names(finding.unknown, BOOKIES_SHOWN)),
         standing.change if standing else "",
         _time(standing.first_seen) if standing else "",
         escape_formula((standing.suppressed if standing else None) or ""),
@@ -123,39 +122,20 @@ def write(findings: Iterable[Finding], out: BinaryIO, standings: Standings = no_
     rows = (_parquet_row(finding, standings) for finding in findings)
     schema = _schema()
     with pq.ParquetWriter(out, schema, compression="zstd") as writer:
-        for batch in _batches(rows):
+        while batch := list(islice(rows, ROWS)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-
-
-def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while batch := list(islice(rows, ROWS)):
-        yield batch
 
 
 def _parquet_row(finding: Finding, standings: Standings) -> dict[str, Any]:
     standing = standings(finding.fingerprint)
+    row = finding_to_json(finding)
+    for part in row["missing"]:
+        part["groups"] = [dict(zip(_GROUP, group, strict=True)) for group in part["groups"]]
     return {
-        "id": finding.id,
-        "urgency": str(finding.urgency),
-        "severity": str(finding.severity),
-        "confidence": str(finding.confidence),
+        **row,
         "scope_id": finding.scope_id,
         "ledger_id": finding.ledger_id,
-        "ledger_qualified_name": finding.ledger_qualified_name,
-        "bookie_id": finding.bookie_id,
-        "missing": [
-            {
-                "bookie_id": part.bookie_id,
-                "groups": [dict(zip(_GROUP, group, strict=True)) for group in part.groups],
-                "count": part.count,
-            }
-            for part in finding.missing
-        ],
-        "unknown": list(finding.unknown),
-        "message": finding.message,
         "evidence": json.dumps(finding.evidence, sort_keys=True),
-        "fingerprint": finding.fingerprint,
-        "cause": finding.cause,
         "change": standing.change or None if standing else None,
         "first_seen": standing.first_seen if standing else None,
         "suppressed": standing.suppressed if standing else None,

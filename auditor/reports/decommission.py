@@ -103,8 +103,8 @@ def _blocker(blocker: Blocker) -> Iterator[str]:
             each.ledger_id if each.scope_id == "0" else f"{each.scope_id}/{each.ledger_id}"
             for each in blocker.samples
         ]
-        more = f" and {blocker.ledgers - len(names):,} more" if blocker.ledgers > len(names) else ""
-        yield from labelled("ledgers", ", ".join(names) + more, _WIDTH, indent="  ", columns=9)
+        listed = first_names(names, len(names), blocker.ledgers)
+        yield from labelled("ledgers", listed, _WIDTH, indent="  ", columns=9)
     yield from labelled("way out", way_out, _WIDTH, indent="  ", columns=9)
 
 

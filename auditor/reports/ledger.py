@@ -9,7 +9,7 @@ each; every drawing, as text or as a picture, is made of them.
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -218,7 +218,8 @@ def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, s
     if columns < 1:
         return ["no entry: nothing is expected"]
     last = edges[-1] - 1
-    lines = [f"{'':<{label}}{_ruler(last, columns)}"]
+    end = str(last).rjust(max(columns - 1, len(str(last)) + 1)) if last else ""
+    lines = [f"{'':<{label}}0{end}"]
     marks = {segment.first_entry_id for segment in ledger.segments[1:]}
     if any(0 < mark <= last for mark in marks):
         cuts = "".join(
@@ -234,29 +235,37 @@ def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, s
     return [*lines, "  ".join(f"{sign} {cell}" for cell, sign in signs.items())]
 
 
-def _ruler(last: int, columns: int) -> str:
-    return "0" if last == 0 else "0" + str(last).rjust(max(columns - 1, len(str(last)) + 1))
-
-
 def _words(ledger: LedgerView, rows: Sequence[Replica]) -> list[str]:
-    # The writer of a ledger that is not closed may still be sending them.
-    lacks = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "lacks, as yet,"
-    lines: list[str] = []
-    for row in rows[:ROWS_SHOWN]:
-        view = row.view
-        if len(row.lacking):
-            verb = lacks if view.known else "unknown:"
-            lines.append(f"{view.bookie_id} {verb} {_entries(row.lacking)}")
-        if len(row.extra):
-            lines.append(f"{view.bookie_id} holds, not expected there: {_entries(row.extra)}")
-        if not view.known or (view.state not in (IndexState.OK, IndexState.ABSENT)):
-            lines.append(f"{view.bookie_id} is {view.state}{f': {view.reason}' if view.reason else ''}")
-        elif len(row.expected) and view.state == IndexState.ABSENT:
-            lines.append(f"{view.bookie_id} was read and has no index of this ledger")
     folded: list[str] = []
-    for line in lines:
-        folded += textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    for row in rows[:ROWS_SHOWN]:
+        for words in replica_words(ledger, row):
+            line = f"{row.view.bookie_id} {words}"
+            folded += textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
     return folded
+
+
+def replica_words(
+    ledger: LedgerView,
+    replica: Replica,
+    whose: str = "",
+    cut: Callable[[str, int], str] = lambda text, _: text,
+) -> list[str]:
+    """What a bookie lacks, has too much, and why that is not known: a predicate each.
+
+    ``whose`` stands before the state of its index; ``cut`` bounds entries and reasons.
+    """
+    view, words = replica.view, []
+    if len(replica.lacking):
+        # The writer of a ledger that is not closed may still be sending them.
+        lacks = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "lacks, as yet,"
+        words.append(f"{lacks if view.known else 'unknown:'} {cut(_entries(replica.lacking), 240)}")
+    if len(replica.extra):
+        words.append(f"holds, not expected there: {cut(_entries(replica.extra), 240)}")
+    if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
+        words.append(f"{whose}is {view.state}{f': {cut(view.reason, 120)}' if view.reason else ''}")
+    elif len(replica.expected) and view.state == IndexState.ABSENT:
+        words.append("was read and has no index of this ledger")
+    return words
 
 
 _SAYS = {

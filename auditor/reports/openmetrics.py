@@ -8,7 +8,7 @@ others are one, so that sums stay those of the cluster; it does not follow from 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
@@ -70,7 +70,9 @@ METRICS = {
 }
 """Every metric that there is, in order, and its help."""
 
-_OF_A_TALLY = ("id", "urgency", "severity", "confidence")
+_OF_A_TALLY: tuple[Literal["id", "urgency", "severity", "confidence"], ...] = (
+    "id", "urgency", "severity", "confidence",
+)  # fmt: skip
 LABELS = {
     "bkaudit_run_info": ("version", "layout"),
     "bkaudit_verdict": ("verdict",),
@@ -93,17 +95,7 @@ LABELS = {
     "bkaudit_disk_capacity_bytes": ("bookie",),
     "bkaudit_disk_free_bytes": ("bookie",),
     "bkaudit_disk_full_days": ("bookie",),
-    **dict.fromkeys(
-        (
-            "bkaudit_namespace_ledgers",
-            "bkaudit_namespace_bytes",
-            "bkaudit_namespace_entries",
-            "bkaudit_namespace_dangling",
-            "bkaudit_namespace_leaked_ledgers",
-            "bkaudit_namespace_leaked_bytes",
-        ),
-        ("namespace",),
-    ),
+    **{name: ("namespace",) for name in METRICS if name.startswith("bkaudit_namespace_")},
     "bkaudit_namespace_findings": ("namespace", "severity"),
 }
 """The labels of a metric's samples, besides that of the cluster; a metric that is not here has none."""
@@ -190,12 +182,7 @@ def _samples(
         yield Sample("bkaudit_check_blind", {"id": id, "extent": _extent(spot)}, 1)
     seen_in_part = {check.id for check in ALL if check.id not in blind or _extent(blind[check.id]) == "part"}
     for tally in [*sorted(run.tally, key=place_of_tally), *_nothing_found(run.tally, seen_in_part)]:
-        labels = {
-            "id": tally["id"],
-            "urgency": tally["urgency"],
-            "severity": tally["severity"],
-            "confidence": tally["confidence"],
-        }
+        labels: dict[str, str] = {name: tally[name] for name in _OF_A_TALLY}
         yield Sample("bkaudit_findings", labels, tally["count"])
         yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
         yield Sample("bkaudit_findings_new", labels, tally["new"])
@@ -203,11 +190,11 @@ def _samples(
     if changes is not None:
         yield Sample("bkaudit_findings_fixed", {}, changes["fixed"])
         yield Sample("bkaudit_findings_unseen", {}, changes["unseen"])
-    impact = {each["severity"]: each for each in run.impact}
+    at_risk = {each["severity"]: (each["ledgers"], each["bytes"]) for each in run.impact}
     for severity in Severity:
-        at_risk = impact.get(severity)
-        yield Sample("bkaudit_at_risk_ledgers", {"severity": severity}, at_risk["ledgers"] if at_risk else 0)
-        yield Sample("bkaudit_at_risk_bytes", {"severity": severity}, at_risk["bytes"] if at_risk else 0)
+        ledgers, bytes = at_risk.get(severity, (0, 0))
+        yield Sample("bkaudit_at_risk_ledgers", {"severity": severity}, ledgers)
+        yield Sample("bkaudit_at_risk_bytes", {"severity": severity}, bytes)
     expired = sum(each["expired"] for each in run.suppressions)
     yield Sample("bkaudit_suppressions_expired", {}, expired)
     yield from space_samples(space)
@@ -239,15 +226,14 @@ def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
     classes = {each.name: each.classes for each in gauges.totals}
     beside = {each.name: each.by_kind for each in gauges.disks}
     fullest = [each.name for each in sorted(gauges.totals, key=lambda each: (-each.bytes, each.name))]
-    yield from _space_samples(
-        "bkaudit_space_bytes", "class", _bounded(classes, fullest), map(str, SpaceClass)
-    )
-    by = ("delete", "minor", "major")
-    yield from _space_samples(
-        "bkaudit_space_reclaimable_bytes", "by", _bounded(gauges.reclaimable, fullest), by
-    )
-    kinds = [each.name for each in DISK_BYTES]
-    yield from _space_samples("bkaudit_space_beside_bytes", "kind", _bounded(beside, fullest), kinds)
+    for metric, label, sizes, kinds in (
+        ("bkaudit_space_bytes", "class", classes, [*map(str, SpaceClass)]),
+        ("bkaudit_space_reclaimable_bytes", "by", gauges.reclaimable, ["delete", "minor", "major"]),
+        ("bkaudit_space_beside_bytes", "kind", beside, [each.name for each in DISK_BYTES]),
+    ):
+        for bookie, of_kind in _bounded(sizes, fullest).items():
+            for kind in kinds:
+                yield Sample(metric, {"bookie": bookie, label: kind}, of_kind.get(kind, 0))
     seen = [(each.fullest.used, each.name, each.fullest) for each in gauges.disks if each.fullest is not None]
     for _, name, system in sorted(seen, key=lambda each: (-each[0], each[1]))[:BOOKIES]:
         yield Sample("bkaudit_disk_capacity_bytes", {"bookie": name}, system.capacity)
@@ -264,15 +250,6 @@ def _bounded(sizes: Mapping[str, Mapping[str, int]], fullest: Sequence[str]) -> 
     for name in ordered[BOOKIES:]:
         others.update(sizes[name])
     return kept | ({OTHERS: others} if len(ordered) > BOOKIES else {})
-
-
-def _space_samples(
-    metric: str, label: str, sizes: Mapping[str, Mapping[str, int]], kinds: Iterable[str]
-) -> Iterator[Sample]:
-    names = list(kinds)
-    for bookie, of_kind in sizes.items():
-        for kind in names:
-            yield Sample(metric, {"bookie": bookie, label: kind}, of_kind.get(kind, 0))
 
 
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:

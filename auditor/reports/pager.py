@@ -106,9 +106,7 @@ def _counted(group: ChangeGroup) -> str:
 
 
 def _subjects(group: ChangeGroup) -> str:
-    names = [_subject(finding) for finding in group.first]
-    more = group.count - len(names)
-    return f"{', '.join(names)} and {more:,} more" if more else first_names(names, len(names))
+    return first_names([_subject(finding) for finding in group.first], len(group.first), group.count)
 
 
 def _subject(finding: ChangedFinding) -> str:

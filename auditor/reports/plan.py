@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from auditor.model.amounts import format_time, plural, size
+from auditor.model.amounts import first_names, format_time, plural, size
 from auditor.model.plan import (
     CommandRole,
     Condition,
@@ -167,18 +167,15 @@ def first_of(finding: PlanFinding) -> str:
     >>> first_of(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
     'a2b8aa759ab37bdf and 6 more'
     """
-    more = finding.count - len(finding.fingerprints)
-    return ", ".join(finding.fingerprints) + (f" and {more:,} more" if more else "")
+    return first_names(finding.fingerprints, len(finding.fingerprints), finding.count)
 
 
 def _refused(refused: RefusedStep) -> Iterator[str]:
     yield from fold_text(f"{refused.reason}: {refused.about}", _WIDTH, "  ", "    ")
     yield from _label("why", refused.why, "    ")
     if refused.ledgers:
-        more = refused.ledger_count - len(refused.ledgers)
-        yield from _label(
-            "ledgers", ", ".join(refused.ledgers) + (f" and {more:,} more" if more else ""), "    "
-        )
+        names = first_names(refused.ledgers, len(refused.ledgers), refused.ledger_count)
+        yield from _label("ledgers", names, "    ")
     yield from _label("way out", refused.way_out, "    ")
 
 

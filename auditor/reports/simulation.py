@@ -77,10 +77,8 @@ def near_words(levels: Iterable[NearLoss]) -> list[str]:
     found = []
     for level in levels:
         if level.found.ledgers:
-            names = [printable(name) for name in level.names[:_NAMES]]
-            more = f" and {level.domains - len(names):,} more" if level.domains > len(names) else ""
-            named = f"{level.level} {', '.join(names)}{more}"
-            where = named if names else f"{level.level} not known"
+            names = first_names([*map(printable, level.names)], _NAMES, level.domains)
+            where = f"{level.level} {names if level.names else 'not known'}"
             found.append(f"{plural(level.found.ledgers, 'ledger')} ({where})")
     return found
 

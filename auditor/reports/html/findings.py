@@ -17,15 +17,12 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from auditor.codecs.availability import coverage
-from auditor.codecs.availability.groups import Groups
 from auditor.errors import CoverageLimitError
 from auditor.model.amounts import format_time, plural
-from auditor.model.finding import Finding, Group, Standing, Urgency
-from auditor.model.ledger_metadata import LedgerState
-from auditor.model.states import IndexState
+from auditor.model.finding import Finding, Standing, Urgency
 from auditor.model.views import LedgerView
 from auditor.reports.finding_text import class_text, command_for, entries, explained, positions_text
-from auditor.reports.ledger import Cell, Replica, column_width, replicas_of, stripes_of
+from auditor.reports.ledger import Cell, Replica, column_width, replica_words, replicas_of, stripes_of
 from auditor.reports.plain_text import printable, shorten
 
 BOOKIES_SHOWN = 3  # with missing entries, and unknown ones, in one finding
@@ -262,23 +259,7 @@ def _segments(ledger: LedgerView, edges: Sequence[int]) -> str:
 
 def _words(ledger: LedgerView, replica: Replica) -> str:
     """What the row shows, in a sentence."""
-    view = replica.view
-    parts = []
-    if len(replica.lacking):
-        # The writer of a ledger that is not closed may still be sending them.
-        lacks = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "lacks, as yet,"
-        parts.append(f"{lacks if view.known else 'unknown:'} {_entries(replica.lacking)}")
-    if len(replica.extra):
-        parts.append(f"holds, not expected there: {_entries(replica.extra)}")
-    if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
-        parts.append(f"its index is {view.state}{f': {shorten(view.reason)}' if view.reason else ''}")
-    elif len(replica.expected) and view.state == IndexState.ABSENT:
-        parts.append("was read and has no index of this ledger")
+    parts = replica_words(ledger, replica, "its index ", shorten)
     if not len(replica.lacking) and len(replica.expected):
         parts.insert(0, f"has all {plural(coverage.count(replica.expected), 'entry')} that it should hold")
     return "; ".join(parts) or "nothing is expected of it"
-
-
-def _entries(groups: Groups) -> str:
-    listed: list[Group] = [(a, b, c, d) for a, b, c, d in groups.tolist()]
-    return shorten(entries(listed, coverage.count(groups)), 240)
