@@ -71,13 +71,10 @@ def _owners(run: RunReader) -> OwnerFigures | None:
         return None
     totals, leaks = OwnerTotals(run), Leaks(run)
     levels = {level: totals.by(level) for level in get_args(Level)}
-    return OwnerFigures(
-        {level: tuple(some[: owners_form.OWNERS_SHOWN[level]]) for level, some in levels.items()},
-        {level: len(some) for level, some in levels.items()},
-        tuple(islice(leaks, owners_form.LEAKS_SHOWN)),
-        leaks.totals(),
-        run.report.run.scan_time,
-    )
+    shown = {level: tuple(some[: owners_form.OWNERS_SHOWN[level]]) for level, some in levels.items()}
+    numbers = {level: len(some) for level, some in levels.items()}
+    first = tuple(islice(leaks, owners_form.LEAKS_SHOWN))
+    return OwnerFigures(shown, numbers, first, leaks.totals(), run.report.run.scan_time)
 
 
 def _beside(run: RunReader) -> tuple[list[RunSummary], list[str]]:

@@ -142,15 +142,9 @@ def bookie_hint(unknown: str, known: Sequence[str]) -> str:
 
 
 def _cookie(row: dict[str, Any]) -> CookieView:
-    return CookieView(
-        layout=row["layout"],
-        bookie_host=row["bookie_host"],
-        journal_dirs=row["journal_dirs"],
-        ledger_dirs=tuple(row["ledger_dirs"] or ()),
-        index_dirs=tuple(row["index_dirs"] or ()),
-        instance_id=row["instance_id"],
-        damage=row["damage"],
-    )
+    same = {name: row[name] for name in ("layout", "bookie_host", "journal_dirs", "instance_id", "damage")}
+    lists = {name: tuple(row[name] or ()) for name in ("ledger_dirs", "index_dirs")}
+    return CookieView(**same, **lists)
 
 
 def _registration(row: dict[str, Any]) -> RegistrationView:
@@ -184,13 +178,8 @@ def _journals(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
     of_directories = (ds.field("bookie_id") == bookie_id) & ds.field("ledger_id").is_null()
     return tuple(
         JournalView(
-            row["path"],
-            row["reason"],
-            None if row["mark_file_id"] is None else LastMark(row["mark_file_id"], 0).file_name,
-            row["mark_offset"],
-            row["files"],
-            row["files_below"],
-            row["entries"],
+            mark_file=None if row["mark_file_id"] is None else LastMark(row["mark_file_id"], 0).file_name,
+            **{name: row[name] for name in _OF_JOURNAL},
         )
         for row in run.table("journal_tails", filter=of_directories).drop_columns(["groups"]).to_pylist()
     )
@@ -217,6 +206,7 @@ def _aliases(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     )
 
 
+_OF_JOURNAL = ("path", "reason", "mark_offset", "files", "files_below", "entries")
 _OF_DIRECTORY = (
     "path", "role", "place", "owner", "cookie_bookie_id", "instance_id", "layout", "index_time", "damage",
 )  # fmt: skip

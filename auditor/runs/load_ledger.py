@@ -226,19 +226,9 @@ def _holdings(ledger: Mapping[str, Any], of: Callable[[str], list[dict[str, Any]
 
 
 _SAME = (
-    "path",
-    "version",
-    "state",
-    "ensemble_size",
-    "write_quorum",
-    "ack_quorum",
-    "last_entry_id",
-    "length",
-    "digest_type",
-    "ctime",
-    "mtime",
-    "damage",
-)
+    "path", "version", "state", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length",
+    "digest_type", "ctime", "mtime", "damage",
+)  # fmt: skip
 
 
 def _text(value: bytes | None) -> str:
@@ -255,10 +245,9 @@ def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     (2, 1)
     """
     if isinstance(ledger_id, LedgerId):
-        named = ledger_id
-        if scope_id not in (0, named.scope):
-            raise UsageError(f"scope_id={scope_id}: {named} says another")
-        ledger_id, scope_id = named.id, named.scope
+        if scope_id not in (0, ledger_id.scope):
+            raise UsageError(f"scope_id={scope_id}: {ledger_id} says another")
+        ledger_id, scope_id = ledger_id.id, ledger_id.scope
     for each in (ledger_id, scope_id):
         if not isinstance(each, int) or not -(2**63) <= each < 2**63:
             raise UsageError(
@@ -299,16 +288,10 @@ def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> d
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged
     segments = [(each["first_entry_id"], each["ensemble"]) for each in row["segments"]]
-    ledger = LedgerFacts(
-        row["ledger_id"],
-        False,
-        row["ensemble_size"],
-        row["write_quorum"],
-        row["ack_quorum"],
-        row["last_entry_id"],
-        row["mtime"],
-        segments,
+    numbers = (
+        row[name] for name in ("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
     )
+    ledger = LedgerFacts(row["ledger_id"], False, *numbers, segments)
     held = [groups_of(each["groups"]) for each in indexes if each["bookie_id"] in judged]
     newest = max((last_entry(groups) for groups in held), default=-1)
     return {member: striped_to(ledger, member, newest).tobytes() for member in judged}

@@ -123,7 +123,8 @@ def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
             _totals(_by_label(run, by)), len(AGE_LABELS) + 3 if by == "age" else top
         )
         if by == "age":
-            totals = tuple(sorted(totals, key=_age_order))
+            places = {label: place for place, label in enumerate(AGE_LABELS)}
+            totals = tuple(sorted(totals, key=lambda each: (places.get(each.name, len(places)), each.name)))
     return SpaceView(by, totals, files, file_bytes, others, left)
 
 
@@ -276,11 +277,6 @@ def _largest(
     for each in ordered[top:]:
         others.update(each.classes)
     return tuple(ordered[:top]), dict(others), len(ordered[top:])
-
-
-def _age_order(total: SpaceTotal) -> tuple[bool, int | str]:
-    known = total.name in AGE_LABELS
-    return (False, AGE_LABELS.index(total.name)) if known else (True, total.name)
 
 
 FREEING = (GcAction.DELETE, GcAction.MINOR, GcAction.MAJOR)

@@ -16,6 +16,7 @@ _COLUMNS = (
     "place", "entries", "size", "offload", "borrowed", "mark_delete_ledger_id", "mark_delete_entry_id",
     "state", "damage",
 )  # fmt: skip
+_OF_LEDGER = ("ledger_id", "standing", "fault", "state", "entries", "size", "offload", "borrowed")
 _KINDS = {NodeKind.TOPIC: "data", NodeKind.CURSOR: "cursor", NodeKind.SCHEMA: "schema"}
 
 
@@ -147,15 +148,5 @@ def _classes(run: RunReader, ids: list[int]) -> dict[int, str]:
 
 
 def _ledger(row: dict[str, Any], classes: dict[int, str], cursors: list[TopicCursor]) -> TopicLedger:
-    return TopicLedger(
-        row["ledger_id"],
-        row["standing"],
-        row["fault"],
-        classes.get(row["ledger_id"]),
-        row["state"],
-        row["entries"],
-        row["size"],
-        row["offload"],
-        row["borrowed"],
-        backlog_of(row["ledger_id"], cursors),
-    )
+    id, same = row["ledger_id"], {name: row[name] for name in _OF_LEDGER}
+    return TopicLedger(**same, klass=classes.get(id), backlog=backlog_of(id, cursors))

@@ -147,6 +147,9 @@ _HELD = pa.schema(
 )  # fmt: skip
 
 
+_OF_LEAK = ("ledger_id", "confidence", "claim", "made", "bytes", "entries", "state", "doubt")
+
+
 class Leaks:
     """All leaks of a run, read once.
 
@@ -169,18 +172,11 @@ class Leaks:
 
     def totals(self) -> LeakTotals:
         """What they add up to."""
-        sure = self._table.filter(pc.equal(self._table["confidence"], str(Confidence.CONFIRMED)))
-
-        def total(table: pa.Table, name: str) -> int:
-            return int(pc.sum(table[name]).as_py() or 0)
-
-        return LeakTotals(
-            self._table.num_rows,
-            sure.num_rows,
-            total(self._table, "bytes"),
-            total(sure, "bytes"),
-            total(self._table, "entries"),
-        )
+        every = self._table
+        sure = every.filter(pc.equal(every["confidence"], str(Confidence.CONFIRMED)))
+        columns = (every["bytes"], sure["bytes"], every["entries"])
+        sums = (int(pc.sum(column).as_py() or 0) for column in columns)
+        return LeakTotals(every.num_rows, sure.num_rows, *sums)
 
 
 def last_owner(claim: str) -> str:
@@ -229,15 +225,5 @@ def _row(finding: dict[str, Any]) -> dict[str, Any]:
 
 def _leak(row: dict[str, Any]) -> Leak:
     again = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
-    return Leak(
-        row["ledger_id"],
-        row["confidence"],
-        last_owner(row["claim"]),
-        row["claim"],
-        row["made"],
-        row["bytes"],
-        row["entries"],
-        row["state"],
-        f"{row['claim']} does not name it{again}",
-        row["doubt"],
-    )
+    why = f"{row['claim']} does not name it{again}"
+    return Leak(owner=last_owner(row["claim"]), why=why, **{name: row[name] for name in _OF_LEAK})

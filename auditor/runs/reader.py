@@ -143,9 +143,8 @@ class RunReader:
 
         short = [name for name in _SHORT if name in self.directory.dataset("findings").schema.names]
         for batch in self.directory.batches("findings", [*short, "bookie_id", "missing", "unknown"]):
-            named = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False).to_numpy(
-                zero_copy_only=False
-            )
+            about = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False)
+            named = about.to_numpy(zero_copy_only=False)
             lacked = np.zeros(len(batch), np.int64)
             parts = pc.list_flatten(batch["missing"])
             lacking = pc.equal(pc.struct_field(parts, "bookie_id"), bookie_id)

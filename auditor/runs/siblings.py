@@ -10,7 +10,7 @@ What something rests on is kept whatever the numbers say: the newest run of each
 one, and runs that are named: baselines, and what --since takes from. A day and a week are UTC's.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -159,7 +159,7 @@ def decisions(
 
     ``named`` says of paths, as the runs have them, what rests on them.
     """
-    ordered = sorted(runs, key=lambda run: (run.finished, run.path))
+    ordered = oldest_first(runs)
     reasons: dict[str, list[str]] = {run.path: [] for run in ordered}
     for key in dict.fromkeys(map(cluster_key, ordered)):
         newest_first = [run for run in reversed(ordered) if cluster_key(run) == key]
@@ -178,14 +178,10 @@ def _keep(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, lis
     for name, form in _PERIODS:
         seen: set[str] = set()
         for run in newest_first:
-            period = _in(form)(run.finished)
+            period = datetime.fromtimestamp(run.finished / 1000, UTC).strftime(form)
             if period not in seen and len(seen) < getattr(keep, name):
                 seen.add(period)
                 reasons[run.path].append(name)
-
-
-def _in(form: str) -> Callable[[int], str]:
-    return lambda ms: datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
 
 
 def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> dict[str, str]:

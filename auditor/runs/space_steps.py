@@ -184,26 +184,17 @@ def _of_finding(
         )
         return
     minor, major = (round(100 * evidence[f"{name}_threshold"]) for name in ("minor", "major"))
+    some, most = f"less than {minor} % is needed", f"{minor} to {major} % is needed"
+    stranded = (
+        f"no compaction rewrites entry logs of which {major} % or more is needed; a higher "
+        "majorCompactionThreshold in the bookie's configuration does, from its next start on"
+    )
+    higher = "load; the higher the threshold, the more is rewritten for each byte that comes free"
+    rewrites = "compaction rewrites entry logs of which"
     for name, what, command, risk in (
-        (
-            "minor",
-            f"minor compaction rewrites entry logs of which less than {minor} % is needed",
-            _compaction(url, major=False),
-            _REWRITES,
-        ),
-        (
-            "major",
-            f"major compaction rewrites entry logs of which {minor} to {major} % is needed",
-            _compaction(url, major=True),
-            _REWRITES,
-        ),
-        (
-            "stranded",
-            f"no compaction rewrites entry logs of which {major} % or more is needed; a higher "
-            "majorCompactionThreshold in the bookie's configuration does, from its next start on",
-            None,
-            "load; the higher the threshold, the more is rewritten for each byte that comes free",
-        ),
+        ("minor", f"minor {rewrites} {some}", _compaction(url, major=False), _REWRITES),
+        ("major", f"major {rewrites} {most}", _compaction(url, major=True), _REWRITES),
+        ("stranded", stranded, None, higher),
     ):
         if evidence[f"{name}_bytes"]:
             yield SpaceStep(bookie_id, evidence[f"{name}_bytes"], what, command, risk, doubt)
@@ -281,7 +272,9 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
             counts.update({kind.name: row[kind.column] or 0 for kind in DISK_BYTES})
             unread[name] += row["reason"] is not None
             if row["capacity_bytes"] is not None:
-                systems.setdefault(name, {})[row["device"]] = _file_system(row)
+                systems.setdefault(name, {})[row["device"]] = FileSystem(
+                    *(row[each] for each in _FILE_SYSTEM)
+                )
     return tuple(
         DiskTotal(
             name,
@@ -291,10 +284,6 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
         )
         for name in sorted(bytes)
     )
-
-
-def _file_system(row: dict[str, Any]) -> FileSystem:
-    return FileSystem(row["device"], row["capacity_bytes"], row["free_bytes"], row["seen"])
 
 
 LEAST_RUNS = 3
