@@ -6,11 +6,11 @@ writes docs/checks.md, which lists them, and a page of each group in docs/checks
 """
 
 import re
-import textwrap
 from pathlib import Path
 
 from auditor.checks import ALL, GROUPS, Check
 from auditor.checks.manual import RISKS, Command
+from auditor.reports.plain_text import wrap_words
 
 WIDTH = 80
 _BULLET = re.compile(r"^- ", re.MULTILINE)
@@ -53,7 +53,10 @@ def command_lines(command: Command, width: int, indent: str) -> list[str]:
     inner = f"{indent}    "
     does = command.does[0].upper() + command.does[1:]
     said = [f"{does}.", f"Risk: {command.risk}"]
-    return [f"{indent}{command.text}", *(line for text in said for line in _wrap(text, width, inner, inner))]
+    return [
+        f"{indent}{command.text}",
+        *(line for text in said for line in wrap_words(text, width, inner, inner)),
+    ]
 
 
 def documents() -> dict[str, str]:
@@ -91,16 +94,14 @@ def _markdown_page(check: Check) -> str:
         parts.append(f"Once called {', '.join(check.aliases)}.")
     for heading, text in check.sections.items():
         if heading == "Commands":
-            parts += [f"**{heading}.**", *map(_markdown_command, check.commands)]
+            parts.append(f"**{heading}.**")
+            for command in check.commands:
+                does = command.does[0].upper() + command.does[1:]
+                parts += [f"```sh\n{command.text}\n```", f"{does}. *Risk: {command.risk}*"]
         else:
             first, *others = [" ".join(block.split()) for block in _blocks(text)]
             parts += ["\n".join([f"**{heading}.** {first}", *([""] if others else []), *others])]
     return "\n\n".join(parts)
-
-
-def _markdown_command(command: Command) -> str:
-    does = command.does[0].upper() + command.does[1:]
-    return f"```sh\n{command.text}\n```\n\n{does}. *Risk: {command.risk}*"
 
 
 def _blocks(text: str) -> list[str]:
@@ -111,18 +112,7 @@ def _blocks(text: str) -> list[str]:
 
 def _fill(text: str, width: int, indent: str = "") -> str:
     later = f"{indent}  " if text.startswith("- ") else indent
-    return "\n".join(_wrap(text, width, indent, later))
-
-
-def _wrap(text: str, width: int, first: str, later: str) -> list[str]:
-    return textwrap.wrap(
-        " ".join(text.split()),
-        width,
-        initial_indent=first,
-        subsequent_indent=later,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
+    return "\n".join(wrap_words(" ".join(text.split()), width, indent, later))
 
 
 if __name__ == "__main__":

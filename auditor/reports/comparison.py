@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
+from auditor.model.finding import decimal
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import CLEAN, FOUND
 from auditor.reports.plain_text import fold_text, labelled, printable, text_table
@@ -98,7 +99,4 @@ def _difference(each: StoreDifference) -> str:
 
 
 def _object(each: StoreDifference) -> dict[str, Any]:
-    value = asdict(each)
-    for key in ("scope_id", "ledger_id"):
-        value[key] = None if value[key] is None else str(value[key])
-    return {**value, "fields": list(each.fields)}
+    return asdict(each) | {"scope_id": decimal(each.scope_id), "ledger_id": decimal(each.ledger_id)}

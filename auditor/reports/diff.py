@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auditor.model.amounts import format_time
+from auditor.model.finding import decimal
 from auditor.model.history import ChangedFinding, Difference, RunSummary
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import Change
@@ -145,7 +146,4 @@ def _verdict(difference: Difference) -> str:
 
 
 def _object(finding: ChangedFinding) -> dict[str, Any]:
-    value = asdict(finding)
-    for key in ("scope_id", "ledger_id"):
-        value[key] = None if value[key] is None else str(value[key])
-    return value
+    return asdict(finding) | {"scope_id": decimal(finding.scope_id), "ledger_id": decimal(finding.ledger_id)}

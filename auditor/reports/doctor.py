@@ -4,13 +4,13 @@ One line a question; what is not fine stands out by its word, and has its way ou
 best that an audit with these sources could end with.
 """
 
-import textwrap
 from collections import Counter
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
 from auditor.model.report import CLEAN, NOT_COVERED, UNREACHABLE, USAGE
+from auditor.reports.plain_text import wrap_words
 
 SCHEMA = "bookkeeper-auditor/doctor/1"
 
@@ -98,14 +98,7 @@ def _line(line: Line) -> str:
 
 def _wrap(text: str, first: str, rest: str) -> str:
     # A path that is longer than a line is left whole: it is there to be copied.
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return "\n".join(wrap_words(text, WIDTH, first, rest))
 
 
 def _last(diagnosis: Diagnosis) -> str:

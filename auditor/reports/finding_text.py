@@ -183,17 +183,14 @@ def explained(finding: Finding) -> str:
     "bookie 'bk 1:3181'"
     """
     if finding.ledger_id is not None:
-        return f"ledger {_ledger_argument(finding)}"
+        # A number below 0 would be taken for an option.
+        if finding.scope_id or finding.ledger_id < 0:
+            named = LedgerId(finding.ledger_id, finding.scope_id or 0).qualified_name
+            return f"ledger --ledger-qualified-name {named}"
+        return f"ledger {finding.ledger_id}"
     if finding.bookie_id is not None:
         return f"bookie {shlex.quote(printable(finding.bookie_id))}"
     return ""
-
-
-def _ledger_argument(finding: Finding) -> str:
-    """A finding's ledger as the command line takes it; a number below 0 would be taken for an option."""
-    if finding.ledger_id is not None and (finding.scope_id or finding.ledger_id < 0):
-        return f"--ledger-qualified-name {LedgerId(finding.ledger_id, finding.scope_id or 0).qualified_name}"
-    return str(finding.ledger_id)
 
 
 def _subject(finding: Finding) -> tuple[str | None, str | None, str | None]:
@@ -213,15 +210,10 @@ def is_suppressed(standing: Standing | None) -> bool:
 def _standing_words(standing: Standing | None) -> list[str]:
     if standing is None:
         return []
-    return [
-        *([standing.change] if standing.change not in ("", Change.SAME) else []),
-        *(
-            [f"since {format_time(standing.first_seen)[:10]}"]
-            if standing.change not in ("", Change.NEW)
-            else []
-        ),
-        *([f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else []),
-    ]
+    words = [standing.change] if standing.change not in ("", Change.SAME) else []
+    if standing.change not in ("", Change.NEW):
+        words.append(f"since {format_time(standing.first_seen)[:10]}")
+    return words + ([f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else [])
 
 
 def entries(groups: Sequence[Group], count: int) -> str:
@@ -241,7 +233,8 @@ def _ranges(groups: Sequence[Group], name: Callable[[int], str] = str, to: str =
     text = ""
     plain = True
     for group in groups[:ITEMS_SHOWN]:
-        is_plain = not _is_long(group)
+        first, last, _, period = group
+        is_plain = period <= 0 or (last - first) // period < SPELLED_RUNS
         shown = _runs(group, name, to) if is_plain else _periodic(group, name, to)
         # A periodic group has a comma of its own.
         separator = "," if plain and is_plain else "; "
@@ -249,11 +242,6 @@ def _ranges(groups: Sequence[Group], name: Callable[[int], str] = str, to: str =
         plain = is_plain
     more = f" and {len(groups) - ITEMS_SHOWN:,} more ranges" if len(groups) > ITEMS_SHOWN else ""
     return text + more
-
-
-def _is_long(group: Group) -> bool:
-    first, last, _, period = group
-    return period > 0 and (last - first) // period >= SPELLED_RUNS
 
 
 def _periodic(group: Group, name: Callable[[int], str], to: str) -> str:

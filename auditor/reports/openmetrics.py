@@ -146,10 +146,10 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
     lines = []
     for name, help in metrics.items():
         lines += [f"# HELP {name} {help}", f"# TYPE {name} gauge"]
-        lines += [
-            f"{name}{{{_labels({**cluster, **sample.labels})}}} {sample.value:.15g}"
-            for sample in by_metric[name]
-        ]
+        for sample in by_metric[name]:
+            labels = {**cluster, **sample.labels}.items()
+            said = ",".join(f'{label}="{_escape_label(value)}"' for label, value in labels)
+            lines.append(f"{name}{{{said}}} {sample.value:.15g}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -303,10 +303,6 @@ def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
         for check in ALL
         if check.id not in found and check.id in seeing
     ]
-
-
-def _labels(labels: dict[str, str]) -> str:
-    return ",".join(f'{name}="{_escape_label(value)}"' for name, value in labels.items())
 
 
 def _escape_label(value: str) -> str:

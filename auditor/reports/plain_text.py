@@ -4,9 +4,11 @@ Names come from the cluster, so they may be longer than a line, wide, or full of
 """
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Any
 
 
 def printable(text: str) -> str:
@@ -108,6 +110,12 @@ def labelled(label: str, text: str, width: int, indent: str = "", columns: int =
     ['metadata   zk://a/ledgers,', '           flat']
     """
     return fold_text(text, width, f"{indent}{label:<{columns}}", indent + " " * columns)
+
+
+def wrap_words(text: str, width: int, first: str = "", later: str = "") -> list[str]:
+    """Text of this program in lines, as `fold_text`; a word that is longer than a line stays whole."""
+    options: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, **options)
 
 
 def _columns(char: str) -> int:
