@@ -143,8 +143,8 @@ def bookie_hint(unknown: str, known: Sequence[str]) -> str:
 
 def _cookie(row: dict[str, Any]) -> CookieView:
     same = {name: row[name] for name in ("layout", "bookie_host", "journal_dirs", "instance_id", "damage")}
-    lists = {name: tuple(row[name] or ()) for name in ("ledger_dirs", "index_dirs")}
-    return CookieView(**same, **lists)
+    ledgers, indexes = (tuple(row[name] or ()) for name in ("ledger_dirs", "index_dirs"))
+    return CookieView(**same, ledger_dirs=ledgers, index_dirs=indexes)
 
 
 def _registration(row: dict[str, Any]) -> RegistrationView:

@@ -247,7 +247,7 @@ def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     if isinstance(ledger_id, LedgerId):
         if scope_id not in (0, ledger_id.scope):
             raise UsageError(f"scope_id={scope_id}: {ledger_id} says another")
-        ledger_id, scope_id = ledger_id.id, ledger_id.scope
+        scope_id, ledger_id = ledger_id.scope, ledger_id.id
     for each in (ledger_id, scope_id):
         if not isinstance(each, int) or not -(2**63) <= each < 2**63:
             raise UsageError(
@@ -288,10 +288,8 @@ def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> d
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged
     segments = [(each["first_entry_id"], each["ensemble"]) for each in row["segments"]]
-    numbers = (
-        row[name] for name in ("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
-    )
-    ledger = LedgerFacts(row["ledger_id"], False, *numbers, segments)
+    names = ("ledger_id", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
+    ledger = LedgerFacts(closed=False, segments=segments, **{name: row[name] for name in names})
     held = [groups_of(each["groups"]) for each in indexes if each["bookie_id"] in judged]
     newest = max((last_entry(groups) for groups in held), default=-1)
     return {member: striped_to(ledger, member, newest).tobytes() for member in judged}
