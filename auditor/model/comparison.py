@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
+from auditor.model.json_shape import Count, DecimalId, about
 from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
@@ -43,11 +45,11 @@ class StoreDifference:
 
     item: StoreItem
     change: CopyState
-    path: str
-    scope_id: int | None = None
-    ledger_id: int | None = None
-    fields: tuple[str, ...] = ()
-    why: str | None = None
+    path: Annotated[str, about("where it is kept; of owners below the chroot")]
+    scope_id: DecimalId = None
+    ledger_id: DecimalId = None
+    fields: Annotated[tuple[str, ...], about("what differs of a ledger, name: source / copy")] = ()
+    why: Annotated[str | None, about("what leaves it undecided")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,9 @@ class ItemTally:
     """How many things of one kind each store has, and how they compare; ``changes`` has every `CopyState`."""
 
     item: StoreItem
-    source: int
-    copy: int
-    same: int
+    source: Count
+    copy: Count
+    same: Count
     changes: Mapping[CopyState, int]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from auditor.model.finding import Severity
-from auditor.model.json_shape import Count, Time
+from auditor.model.finding import Confidence, Severity
+from auditor.model.json_shape import Count, DecimalId, Facet, Time, about
 from auditor.model.report import Report
-from auditor.model.run_facts import Changes
+from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, SeverityWord
+from auditor.model.states import Change, Verdict
 
 NOT_COMPARED = "not compared"
 """How each sentence begins that says why a run was not compared with one before it."""
@@ -56,7 +57,7 @@ class RunSummary:
     scan_time: Time
     instance_id: str | None
     metadata_uri: str
-    verdict: str
+    verdict: Annotated[str, Facet("enum", (*Verdict,))]
     complete: bool
     severities: dict[str, int]
     counts: Mapping[str, Count]
@@ -89,6 +90,16 @@ class RunSummary:
         return self.path.rstrip("/").rpartition("/")[2]
 
 
+CHANGED = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN)
+"""Changes of findings that are not the same."""
+
+ChangeWord = Annotated[
+    str,
+    Facet("enum", CHANGED),
+    about("unseen: neither found nor ruled out, as what it rests on was not read"),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedFinding:
     """A finding of one of two runs that is not the same in the other.
@@ -99,31 +110,31 @@ class ChangedFinding:
     it knows them; ``suppressed`` is the reason of a suppression there.
     """
 
-    change: str
-    id: str
-    severity: str
-    previous_severity: str | None
-    confidence: str
-    previous_confidence: str | None
-    scope_id: int | None
-    ledger_id: int | None
+    change: ChangeWord
+    id: CheckId
+    severity: Annotated[SeverityWord, about("in the newer run that found it")]
+    previous_severity: Annotated[str | None, Facet("enum", (*Severity, None)), about("null: it is new")]
+    confidence: ConfidenceWord
+    previous_confidence: Annotated[str | None, Facet("enum", (*Confidence, None)), about("null: it is new")]
+    scope_id: DecimalId
+    ledger_id: DecimalId
     bookie_id: str | None
-    missing: int
-    previous_missing: int | None
-    first_seen: int
-    last_seen: int
-    suppressed: str | None
-    fingerprint: str
+    missing: Annotated[Count, about("entries confirmed absent, over all bookies")]
+    previous_missing: Count | None
+    first_seen: Time
+    last_seen: Time
+    suppressed: Annotated[str | None, about("the reason of a suppression")]
+    fingerprint: Annotated[str, Facet("pattern", "^[0-9a-f]{16}$")]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTally:
     """How many findings of one id and severity changed in one way."""
 
-    change: str
-    id: str
-    severity: str
-    count: int
+    change: ChangeWord
+    id: CheckId
+    severity: SeverityWord
+    count: Count
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Count = Annotated[int, Facet("minimum", 0)]
 Time = Annotated[int, about("milliseconds since 1970, UTC")]
+_DECIMAL = Facet("pattern", "^(0|-?[1-9][0-9]*)$")
+DecimalId = Annotated[
+    int | None, Facet("type", ("string", "null")), _DECIMAL, about("decimal; null where no ledger is meant")
+]
+"""A scope or a ledger, which JSON has as text: its numbers do not hold all of them."""
 
 
 def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
@@ -129,7 +134,7 @@ def json_schema(kind: Any) -> dict[str, Any]:
     if origin is Annotated:
         made = json_schema(parts[0])
         for facet in parts[1:]:
-            made[facet.keyword] = list(facet.value) if facet.keyword == "enum" else facet.value
+            made[facet.keyword] = list(facet.value) if isinstance(facet.value, tuple) else facet.value
         if "enum" in made:
             del made["type"]
         return made

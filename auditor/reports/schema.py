@@ -9,10 +9,10 @@ import json
 import sys
 from typing import Any
 
-from auditor.model.comparison import CopyState, StoreItem
+from auditor.model.comparison import CopyState, ItemTally, StoreDifference, StoreSummary
 from auditor.model.decommission import Answer, Rehearsal
-from auditor.model.history import RunSummary
-from auditor.model.json_shape import Count, Time, json_object, json_schema
+from auditor.model.history import CHANGED, ChangedFinding, ChangeTally, RunSummary
+from auditor.model.json_shape import Count, DecimalId, json_object, json_schema
 from auditor.model.plan import PLAN_SCHEMA, PlanCheck, RepairPlan
 from auditor.model.report import SCHEMA, Cluster, Coverage
 from auditor.model.run_facts import CheckId, ConfidenceWord, RunFacts, SeverityWord, UrgencyWord
@@ -27,16 +27,10 @@ from auditor.reports.simulation import SIMULATION_SCHEMA
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT: dict[str, Any] = {"type": "string"}
 _COUNT = json_schema(Count)
-_MS = json_schema(Time)
-_ID: dict[str, Any] = {"type": ["string", "null"], "pattern": "^(0|-?[1-9][0-9]*)$"}
+_ID = json_schema(DecimalId)
 _CHECK = json_schema(CheckId)
 _SEVERITY = json_schema(SeverityWord)
 _CONFIDENCE = json_schema(ConfidenceWord)
-CHANGED_KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN)
-_KIND: dict[str, Any] = {
-    "enum": list(CHANGED_KINDS),
-    "description": "unseen: neither found nor ruled out, as what it rests on was not read",
-}
 
 
 def _document(
@@ -67,8 +61,7 @@ def report_schema() -> dict[str, Any]:
 
 def diff_schema() -> dict[str, Any]:
     """What ``bkaudit diff --format json`` prints; ``$defs/changed`` is a line of its jsonl."""
-    counts = json_object(dict.fromkeys((*CHANGED_KINDS, Change.SAME), _COUNT))
-    tally = json_object({"change": _KIND, "id": _CHECK, "severity": _SEVERITY, "count": _COUNT})
+    counts = json_object(dict.fromkeys((*CHANGED, Change.SAME), _COUNT))
     changed = {"$ref": "#/$defs/changed"}
     shape = {
         "schema": {"const": DIFF_SCHEMA},
@@ -76,29 +69,17 @@ def diff_schema() -> dict[str, Any]:
         "new": {"$ref": "#/$defs/run"},
         "warnings": _list(_TEXT),
         "counts": {**counts, "description": "complete"},
-        "tally": {**_list(tally), "description": "complete, but for the same ones"},
+        "tally": {**_list(json_schema(ChangeTally)), "description": "complete, but for the same ones"},
         "samples": {**_list(changed), "description": "a bounded number of each change"},
     }
-    parts = {"changed": _change_schema(), "run": _summary()}
+    parts = {"changed": json_schema(ChangedFinding), "run": _summary()}
     return _document(DIFF_SCHEMA, "What changed between two runs", json_object(shape), parts)
 
 
 def comparison_schema() -> dict[str, Any]:
     """What ``bkaudit compare --format json`` prints; ``$defs/difference`` is a line of its jsonl."""
-    item, store = {"enum": [*StoreItem]}, json_object(dict.fromkeys(("uri", "position", "layout"), _TEXT))
-    numbers = dict.fromkeys(("source", "copy", "same"), _COUNT)
-    tally = json_object({"item": item, **numbers, "changes": json_object(dict.fromkeys(CopyState, _COUNT))})
-    difference = json_object(
-        {
-            "item": item,
-            "change": {"enum": [*CopyState]},
-            "path": {**_TEXT, "description": "where it is kept; of owners below the chroot"},
-            "scope_id": {**_ID, "description": "decimal; null where no ledger is meant"},
-            "ledger_id": {**_ID, "description": "decimal; null where no ledger is meant"},
-            "fields": {**_list(_TEXT), "description": "what differs of a ledger, name: source / copy"},
-            "why": {"type": ["string", "null"], "description": "what leaves it undecided"},
-        }
-    )
+    store, tally = json_schema(StoreSummary), json_schema(ItemTally)
+    tally["properties"]["changes"] = json_object(dict.fromkeys(CopyState, _COUNT))
     shape = {
         "schema": {"const": COMPARISON_SCHEMA},
         "source": store,
@@ -110,7 +91,9 @@ def comparison_schema() -> dict[str, Any]:
         "samples": _list({"$ref": "#/$defs/difference"}),
     }
     title = "Two metadata stores compared"
-    return _document(COMPARISON_SCHEMA, title, json_object(shape), {"difference": difference})
+    return _document(
+        COMPARISON_SCHEMA, title, json_object(shape), {"difference": json_schema(StoreDifference)}
+    )
 
 
 def simulation_schema() -> dict[str, Any]:
@@ -147,31 +130,8 @@ def plan_check_schema() -> dict[str, Any]:
     return _document(PLAN_CHECK_SCHEMA, "A plan of repair, asked again", shape)
 
 
-def _change_schema() -> dict[str, Any]:
-    return json_object(
-        {
-            "change": _KIND,
-            "id": _CHECK,
-            "severity": {**_SEVERITY, "description": "in the newer run that found it"},
-            "previous_severity": {"enum": [*_SEVERITY["enum"], None], "description": "null: it is new"},
-            "confidence": _CONFIDENCE,
-            "previous_confidence": {"enum": [*_CONFIDENCE["enum"], None], "description": "null: it is new"},
-            "scope_id": {**_ID, "description": "decimal; null where no ledger is meant"},
-            "ledger_id": {**_ID, "description": "decimal; null where no ledger is meant"},
-            "bookie_id": {"type": ["string", "null"]},
-            "missing": {**_COUNT, "description": "entries confirmed absent, over all bookies"},
-            "previous_missing": {"type": ["integer", "null"], "minimum": 0},
-            "first_seen": _MS,
-            "last_seen": _MS,
-            "suppressed": {"type": ["string", "null"], "description": "the reason of a suppression"},
-            "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
-        }
-    )
-
-
 def _summary() -> dict[str, Any]:
     shape = json_schema(RunSummary)
-    shape["properties"]["verdict"] = {"enum": [*Verdict]}
     shape["properties"]["severities"] = json_object(dict.fromkeys(_SEVERITY["enum"], _COUNT))
     return shape
 
@@ -191,8 +151,8 @@ def _finding() -> dict[str, Any]:
             "urgency": json_schema(UrgencyWord),
             "severity": _SEVERITY,
             "confidence": _CONFIDENCE,
-            "scope_id": {**_ID, "description": "decimal; null where no ledger is meant"},
-            "ledger_id": {**_ID, "description": "decimal; null where no ledger is meant"},
+            "scope_id": _ID,
+            "ledger_id": _ID,
             "ledger_qualified_name": {
                 "type": ["string", "null"],
                 "pattern": "^[0-9a-f]{32}$",
