@@ -17,7 +17,7 @@ from auditor.model.amounts import first_names
 from auditor.model.options import AuditOptions
 from auditor.model.report import NOT_COVERED
 from auditor.reports.blind_spots import blind_spots
-from auditor.reports.doctor import Diagnosis, Line, State
+from auditor.reports.doctor import BOOKIES, Diagnosis, Line, State
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.tables.registry import instance_id
 
@@ -118,7 +118,7 @@ def _without_bookies(named: bool) -> Line:
     if not named:
         return _not_named("bookies", "coverage", "--bookies PATH")
     said = "no --bookies PATH was given: such an audit looks at the metadata only"
-    return Line("bookies", "coverage", State.NOT_ASKED, said, "say where the indexes are", NOT_COVERED)
+    return BOOKIES.not_asked("coverage", said, "say where the indexes are", NOT_COVERED)
 
 
 def _not_named(topic: str, name: str, option: str) -> Line:

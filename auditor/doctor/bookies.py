@@ -20,7 +20,7 @@ from auditor.model.amounts import age, duration, plural, size
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import NOT_COVERED
 from auditor.model.states import BookieRead
-from auditor.reports.doctor import Line, State
+from auditor.reports.doctor import BOOKIES, Line, State
 from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, settle_places
 from auditor.sources.bookies.journal.files import list_journals
 from auditor.sources.bookies.owners import AttributedBookie, attribute
@@ -96,16 +96,14 @@ def journal_lines(
             said += f"; {len(stopped):,} went down cleanly, and all is in the index"
         yield Line("bookies", "journals", State.OK if not torn else State.WARN, said, _way_out(torn))
     for name in torn[:JOURNALS_NAMED]:
-        yield Line("bookies", "journal", State.WARN, f"{name}: {gone[name]}")
+        yield BOOKIES.warn("journal", f"{name}: {gone[name]}")
     if len(torn) > JOURNALS_NAMED:
-        yield Line("bookies", "journal", State.WARN, f"and {len(torn) - JOURNALS_NAMED:,} more")
+        yield BOOKIES.warn("journal", f"and {len(torn) - JOURNALS_NAMED:,} more")
     kept = sum(len(look.below) for look in looks.values())
     if kept:
         taken = size(sum(look.below_bytes for look in looks.values()))
-        yield Line(
-            "bookies",
+        yield BOOKIES.ok(
             "journals",
-            State.OK,
             f"{plural(kept, 'journal file')} below the marks, {taken}, which prove nothing and are not read",
         )
 
@@ -170,7 +168,7 @@ def _lines(
     told.storages = {each.storage for each in on_disk}
     if kinds.directories or kinds.collections:
         yield from _coverage_lines(found, known, nodes is not None, kinds.rpc)
-        untouched = Line("bookies", "rights", State.OK, "collected tables only; no bookie's disk is touched")
+        untouched = BOOKIES.ok("rights", "collected tables only; no bookie's disk is touched")
         yield _rights(on_disk) if kinds.directories else untouched
         looks = {name: look_at_journals(each) for name, each in found.items() if each.index_directories}
         yield from journal_lines(found, looks)
@@ -186,16 +184,14 @@ def _lines(
 
 def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
     for path, reason in collected.broken:
-        yield Line(
-            "bookies",
+        yield BOOKIES.warn(
             "collection",
-            State.WARN,
             f"{path} cannot be used: {reason}",
             "collect it again; its bookies are unread until then",
             NOT_COVERED,
         )
     for note in collected.notes:
-        yield Line("bookies", "collection", State.OK, note)
+        yield BOOKIES.ok("collection", note)
 
 
 def _attribution(
@@ -227,10 +223,8 @@ def _coverage_lines(
     if not missing:
         yield Line("bookies", "coverage", State.OK if whole else State.WARN, said)
     else:
-        yield Line(
-            "bookies",
+        yield BOOKIES.warn(
             "coverage",
-            State.WARN,
             said,
             "the others are asked over the wire"
             if rpc
@@ -239,9 +233,9 @@ def _coverage_lines(
             NOT_COVERED,
         )
     for name in sorted(missing)[:NAMED]:
-        yield Line("bookies", "not read", State.WARN, f"{name}: {missing[name]}")
+        yield BOOKIES.warn("not read", f"{name}: {missing[name]}")
     if len(missing) > NAMED:
-        yield Line("bookies", "not read", State.WARN, f"and {len(missing) - NAMED:,} more")
+        yield BOOKIES.warn("not read", f"and {len(missing) - NAMED:,} more")
 
 
 def _rights(directories: Sequence[IndexDirectory]) -> Line:
@@ -257,10 +251,8 @@ def _rights(directories: Sequence[IndexDirectory]) -> Line:
         )
     named = "; ".join(f"{path}: {reason}" for path, reason in denied[:NAMED])
     more = f"; and {len(denied) - NAMED:,} more" if len(denied) > NAMED else ""
-    return Line(
-        "bookies",
+    return BOOKIES.warn(
         "rights",
-        State.WARN,
         f"user {os.geteuid()} may not read {named}{more}",
         "run as a user who may read (as the bookies' own, or in their group), here and on every executor",
         NOT_COVERED,
@@ -296,45 +288,39 @@ def _times(times: Mapping[str, int | None], metadata: Metadata | None, options: 
     now = now_ms()
     if options.index_time is not None:
         said = f"--index-time says {age(parse_moment(options.index_time), now)}"
-        return Line("bookies", "index time", State.OK, said)
+        return BOOKIES.ok("index time", said)
     if unknown:
-        return Line(
-            "bookies",
+        return BOOKIES.warn(
             "index time",
-            State.WARN,
             f"{plural(len(unknown), 'bookie')} without a lastMark, {unknown[0]} the first: nothing says how "
             "new the index is, so what is missing there is only suspected",
             "give --index-time",
         )
     known = [each for each in times.values() if each is not None]
     if not known:
-        return Line("bookies", "index time", State.NOT_ASKED, "no index was found")
+        return BOOKIES.not_asked("index time", "no index was found")
     oldest = min(known)
     said = f"the oldest index was written {age(oldest, now)}"
     scan_time = metadata.scan_time if metadata else None
     if scan_time is None:
-        return Line("bookies", "index time", State.OK, said)
+        return BOOKIES.ok("index time", said)
     behind, ahead = (scan_time - oldest) / 1000, (max(known) - scan_time) / 1000
     if behind > STALE_S:
-        return Line(
-            "bookies",
+        return BOOKIES.warn(
             "index time",
-            State.WARN,
             f"{said}, {duration(behind)} before the metadata: what is missing of ledgers that changed since "
             "is only suspected",
             "read newer copies of the disks; or give --index-time, if copying them lost their times",
         )
     assert metadata is not None
     if ahead > options.grace and not metadata.store.live:
-        return Line(
-            "bookies",
+        return BOOKIES.warn(
             "index time",
-            State.WARN,
             f"the newest index was written {duration(ahead)} after the metadata was saved: younger ledgers "
             "look like orphans, and are only suspected",
             "save the metadata after the disks are copied",
         )
-    return Line("bookies", "index time", State.OK, said)
+    return BOOKIES.ok("index time", said)
 
 
 def _scratch(directories: Sequence[IndexDirectory]) -> Line:
@@ -350,15 +336,15 @@ def _scratch(directories: Sequence[IndexDirectory]) -> Line:
         f"{where} has {size(free)} free; the largest write-ahead log that is copied there has {size(largest)}"
     )
     if free < 2 * largest:
-        return Line("bookies", "scratch", State.WARN, said, "let TMPDIR name a directory with more room")
-    return Line("bookies", "scratch", State.OK, said)
+        return BOOKIES.warn("scratch", said, "let TMPDIR name a directory with more room")
+    return BOOKIES.ok("scratch", said)
 
 
 def _registration_lines(
     registered: Sequence[Mapping[str, object]], have_nodes: bool, options: AuditOptions
 ) -> Iterator[Line]:
     if not have_nodes:
-        yield Line("bookies", "rpc:", State.NOT_ASKED, "who is registered is not known without the metadata")
+        yield BOOKIES.not_asked("rpc:", "who is registered is not known without the metadata")
         return
     silent: list[str] = []
     tried = [row for row in registered if row["used"]]
@@ -374,16 +360,14 @@ def _registration_lines(
     part = f"the first {ASKED} of " if len(tried) > ASKED else ""
     said = f"{part}{plural(len(tried), 'registered bookie')} knocked at, and nothing asked"
     if silent or not tried:
-        yield Line(
-            "bookies",
+        yield BOOKIES.warn(
             "rpc:",
-            State.WARN,
             f"{said}; {'; '.join(silent) or 'nobody is registered'}",
             "check that this machine and every executor may reach the bookies' port",
             NOT_COVERED,
         )
     else:
-        yield Line("bookies", "rpc:", State.OK, f"{said}: all take a connection")
+        yield BOOKIES.ok("rpc:", f"{said}: all take a connection")
     rate = (
         f"{options.bookie_rate_limit:,.0f} listings a second"
         if options.bookie_rate_limit

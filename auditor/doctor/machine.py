@@ -22,7 +22,7 @@ from auditor.model.amounts import size
 from auditor.model.options import AuditOptions
 from auditor.model.report import UNREACHABLE, USAGE
 from auditor.model.run_facts import MANIFEST, REPORT
-from auditor.reports.doctor import Line, State
+from auditor.reports.doctor import HERE, OUT, Line, State
 from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import absolute
 from auditor.spark.java import look_for_java
@@ -41,14 +41,12 @@ def machine(options: AuditOptions, start_spark: bool) -> Iterator[Line]:
     yield _spark()
     yield _python(options.master)
     if java.state is State.FAIL:
-        yield Line("here", "session", State.NOT_ASKED, "Spark cannot start without Java")
+        yield HERE.not_asked("session", "Spark cannot start without Java")
     elif start_spark:
         yield _session(options)
     else:
-        yield Line(
-            "here",
+        yield HERE.not_asked(
             "session",
-            State.NOT_ASKED,
             "no Spark session was started",
             "--spark starts one, with one Python worker; it takes some ten seconds",
         )
@@ -59,28 +57,26 @@ def _java() -> Line:
     try:
         java = look_for_java()
     except JavaMissingError as error:
-        return Line("here", "Java", State.FAIL, str(error), None, UNREACHABLE)
+        return HERE.fail("Java", str(error), None, UNREACHABLE)
     said = f"version {java.version} from {java.origin}: {java.executable}"
     if java.wrapped:
         said += (
             "; a wrapper in the user's cache directory starts it, because Spark asks for a module it lacks"
         )
-    return Line("here", "Java", State.OK, said)
+    return HERE.ok("Java", said)
 
 
 def _spark() -> Line:
     installed = version("pyspark")
     home = os.environ.get("SPARK_HOME")
     if home is None:
-        return Line("here", "Spark", State.OK, f"version {installed}, as the Python package pyspark")
+        return HERE.ok("Spark", f"version {installed}, as the Python package pyspark")
     found = [jar.name.removesuffix(".jar").rpartition("-")[2] for jar in Path(home).glob("jars/spark-core_*")]
     if found == [installed]:
-        return Line("here", "Spark", State.OK, f"version {installed} in SPARK_HOME={home}")
+        return HERE.ok("Spark", f"version {installed} in SPARK_HOME={home}")
     there = f"version {found[0]}" if found else "no Spark"
-    return Line(
-        "here",
+    return HERE.warn(
         "Spark",
-        State.WARN,
         f"SPARK_HOME={home} has {there}, and the Python package pyspark is {installed}",
         "unset SPARK_HOME, or let it name a Spark of the package's version",
     )
@@ -90,7 +86,7 @@ def _python(master: str) -> Line:
     named = os.environ.get(PYTHON)
     mine = ".".join(map(str, sys.version_info[:3]))
     if named in (None, sys.executable) or shutil.which(named) == sys.executable:
-        return Line("here", "Python", State.OK, f"{mine} for driver and workers: {sys.executable}")
+        return HERE.ok("Python", f"{mine} for driver and workers: {sys.executable}")
     said = f"workers run {PYTHON}={named}"
     way_out = f"unset {PYTHON}, or let it name an environment with this program's packages on every executor"
     script = "import sys, auditor, pandas, pyarrow; print(*sys.version_info[:2], sep='.')"
@@ -101,17 +97,15 @@ def _python(master: str) -> Line:
     except (OSError, subprocess.TimeoutExpired) as error:
         said += f", which cannot be started here: {error}"
         if master.startswith("local"):
-            return Line("here", "Python", State.FAIL, said, way_out, UNREACHABLE)
-        return Line("here", "Python", State.WARN, f"{said}; executors may have it", way_out)
+            return HERE.fail("Python", said, way_out, UNREACHABLE)
+        return HERE.warn("Python", f"{said}; executors may have it", way_out)
     if outcome.returncode:
         reason = (outcome.stderr.strip().splitlines() or ["no reason given"])[-1]
-        return Line("here", "Python", State.WARN, f"{said}, which does not do here: {reason}", way_out)
+        return HERE.warn("Python", f"{said}, which does not do here: {reason}", way_out)
     theirs = outcome.stdout.strip()
     if theirs != ".".join(map(str, sys.version_info[:2])):
-        return Line(
-            "here", "Python", State.FAIL, f"{said}, which is {theirs}; this is {mine}", way_out, UNREACHABLE
-        )
-    return Line("here", "Python", State.OK, f"{said}, {theirs} as this one")
+        return HERE.fail("Python", f"{said}, which is {theirs}; this is {mine}", way_out, UNREACHABLE)
+    return HERE.ok("Python", f"{said}, {theirs} as this one")
 
 
 def _session(options: AuditOptions) -> Line:
@@ -131,26 +125,17 @@ def _session(options: AuditOptions) -> Line:
             if running is None:  # else it is somebody's, a notebook's say
                 session.stop()
     except (UsageError, SparkError) as error:
-        return Line(
-            "here", "session", State.FAIL, str(error), "--master chooses another one", error.exit_code
-        )
+        return HERE.fail("session", str(error), "--master chooses another one", error.exit_code)
     except (PySparkException, Py4JError, OSError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return Line(
-            "here",
+        return HERE.fail(
             "session",
-            State.FAIL,
             f"Spark on {options.master} does not work: {first}",
             "the lines that Spark wrote above say more; --master chooses another one",
             UNREACHABLE,
         )
     worker = told["python"] if told else "none"
-    return Line(
-        "here",
-        "session",
-        State.OK,
-        f"Spark on {options.master}, {cores} cores; a worker runs Python {worker}",
-    )
+    return HERE.ok("session", f"Spark on {options.master}, {cores} cores; a worker runs Python {worker}")
 
 
 def _worker(batches: Iterator[object]) -> Iterator[object]:
@@ -171,8 +156,8 @@ def _files() -> Line:
     most = "any number" if hard == resource.RLIM_INFINITY else f"{hard:,}"
     said = f"{most} may be open where a program asks for it, as Java does; {soft:,} otherwise"
     if resource.RLIM_INFINITY != hard < FILES:
-        return Line("here", "open files", State.WARN, said, f"raise the hard limit to {FILES:,} or more")
-    return Line("here", "open files", State.OK, said)
+        return HERE.warn("open files", said, f"raise the hard limit to {FILES:,} or more")
+    return HERE.ok("open files", said)
 
 
 ROOM = 1 << 30
@@ -185,45 +170,45 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
         run = RunDirectory(absolute(out))
         finished, begun = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
     except (RunError, OSError, pa.ArrowException) as error:
-        yield Line("out", "place", State.FAIL, str(error), "name a directory that can be seen", USAGE)
+        yield OUT.fail("place", str(error), "name a directory that can be seen", USAGE)
         return
     if finished:
         said = f"{run.path} holds a finished run, which is never written over"
-        yield Line("out", "place", State.FAIL, said, "name a new directory", USAGE)
+        yield OUT.fail("place", said, "name a new directory", USAGE)
     elif begun:
         said = f"{run.path} holds an unfinished run; the same command goes on from its tables"
-        yield Line("out", "place", State.OK, said)
+        yield OUT.ok("place", said)
     else:
-        yield Line("out", "place", State.OK, f"{run.path} is free")
+        yield OUT.ok("place", f"{run.path} is free")
     if "://" in run.path:
         said = "whether it can be written is not known: trying would write"
-        yield Line("out", "rights", State.NOT_ASKED, said)
+        yield OUT.not_asked("rights", said)
         said = "overlapping runs are not kept apart on another file system"
-        yield Line("out", "lock", State.WARN, said, "let the scheduler do it: Forbid, or max_active_runs=1")
+        yield OUT.warn("lock", said, "let the scheduler do it: Forbid, or max_active_runs=1")
         return
     yield from _local(Path(run.path))
     if metadata is not None:
         who = holder(metadata, run.path)
         if who is None:
-            yield Line("out", "lock", State.OK, "no other run of this cluster is already running")
+            yield OUT.ok("lock", "no other run of this cluster is already running")
         else:
             said = f"another run of this cluster is already running: {who}"
-            yield Line("out", "lock", State.FAIL, said, "wait for it, or end it", USAGE)
+            yield OUT.fail("lock", said, "wait for it, or end it", USAGE)
 
 
 def _local(path: Path) -> Iterator[Line]:
     there = next(each for each in (path, *path.parents) if each.exists())
     if not there.is_dir():
-        yield Line("out", "rights", State.FAIL, f"{there} is not a directory", "name another place", USAGE)
+        yield OUT.fail("rights", f"{there} is not a directory", "name another place", USAGE)
         return
     system = _file_system(there.resolve())
     effective = os.access in os.supports_effective_ids
     if not os.access(there, os.W_OK | os.X_OK, effective_ids=effective):
         said = f"user {os.geteuid()} may not write to {there} ({system})"
-        yield Line("out", "rights", State.FAIL, said, "name another place, or run as another user", USAGE)
+        yield OUT.fail("rights", said, "name another place, or run as another user", USAGE)
         return
     made = "" if there == path else "; the directories below are made"
-    yield Line("out", "rights", State.OK, f"{there} can be written ({system}){made}")
+    yield OUT.ok("rights", f"{there} can be written ({system}){made}")
     free = shutil.disk_usage(there).free
     state = State.OK if free >= ROOM else State.WARN
     way_out = None if state is State.OK else "name a place with more room"

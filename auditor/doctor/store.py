@@ -12,7 +12,7 @@ from auditor.errors import StoreError, UsageError
 from auditor.model.amounts import age, duration, plural
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import NOT_COVERED, UNREACHABLE, USAGE
-from auditor.reports.doctor import Line, State
+from auditor.reports.doctor import STORE, Line, State
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import Credentials, read_credentials
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, Server, StoreOptions
@@ -73,35 +73,33 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
         nodes = store.cluster()
     except (StoreError, OSError) as error:
         way_out = None if isinstance(error, StoreError) else "the metadata URI names the file"
-        yield Line("store", "access", State.FAIL, str(error), way_out, UNREACHABLE)
+        yield STORE.fail("access", str(error), way_out, UNREACHABLE)
         return
     told.nodes = nodes
     told.scan_time = nodes.scan_time if options.scan_time is None else parse_moment(options.scan_time)
     seconds = time.monotonic() - begun
     said = f"{plural(len(nodes.nodes), 'znode or key', 'znodes or keys')} of the cluster itself read in "
-    yield Line("store", "access", State.OK, f"{said}{duration(seconds)}, at {nodes.position}")
+    yield STORE.ok("access", f"{said}{duration(seconds)}, at {nodes.position}")
     if nodes.gaps:
         path, reason = nodes.gaps[0]
-        yield Line(
-            "store",
+        yield STORE.warn(
             "rights",
-            State.WARN,
             f"{plural(len(nodes.gaps), 'place')} cannot be read, the first: {path}: {reason}",
             "let this user read all below the root: what cannot be read is unknown, and no run is complete",
             NOT_COVERED,
         )
     if nodes.cut is not None:
         way_out = "bkaudit dump makes one with a last line, which is known to be whole"
-        yield Line("store", "end", State.WARN, nodes.cut, way_out, NOT_COVERED)
+        yield STORE.warn("end", nodes.cut, way_out, NOT_COVERED)
     for note in nodes.notes:
-        yield Line("store", "note", State.OK, note)
+        yield STORE.ok("note", note)
     try:
         layout, reason = choose_layout(store, nodes)
     except UsageError as error:
-        yield Line("store", "layout", State.FAIL, str(error), "leave the suffix out: zk://...", USAGE)
+        yield STORE.fail("layout", str(error), "leave the suffix out: zk://...", USAGE)
         return
     except StoreError as error:
-        yield Line("store", "layout", State.FAIL, str(error), None, UNREACHABLE)
+        yield STORE.fail("layout", str(error), None, UNREACHABLE)
         return
     yield Line("store", "layout", State.OK if "LAYOUT" in nodes.nodes else State.WARN, reason)
     yield _instance(nodes)
@@ -112,7 +110,7 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
     try:
         found = count_ledgers(uri, layout, told.options)
     except StoreError as error:
-        yield Line("store", "ledgers", State.FAIL, str(error), None, UNREACHABLE)
+        yield STORE.fail("ledgers", str(error), None, UNREACHABLE)
         return
     yield from _cost(found.ledgers, found.exact, options)
 
@@ -120,7 +118,7 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
 def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
     etcd = parse_metadata_uri(uri).scheme in ("etcd", PATHS_ETCD)
     if path is None:
-        return Line("store", "credentials", State.OK, "none: an unnamed client, without TLS")
+        return STORE.ok("credentials", "none: an unnamed client, without TLS")
     parts = []
     if etcd and credentials.etcd.login:
         parts.append(f"user {credentials.etcd.login.user}")
@@ -132,54 +130,46 @@ def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
     tls = credentials.etcd.tls if etcd else credentials.zookeeper.tls
     if not parts and tls is None:
         section = "etcd" if etcd else "zookeeper"
-        return Line(
-            "store",
+        return STORE.warn(
             "credentials",
-            State.WARN,
             f"{path} has no section for this store",
             f"write a section [{section}] or [{section}.tls], or leave --credentials out",
         )
     said = ", ".join([*parts, "TLS" if tls else "without TLS"])
     if tls is not None and not tls.verify:
-        return Line(
-            "store",
+        return STORE.warn(
             "credentials",
-            State.WARN,
             f"{path}: {said}, and any server is taken for the right one",
             "name the authority (ca) and leave verify out",
         )
-    return Line("store", "credentials", State.OK, f"{path}: {said}")
+    return STORE.ok("credentials", f"{path}: {said}")
 
 
 def _server(server: Server) -> Line:
     if not server.reached:
-        return Line(
-            "store",
+        return STORE.warn(
             "server",
-            State.WARN,
             f"{server.host} does not answer: {server.trouble}",
             "an audit takes the others; without any it ends with 4",
         )
     said = f"{server.host} answers in {server.latency_ms:.1f} ms"
     if server.version is None:
-        return Line("store", "server", State.NOT_ASKED, f"{said}; its version is not known: {server.trouble}")
+        return STORE.not_asked("server", f"{said}; its version is not known: {server.trouble}")
     mode = f", {server.mode}" if server.mode else ""
-    return Line("store", "server", State.OK, f"{said}, version {server.version}{mode}")
+    return STORE.ok("server", f"{said}, version {server.version}{mode}")
 
 
 def _instance(nodes: ClusterNodes) -> Line:
     found = instance_id(nodes)
     if found is not None:
-        return Line("store", "instance id", State.OK, found)
+        return STORE.ok("instance id", found)
     missing = instance_id_missing(nodes) and nodes.cut is None
     stored = store_cookies(nodes)
     if missing and all(each.cookie is not None and each.cookie.instance_id is None for each in stored):
-        return Line("store", "instance id", State.OK, "the cluster never had one, and no cookie has one")
+        return STORE.ok("instance id", "the cluster never had one, and no cookie has one")
     said = "the cluster has none" if missing else "it could not be read"
-    return Line(
-        "store",
+    return STORE.warn(
         "instance id",
-        State.WARN,
         f"{said}: disks of another cluster cannot be distinguished from this one's",
         "bkaudit explain check instance-id-missing",
     )
@@ -191,22 +181,18 @@ def _clock(store: MetadataStore, nodes: ClusterNodes) -> Line:
         said = f"saved metadata; ages count from {age(nodes.scan_time, now)}"
         if nodes.scan_time - now > SKEW_MS:
             way_out = "set this machine's clock by NTP, or give --scan-time"
-            return Line("store", "clock", State.WARN, said, way_out)
-        return Line("store", "clock", State.OK, said)
+            return STORE.warn("clock", said, way_out)
+        return STORE.ok("clock", said)
     if not store.keeps_times:
-        return Line(
-            "store", "clock", State.NOT_ASKED, "etcd tells no time; ages count from this machine's clock"
-        )
+        return STORE.not_asked("clock", "etcd tells no time; ages count from this machine's clock")
     ahead = max((max(node.ctime, node.mtime) for node in nodes.nodes.values()), default=0) - now
     if ahead > SKEW_MS:
-        return Line(
-            "store",
+        return STORE.warn(
             "clock",
-            State.WARN,
             f"the store has a time that is {duration(ahead / 1000)} ahead of this machine's clock",
             "set this machine's clock by NTP: ages and --grace count from it",
         )
-    return Line("store", "clock", State.OK, "no time in the store is ahead of this machine's clock")
+    return STORE.ok("clock", "no time in the store is ahead of this machine's clock")
 
 
 def _latency(store: MetadataStore) -> Line:
@@ -218,7 +204,7 @@ def _latency(store: MetadataStore) -> Line:
         for _batch in store.read(part):
             pass
         times.append((time.monotonic() - begun) * 1000)
-    return Line("store", "latency", State.OK, f"one read takes {statistics.median(times):.1f} ms")
+    return STORE.ok("latency", f"one read takes {statistics.median(times):.1f} ms")
 
 
 def _cost(ledgers: int, exact: bool, options: AuditOptions) -> Iterator[Line]:
@@ -226,16 +212,12 @@ def _cost(ledgers: int, exact: bool, options: AuditOptions) -> Iterator[Line]:
     if options.rate_limit:
         scan = duration(SCANS * ledgers / options.rate_limit)
         said += f": the two scans take {scan} or longer at {options.rate_limit:,.0f} reads per second"
-    yield Line("store", "ledgers", State.OK, said)
+    yield STORE.ok("ledgers", said)
     bounds = f"{options.in_flight} requests of {options.batch} reads unanswered on each connection"
     if options.rate_limit:
         rate = f"{options.rate_limit:,.0f} reads per second over all tasks"
-        yield Line("store", "rates", State.OK, f"{rate}, {bounds}")
+        yield STORE.ok("rates", f"{rate}, {bounds}")
     else:
-        yield Line(
-            "store",
-            "rates",
-            State.WARN,
-            f"as many reads as it gives, {bounds}",
-            "give --rate-limit for a store in service",
+        yield STORE.warn(
+            "rates", f"as many reads as it gives, {bounds}", "give --rate-limit for a store in service"
         )

@@ -7,7 +7,7 @@ best that an audit with these sources could end with.
 from collections import Counter
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from auditor.model.report import CLEAN, NOT_COVERED, UNREACHABLE, USAGE
 from auditor.reports.plain_text import wrap_words
@@ -42,6 +42,31 @@ class Line:
     exit_code: int = CLEAN
 
 
+class Topic(NamedTuple):
+    """What lines are about; makes one of each state."""
+
+    topic: str
+
+    def ok(self, name: str, said: str) -> Line:
+        """An answer that is fine."""
+        return Line(self.topic, name, State.OK, said)
+
+    def warn(self, name: str, said: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
+        """One with which an audit can be done."""
+        return Line(self.topic, name, State.WARN, said, way_out, exit_code)
+
+    def fail(self, name: str, said: str, way_out: str | None, exit_code: int) -> Line:
+        """One with which it cannot."""
+        return Line(self.topic, name, State.FAIL, said, way_out, exit_code)
+
+    def not_asked(self, name: str, said: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
+        """None, and why."""
+        return Line(self.topic, name, State.NOT_ASKED, said, way_out, exit_code)
+
+
+HERE, STORE, BOOKIES, OUT = map(Topic, ("here", "store", "bookies", "out"))
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """All lines, in the order of an audit; ``unseen`` are sentences on what such an audit cannot see."""
@@ -66,18 +91,18 @@ class Diagnosis:
 
 WIDTH = 80
 _STATE, _NAME = 11, 13
-TOPICS = {
-    "here": "This machine",
-    "store": "The metadata store",
-    "bookies": "The bookies",
-    "out": "The run directory",
+_TITLES = {
+    HERE: "This machine",
+    STORE: "The metadata store",
+    BOOKIES: "The bookies",
+    OUT: "The run directory",
 }
 
 
 def render(diagnosis: Diagnosis) -> str:
     """Lines by topic, then what such an audit cannot see, then the counts."""
     parts = []
-    for topic, title in TOPICS.items():
+    for (topic,), title in _TITLES.items():
         lines = [line for line in diagnosis.lines if line.topic == topic]
         if lines:
             parts.append("\n".join([title, *(_line(line) for line in lines)]))
