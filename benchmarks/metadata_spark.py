@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from auditor.codecs.availability.striping import Seats, fold_seats
-from auditor.sources.metadata.ledger_replicas import binary
+from auditor.codecs.byte_column import binary_array
 from auditor.spark.session import build_session
 from benchmarks.measure import Line, alternate
 
@@ -143,7 +143,7 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             [
                 pa.array(ids[found.ledger]),
                 pa.array(found.member.astype(np.int32)),
-                binary(found.groups.tobytes(), found.groups.offsets * 24),
+                binary_array(found.groups.tobytes(), found.groups.offsets * 24),
             ],
             names=["ledger_id", "bookie", "groups"],
         )
@@ -171,7 +171,9 @@ def _sources() -> list[type[DataSource]]:
             for first, count in self.pieces(partition):
                 ids, bookies, groups = arrays(first, count)
                 offsets = pa.py_buffer((np.arange(count + 1) * 24).astype(np.int32))
-                values = pa.Array.from_buffers(pa.binary(), count, [None, offsets, pa.py_buffer(groups)])
+                values = pa.Array.from_buffers(
+                    pa.binary_array(), count, [None, offsets, pa.py_buffer(groups)]
+                )
                 yield pa.record_batch(
                     [pa.array(ids), pa.array(bookies), values], names=["ledger_id", "bookie", "groups"]
                 )

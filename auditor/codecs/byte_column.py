@@ -103,6 +103,16 @@ class TextColumn(Sequence[str]):
         return self.octets[at].decode("utf-8", "replace")
 
 
+def binary_array(data: bytes, offsets: Longs, kind: pa.DataType | None = None) -> pa.Array:
+    """An Arrow column over bytes that lie one value after another, binary or of another such ``kind``.
+
+    >>> binary_array(b"abc", np.array([0, 1, 1, 3])).to_pylist()
+    [b'a', b'', b'bc']
+    """
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind or pa.binary(), len(offsets) - 1, buffers)
+
+
 def arrow_of(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeBinaryArray:
     """An Arrow column of the bytes between each start and end, copied."""
     count = len(starts)

@@ -49,6 +49,7 @@ from auditor.codecs.bookie.length_prefixed import (
     V2_BEFORE,
     V2_HEAD,
     V2_HEADER,
+    LengthPrefixed,
     Longs,
     ReadAt,
     alike,
@@ -82,7 +83,7 @@ class LogEntries(NamedTuple):
 
 
 @dataclass
-class EntryLogRecords:
+class EntryLogRecords(LengthPrefixed):
     """The records of an entry log up to byte ``size``, to be read once from the front by `entries`.
 
     After that ``end`` is the byte behind the last whole record, and ``cut`` whether one that follows goes
@@ -95,8 +96,6 @@ class EntryLogRecords:
     ([([7], [20])], 1044, False)
     """
 
-    read_at: ReadAt
-    size: int
     end: int = HEADER_BYTES
     cut: bool = False
     other_bytes: int = 0
@@ -131,14 +130,6 @@ class EntryLogRecords:
                 yield block, at, starts
             wanted = next_block(stop - len(block))
             at += stop
-
-    def _block(self, at: int, wanted: int) -> bytes:
-        """The bytes from ``at`` on; those at the end with zeros behind, which are padding."""
-        wanted = min(wanted, self.size - at)
-        block = self.read_at(at, wanted)
-        if len(block) < wanted:
-            self.size = at + len(block)  # the file became shorter while it was read
-        return block if at + len(block) < self.size else block + bytes(V2_BEFORE)
 
     def _walk(self, block: bytes, base: int) -> tuple[Longs, int]:
         """Where whole records start in a block, and where to go on."""

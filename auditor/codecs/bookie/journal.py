@@ -38,6 +38,7 @@ from auditor.codecs.bookie.length_prefixed import (
     V2_BEFORE,
     V2_HEAD,
     V2_HEADER,
+    LengthPrefixed,
     Longs,
     ReadAt,
     has_v2_flags,
@@ -75,7 +76,7 @@ class Records(NamedTuple):
 
 
 @dataclass
-class Journal:
+class Journal(LengthPrefixed):
     """A journal file of ``size`` bytes, to be read once from the front by `records`.
 
     After that ``end`` is the byte where it ended, and ``cut`` whether the file ends inside the record or
@@ -87,8 +88,6 @@ class Journal:
     ([[2]], 20, False)
     """
 
-    read_at: ReadAt
-    size: int
     version: int
     first: int
     end: int | None = None
@@ -126,14 +125,6 @@ class Journal:
                 raise DecodeError(_WHAT, at + stop, reason)
             wanted = next_block(stop - len(block))
             at += stop
-
-    def _block(self, at: int, wanted: int) -> bytes:
-        """The bytes from ``at`` on; those at the end of the file with zeros behind, which end a journal."""
-        wanted = min(wanted, max(0, self.size - at))
-        block = self.read_at(at, wanted) if wanted else b""
-        if len(block) < wanted:
-            self.size = at + len(block)  # the file became shorter while it was read
-        return block if at + len(block) < self.size else block + bytes(V2_BEFORE)
 
     def _walk(self, block: bytes, base: int) -> tuple[list[int], int, str | None]:
         """Where records start in a block, where to go on, and why that is impossible in a damaged file."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,22 @@ def next_block(overshoot: int) -> int:
     (1048576, 4096)
     """
     return BLOCK if overshoot < _LONG else _SPARSE
+
+
+@dataclass
+class LengthPrefixed:
+    """A file of such records, of ``size`` bytes; less where it became shorter while it was read."""
+
+    read_at: ReadAt
+    size: int
+
+    def _block(self, at: int, wanted: int) -> bytes:
+        """The bytes from ``at`` on; those at the end of the file with zeros behind, which end or pad it."""
+        wanted = min(wanted, max(0, self.size - at))
+        block = self.read_at(at, wanted) if wanted else b""
+        if len(block) < wanted:
+            self.size = at + len(block)
+        return block if at + len(block) < self.size else block + bytes(V2_BEFORE)
 
 
 def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np.void]:

@@ -96,17 +96,14 @@ class BookieAnswer:
     at: int = 0
 
 
-def list_request(txn_id: int, ledger_id: int, scope_id: int = 0, version: int = VERSION) -> bytes:
-    """Write the frame that asks which entries of a ledger a bookie holds, its length included.
+def list_request(txn_id: int, ledger_id: int) -> bytes:
+    """Write the frame that asks which entries of a ledger of scope 0 a bookie holds, its length included.
+
+    Version 2 has no such request.
 
     >>> list_request(7, 99).hex()
     '0000000d0a060803100b1807e206020863'
-
-    Raises `UsageError` for what no bookie can be asked: see `unaskable`.
     """
-    reason = unaskable(scope_id, version)
-    if reason is not None:
-        raise UsageError(reason)
     message = pb.ListRequest(
         header=pb.RequestHeader(
             version=pb.VERSION_THREE, operation=pb.GET_LIST_OF_ENTRIES_OF_LEDGER, txnId=txn_id
@@ -116,24 +113,21 @@ def list_request(txn_id: int, ledger_id: int, scope_id: int = 0, version: int = 
     return LENGTH.pack(len(message)) + message
 
 
-def unaskable(scope_id: int, version: int = VERSION) -> str | None:
-    """Why a ledger of this scope cannot be asked for over this version of the protocol; None if it can.
+def unaskable(scope_id: int) -> str | None:
+    """Why a ledger of this scope cannot be asked for; None if it can.
 
-    Version 2 has no list request and, by BP-35, fails every scope but 0. Version 3 has no number for the
-    field of the scope yet, so that a bookie would take the ledger for that of scope 0.
+    Version 2 fails every scope but 0, by BP-35. Version 3 has no number for the field of the scope yet, so
+    that a bookie would take the ledger for that of scope 0.
 
     >>> unaskable(7)
     'scope 7: protocol version 3 names ledgers of scope 0 only; BP-35 gives its field no number'
     """
-    if version != VERSION:
-        scopes = f"; BP-35 has scope {scope_id} fail there" if scope_id else ""
-        return f"protocol version {version} cannot ask which entries a bookie holds{scopes}"
-    if scope_id:
-        return (
-            f"scope {scope_id}: protocol version {VERSION} names ledgers of scope 0 only; "
-            "BP-35 gives its field no number"
-        )
-    return None
+    if not scope_id:
+        return None
+    return (
+        f"scope {scope_id}: protocol version {VERSION} names ledgers of scope 0 only; "
+        "BP-35 gives its field no number"
+    )
 
 
 def frame_length(prefix: bytes) -> int:
@@ -162,13 +156,7 @@ def answer(message: bytes) -> BookieAnswer:
     that is not there or should not be.
     """
     response = proto_wire.parse(pb.ListResponse, message, _WHAT, most=MAX_FRAME_BYTES)
-    header = response.header
-    if header.version != VERSION:
-        raise DecodeError(_WHAT, 0, f"version {header.version}, not {VERSION}")
-    if header.operation != OPERATION:
-        raise DecodeError(
-            _WHAT, 0, f"operation {header.operation}, not {OPERATION}: an answer to no question"
-        )
+    header = _checked_header(response.header, OPERATION)
     if not response.HasField("getListOfEntriesOfLedgerResponse"):
         if response.status == Status.EOK:
             raise DecodeError(_WHAT, len(message), "status 0 (EOK) without a listing")
@@ -187,6 +175,16 @@ def answer(message: bytes) -> BookieAnswer:
     return BookieAnswer(
         header.txnId, response.status, body.ledgerId, value, proto_wire.begins(message, _BODY, 3)
     )
+
+
+def _checked_header(header: pb.ResponseHeader, operation: int) -> pb.ResponseHeader:
+    if header.version != VERSION:
+        raise DecodeError(_WHAT, 0, f"version {header.version}, not {VERSION}")
+    if header.operation != operation:
+        raise DecodeError(
+            _WHAT, 0, f"operation {header.operation}, not {operation}: an answer to no question"
+        )
+    return header
 
 
 def status_text(status: int) -> str:
@@ -239,10 +237,8 @@ class ReadAnswer:
     txn_id: int | None = None
 
 
-def read_request(
-    txn_id: int, ledger_id: int, entry_id: int, scope_id: int = 0, version: int = VERSION
-) -> bytes:
-    """Write the frame that asks a bookie for one entry, its length included; version 2 has no ``txn_id``.
+def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERSION) -> bytes:
+    """Write the frame that asks for one entry, of scope 0, its length included; version 2 has no ``txn_id``.
 
     >>> read_request(7, 99, 5).hex()
     '0000000f0a06080310011807a2060408631005'
@@ -250,11 +246,8 @@ def read_request(
     '000000140202000000000000000000630000000000000005'
 
     Raises `UsageError` for what must not be asked: an entry below 0 is another question (how far the ledger
-    is confirmed), and of scopes see `auditor.codecs.bookie.wire.unaskable`.
+    is confirmed).
     """
-    reason = unaskable(scope_id)
-    if reason is not None:
-        raise UsageError(reason)
     if entry_id < 0:
         raise UsageError(f"entry {entry_id}: entries count from 0")
     if version == VERSION_2:
@@ -288,13 +281,7 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
     part = proto_wire.first_bytes(head, _RESPONSE, _WHAT, 0, length)
     outer_end = length if part is None else part[0]
     response = proto_wire.parse(pb.EntryResponse, head, _WHAT, 0, outer_end)
-    header = response.header
-    if header.version != VERSION:
-        raise DecodeError(_WHAT, 0, f"version {header.version}, not {VERSION}")
-    if header.operation != _READ_OPERATION:
-        raise DecodeError(
-            _WHAT, 0, f"operation {header.operation}, not {_READ_OPERATION}: an answer to no question"
-        )
+    header = _checked_header(response.header, _READ_OPERATION)
     if part is None:
         if response.status == Status.EOK:
             raise DecodeError(_WHAT, length, "status 0 (EOK) without an entry")

@@ -55,13 +55,19 @@ def parse(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
         return ledger_metadata_text.parse_v1(data, start)
     if version == 2:
         return ledger_metadata_text.parse_v2(data, start, store_ctime)
+    message = proto_wire.parse(LedgerMetadataFormat, data, WHAT, *message_span(data, start))
+    return interpret(3, message, store_ctime)
+
+
+def message_span(data: bytes, start: int) -> tuple[int, int]:
+    """Where the message of version 3 begins and ends, whose length is at ``start``. Raises `DecodeError`."""
     size = proto_wire.varint(data, start, len(data))
     if size is None:
         raise DecodeError(WHAT, start, "the message's length is cut or too long")
-    end = size[0] + size[1]
-    if end > len(data):
-        raise DecodeError(WHAT, len(data), f"{size[0]} bytes promised, {len(data) - size[1]} present")
-    return interpret(3, proto_wire.parse(LedgerMetadataFormat, data, WHAT, size[1], end), store_ctime)
+    length, begin = size
+    if begin + length > len(data):
+        raise DecodeError(WHAT, len(data), f"{length} bytes promised, {len(data) - begin} present")
+    return begin, begin + length
 
 
 def read_version(data: bytes) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from google.protobuf import text_format
 
 from auditor.codecs.ledger_metadata import text
-from auditor.codecs.ledger_metadata.one import WHAT, read_version
+from auditor.codecs.ledger_metadata.one import WHAT, message_span, read_version
 from auditor.codecs.protobuf import text as proto_text
 from auditor.codecs.protobuf import wire
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
@@ -50,11 +50,8 @@ def _of_text(data: bytes, start: int) -> bytes:
 
 def _of_message(data: bytes, start: int) -> bytes:
     """The length and the message; what follows it, which nobody reads, is left out."""
-    size = wire.varint(data, start, len(data))
-    if size is None or size[0] + size[1] > len(data):
-        raise DecodeError(WHAT, start, "the message's length is cut, too long or beyond the end")
-    end = size[0] + size[1]
-    message = wire.parse(LedgerMetadataFormat, data, WHAT, size[1], end)
+    begin, end = message_span(data, start)
+    message = wire.parse(LedgerMetadataFormat, data, WHAT, begin, end)
     if not message.HasField("password"):
         return data[start:end]
     message.password = b""

@@ -12,6 +12,9 @@ Times are in ms since the epoch; where there is none, or none was ever written, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+
+from google.protobuf.message import Message
 
 from auditor.codecs.protobuf import text as proto_text
 from auditor.codecs.protobuf import wire as proto_wire
@@ -83,31 +86,21 @@ def decode_layout(data: bytes) -> ReplicationLayout:
     return ReplicationLayout(message.type, message.version)
 
 
-def decode_check_all_ledgers_time(data: bytes) -> int | None:
-    """When the auditor last checked all ledgers, in ms; raises `DecodeError`.
+def _check_time(kind: type[Message], data: bytes) -> int | None:
+    """The one field of a message, if it is there; raises `DecodeError`.
 
-    >>> decode_check_all_ledgers_time(bytes.fromhex("088080babbc82e"))
+    >>> _check_time(ReplicasCheckFormat, bytes.fromhex("088080babbc82e"))
     1600000000000
     """
-    message = proto_wire.parse(CheckAllLedgersFormat, data, "check time")
-    return message.checkAllLedgersCTime if message.HasField("checkAllLedgersCTime") else None
+    message = proto_wire.parse(kind, data, "check time")
+    return next((time for _, time in message.ListFields()), None)
 
 
-def decode_placement_policy_check_time(data: bytes) -> int | None:
-    """When the auditor last checked placement, in ms; raises `DecodeError`.
+decode_check_all_ledgers_time = partial(_check_time, CheckAllLedgersFormat)
+"""When the auditor last checked all ledgers, in ms."""
 
-    >>> decode_placement_policy_check_time(b"") is None
-    True
-    """
-    message = proto_wire.parse(PlacementPolicyCheckFormat, data, "check time")
-    return message.placementPolicyCheckCTime if message.HasField("placementPolicyCheckCTime") else None
+decode_placement_policy_check_time = partial(_check_time, PlacementPolicyCheckFormat)
+"""When the auditor last checked placement, in ms."""
 
-
-def decode_replicas_check_time(data: bytes) -> int | None:
-    """When the auditor last checked replicas, in ms; raises `DecodeError`.
-
-    >>> decode_replicas_check_time(bytes.fromhex("088080babbc82e"))
-    1600000000000
-    """
-    message = proto_wire.parse(ReplicasCheckFormat, data, "check time")
-    return message.replicasCheckCTime if message.HasField("replicasCheckCTime") else None
+decode_replicas_check_time = partial(_check_time, ReplicasCheckFormat)
+"""When the auditor last checked replicas, in ms."""

@@ -90,6 +90,12 @@ def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, no
     return Stamps(value.view(np.int64), (columns[2] < limit) & (columns[3] < limit))
 
 
+def _stamps_of(found: Sequence[os.stat_result], now: int) -> Stamps:
+    states = [(each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in found]
+    inodes, sizes, mtimes, ctimes = np.array(states, np.int64).reshape(-1, 4).T
+    return stamps(inodes, sizes, mtimes, ctimes, now)
+
+
 def modification_times(states: Sequence[os.stat_result | None], now: int) -> tuple[NDArray[np.int64], Stamps]:
     """When files were last modified, in ms, and their stamps; -1 and unsure where the state is None.
 
@@ -98,13 +104,7 @@ def modification_times(states: Sequence[os.stat_result | None], now: int) -> tup
     found = [each for each in states if each is not None]
     asked = np.array([each is not None for each in states], np.bool_)
     modified = np.array([each.st_mtime_ns for each in found], np.int64)
-    known = stamps(
-        [each.st_ino for each in found],
-        [each.st_size for each in found],
-        modified,
-        [each.st_ctime_ns for each in found],
-        now,
-    )
+    known = _stamps_of(found, now)
     mtimes, value, sure = np.full(len(states), -1), np.zeros(len(states), np.int64), asked.copy()
     mtimes[asked], value[asked], sure[asked] = modified // 1_000_000, known.value, known.sure
     return mtimes, Stamps(value, sure)
@@ -119,14 +119,7 @@ def files_stamp(named: Iterable[tuple[str, os.stat_result]], now: int) -> int | 
     True
     """
     ordered = sorted(named)
-    found = [status for _, status in ordered]
-    each = stamps(
-        [status.st_ino for status in found],
-        [status.st_size for status in found],
-        [status.st_mtime_ns for status in found],
-        [status.st_ctime_ns for status in found],
-        now,
-    )
+    each = _stamps_of([status for _, status in ordered], now)
     if not each.sure.all():
         return None
     mixed = np.zeros(1, np.uint64)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from auditor.codecs.availability.groups import GROUP, Longs, offsets_of
+from auditor.codecs.availability.groups import GROUP, offsets_of
+from auditor.codecs.byte_column import binary_array
 from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, IndexBatch, IndexFiles
@@ -92,8 +93,8 @@ class RowBuilder:
 
 
 def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
-    lengths = np.array([len(path) for batch in batches for path in batch.paths], np.int64)
-    paths = _strings(pa.string(), lengths, [path for batch in batches for path in batch.paths])
+    names = [path for batch in batches for path in batch.paths]
+    paths = binary_array(b"".join(names), offsets_of(np.array([*map(len, names)], np.int64)), pa.string())
     paths.validate(full=True)  # a path need not be UTF-8, and a text is
     standing: dict[str, Any] = {"state": IndexState.OK}
     if any(batch.faults for batch in batches):
@@ -105,7 +106,7 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
     return {
         "scope_id": pa.array(np.concatenate([batch.scope_ids for batch in batches])),
         "ledger_id": pa.array(np.concatenate([batch.ledger_ids for batch in batches])),
-        "groups": _strings(pa.binary(), groups, [batch.groups.tobytes() for batch in batches]),
+        "groups": binary_array(b"".join(batch.groups.tobytes() for batch in batches), offsets_of(groups)),
         **standing,
         "path": paths,
         "page_bytes": pa.array(np.concatenate([batch.page_bytes for batch in batches])),
@@ -132,13 +133,6 @@ def _skipped_rows(passed: list[SkippedPath]) -> dict[str, Any]:
 
 
 _NO_FAULT = (IndexState.OK, None, None)
-
-
-def _strings(kind: pa.DataType, lengths: Longs, pieces: list[bytes]) -> pa.Array:
-    """Byte strings that lie one after another in ``pieces``."""
-    offsets = offsets_of(lengths).astype(np.int32)
-    data = b"".join(pieces)
-    return pa.Array.from_buffers(kind, len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def read_files(pieces: Iterable[IndexFiles], threads: int) -> Iterator[IndexBatch]:

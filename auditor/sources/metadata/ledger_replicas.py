@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs, offsets_of
 from auditor.codecs.availability.striping import Seats, fold_seats
+from auditor.codecs.byte_column import binary_array
 from auditor.codecs.ledger_metadata.columns import STATE_NAMES, LedgerColumns
 from auditor.model.ledger_metadata import LedgerState
 
@@ -57,7 +58,7 @@ def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListA
     values = pa.StructArray.from_arrays(
         [
             names.take(pa.array(found.member)),
-            binary(found.groups.tobytes(), found.groups.offsets * 24),
+            binary_array(found.groups.tobytes(), found.groups.offsets * 24),
             pa.array(depends),
         ],
         fields=list(REPLICA),
@@ -87,13 +88,3 @@ def _judged_ends(
     open_segment_end = np.where(is_last, first - 1, before_next - quorum)
     ends = np.where(closed, closed_end, open_segment_end)
     return np.where(unjudged, first - 1, ends), is_last & ~closed & ~unjudged
-
-
-def binary(data: bytes, byte_offsets: Longs) -> pa.Array:
-    """An Arrow binary column over bytes that lie one value after another.
-
-    >>> binary(b"abc", np.array([0, 1, 1, 3])).to_pylist()
-    [b'a', b'', b'bc']
-    """
-    offsets = pa.py_buffer(byte_offsets.astype(np.int32).tobytes())
-    return pa.Array.from_buffers(pa.binary(), len(byte_offsets) - 1, [None, offsets, pa.py_buffer(data)])

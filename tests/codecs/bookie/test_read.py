@@ -119,12 +119,9 @@ def test_a_request_names_the_entry_and_itself_and_nothing_else(
 
 
 @pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize(("scope_id", "entry_id", "reason"), [(0, -1, "count from 0"), (7, 1, "scope 7")])
-def test_what_must_not_be_asked_cannot_be_read_frame(
-    version: int, scope_id: int, entry_id: int, reason: str
-) -> None:
-    with pytest.raises(UsageError, match=reason):
-        read_request(1, 5, entry_id, scope_id, version)
+def test_what_must_not_be_asked_cannot_be_read_frame(version: int) -> None:
+    with pytest.raises(UsageError, match="count from 0"):
+        read_request(1, 5, -1, version)
 
 
 @given(txn_ids, ids, entry_ids, st.binary(max_size=300), st.sampled_from([2, 3]))

@@ -124,13 +124,9 @@ def _rocksdb(part: IndexPart) -> Iterator[EntryLocations]:
 
 def _sound_rows(rows: Rows) -> EntryLocations:
     """The sound rows; others are told by the table availability."""
-    keys, values = rows
-    sound = (np.diff(keys.offsets) == KEY_BYTES) & (np.diff(values.offsets) == VALUE_BYTES)
-    at = np.flatnonzero(sound)
-    names = np.ascontiguousarray(keys.data[keys.offsets[at][:, None] + np.arange(KEY_BYTES)])
-    places = np.ascontiguousarray(values.data[values.offsets[at][:, None] + np.arange(VALUE_BYTES)])
-    pairs = names.view(">i8").reshape(-1, 2).astype(np.int64)
-    found = places.view(">i8").ravel().astype(np.int64)
+    at = np.flatnonzero(rows.of_lengths(KEY_BYTES, VALUE_BYTES))
+    pairs = rows.keys.octets(at, KEY_BYTES).view(">i8").astype(np.int64)
+    found = rows.values.octets(at, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
     held = (pairs[:, 0] >= 0) & (pairs[:, 1] >= 0) & (found > 0)
     return EntryLocations(np.zeros(int(held.sum()), np.int64), pairs[held, 0], pairs[held, 1], found[held])
 

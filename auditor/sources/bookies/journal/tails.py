@@ -25,6 +25,7 @@ import pyarrow as pa
 from auditor.codecs.availability.fold import ledger_sets
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.bookie.last_mark import LastMark
+from auditor.codecs.byte_column import binary_array
 from auditor.errors import DecodeError
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import TailState
@@ -223,17 +224,15 @@ def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) 
     while at < len(ids):
         full = int(np.searchsorted(ends, ends[at] + MAX_BATCH_BYTES, "right")) - 1
         stop = min(at + ROWS, max(full, at + 1), len(ids))
-        offsets = (ends[at : stop + 1] - ends[at]).astype(np.int32)
-        groups = pa.py_buffer(data[ends[at] : ends[stop]])
-        count = stop - at
+        groups = binary_array(data[ends[at] : ends[stop]], ends[at : stop + 1] - ends[at])
         columns = {
             "bookie_id": bookie_id,
             "scope_id": scope_id,
             "ledger_id": pa.array(ids[at:stop]),
-            "groups": pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), groups]),
+            "groups": groups,
             "state": TailState.OK,
         }
-        yield rows_of_columns(SCHEMA, count, columns)
+        yield rows_of_columns(SCHEMA, stop - at, columns)
         at = stop
 
 

@@ -132,11 +132,8 @@ def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigL
         value_bytes = values.data[values.offsets[0] : values.offsets[-1]]
         at: NDArray[np.intp] | None = None
     else:
-        sound = (np.diff(keys.offsets) == KEY_BYTES) & (np.diff(values.offsets) == VALUE_BYTES)
-        odd.add(rows, np.flatnonzero(~sound), "a key or value of another length, key")
-        at = np.flatnonzero(sound)
-        key_bytes = keys.data[keys.offsets[at][:, None] + np.arange(KEY_BYTES)].ravel()
-        value_bytes = values.data[values.offsets[at][:, None] + np.arange(VALUE_BYTES)].ravel()
+        at = _sound_rows(rows, odd, KEY_BYTES)
+        key_bytes, value_bytes = keys.octets(at, KEY_BYTES).ravel(), values.octets(at, VALUE_BYTES).ravel()
     pairs = key_bytes.view(">i8").reshape(-1, 2)
     # Negative numbers sort last: whether there are any shows at the end, or at the end of a ledger.
     if not signed_ids and len(pairs) and (pairs[-1, 0] < 0 or (pairs[:, 1] < 0).any()):
@@ -148,6 +145,13 @@ def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigL
     if not held.all():
         pairs = pairs[held]
     return pairs[:, 0], pairs[:, 1]
+
+
+def _sound_rows(rows: Rows, odd: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
+    """Rows with a key of this length, and a value that is a location."""
+    sound = rows.of_lengths(key_bytes, VALUE_BYTES)
+    odd.add(rows, np.flatnonzero(~sound), "a key or value of another length, key")
+    return np.flatnonzero(sound)
 
 
 def _bounds(ledgers: BigLongs) -> Longs:
@@ -215,7 +219,7 @@ def _read_rows(rows: Rows, flags: StorageFlags, odd: UnexpectedRows) -> IndexedL
     sound = np.isin(lengths, ledger_data.KEY_BYTES)
     odd.add(rows, np.flatnonzero(~sound), "a key of another length")
     at = np.flatnonzero(sound)
-    ids = keys.data[keys.offsets[at][:, None] + np.arange(8)].ravel().view(">i8").astype(np.int64)
+    ids = keys.octets(at, 8).ravel().view(">i8").astype(np.int64)
     for row in at[ids == ledger_data.FLAGS_KEY]:
         try:
             flags.value |= ledger_data.flags(values.item(int(row)))
@@ -312,11 +316,8 @@ def scoped_ledgers(batches: Iterable[Rows], odd: UnexpectedRows) -> Iterator[tup
 def _by_scope(rows: Rows, odd: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
     """The rows of each scope, keys as ``locations`` has them. Keys ascend, so a scope's come together."""
     keys, values = rows
-    sound = (np.diff(keys.offsets) == SCOPED_KEY_BYTES) & (np.diff(values.offsets) == VALUE_BYTES)
-    odd.add(rows, np.flatnonzero(~sound), "a key or value of another length, key")
-    at = np.flatnonzero(sound)
-    names = keys.data[keys.offsets[at][:, None] + np.arange(SCOPED_KEY_BYTES)]
-    places = values.data[values.offsets[at][:, None] + np.arange(VALUE_BYTES)]
+    at = _sound_rows(rows, odd, SCOPED_KEY_BYTES)
+    names, places = keys.octets(at, SCOPED_KEY_BYTES), values.octets(at, VALUE_BYTES)
     numbers = np.ascontiguousarray(names).view(">i8").reshape(-1, 3)
     negative = numbers[:, 2] < 0
     odd.add(rows, at[negative], "a negative entry id, key")

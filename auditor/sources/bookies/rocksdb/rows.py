@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.codecs.availability.groups import GROUP, Longs
+from auditor.codecs.availability.groups import GROUP, Longs, offsets_of
+from auditor.codecs.byte_column import binary_array
 from auditor.errors import DamagedError, UnreadError
 from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
@@ -70,26 +71,26 @@ def read_databases(
     stamp = _stamp(current)
     if earlier is not None and stamp is not None and database_unchanged(directory.path, stamp, earlier):
         return
-    rows = _Rows(bookie_id, locations, stamp)
     odd_locations, odd_ledgers = UnexpectedRows(locations), UnexpectedRows(ledgers)
     flags = StorageFlags()
-    try:
+
+    def of_scope_0() -> Iterator[tuple[int, JoinedLedgers]]:
         with open_rocksdb(locations) as locations_db, open_rocksdb(ledgers) as ledgers_db:
             held = fold_locations(scan(locations_db, locations), odd_locations)
             listed = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
-            for both in join_ledgers(held, listed):
-                if rows.full:
-                    yield rows.take()
-                rows.add(both, directory)
-    # Where it broke off, what came before is held; of all the rest nothing is known.
-    except DamagedError as error:
-        passed.append(SkippedPath(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
-    except UnreadError as error:
-        passed.append(SkippedPath(None, error.path, IndexState.GAP, error.reason))
-    if rows.count:
-        yield rows.take()
-    if Path(current, SCOPED).exists():
-        yield from _read_scoped(bookie_id, directory, passed, stamp)
+            yield from ((0, both) for both in join_ledgers(held, listed))
+
+    yield from _Rows(bookie_id, directory, locations, stamp).gather(of_scope_0(), passed)
+    scoped = f"{current}/{SCOPED}"
+    if Path(scoped).exists():
+        odd = UnexpectedRows(scoped)
+
+        def of_others() -> Iterator[tuple[int, JoinedLedgers]]:
+            with open_rocksdb(scoped) as database:
+                yield from scoped_ledgers(scan(database, scoped), odd)
+
+        yield from _Rows(bookie_id, directory, scoped, stamp).gather(of_others(), passed)
+        passed.extend(odd.rows())
     passed.extend([*odd_locations.rows(), *odd_ledgers.rows()])
     if flags.needs_integrity_check and directory.position == 0:
         passed.append(SkippedPath(None, ledgers, IndexState.GAP, CHECK_NEEDED))
@@ -106,27 +107,6 @@ def _stamp(current: str) -> int | None:
             except UnreadError:
                 return None  # whoever reads it says why
     return files_stamp(found, now)
-
-
-def _read_scoped(
-    bookie_id: str, directory: IndexDirectory, passed: list[SkippedPath], stamp: int | None
-) -> Iterator[pa.RecordBatch]:
-    """The ledgers of other scopes, in the same way."""
-    path = f"{directory.path}/current/{SCOPED}"
-    rows, odd = _Rows(bookie_id, path, stamp), UnexpectedRows(path)
-    try:
-        with open_rocksdb(path) as database:
-            for scope_id, ledgers in scoped_ledgers(scan(database, path), odd):
-                if rows.full:
-                    yield rows.take()
-                rows.add(ledgers, directory, scope_id)
-    except DamagedError as error:
-        passed.append(SkippedPath(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
-    except UnreadError as error:
-        passed.append(SkippedPath(None, error.path, IndexState.GAP, error.reason))
-    if rows.count:
-        yield rows.take()
-    passed.extend(odd.rows())
 
 
 def _beside(directory: str) -> Iterator[SkippedPath]:
@@ -152,8 +132,9 @@ def _beside(directory: str) -> Iterator[SkippedPath]:
 class _Rows:
     """Columns that fill up. Each row has a code, its place in the list of pairs of state and reason."""
 
-    def __init__(self, bookie_id: str, path: str, stamp: int | None) -> None:
+    def __init__(self, bookie_id: str, directory: IndexDirectory, path: str, stamp: int | None) -> None:
         self._bookie_id = bookie_id
+        self._directory = directory
         self._path = path
         self._stamp = stamp
         self._clear()
@@ -171,7 +152,24 @@ class _Rows:
     def full(self) -> bool:
         return self.count >= ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
 
-    def add(self, both: JoinedLedgers, directory: IndexDirectory, scope_id: int = 0) -> None:
+    def gather(
+        self, ledgers: Iterator[tuple[int, JoinedLedgers]], passed: list[SkippedPath]
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of ledgers, each with its scope; where reading breaks off, nothing is known of the rest."""
+        try:
+            for scope_id, both in ledgers:
+                if self.full:
+                    yield self.take()
+                self.add(both, scope_id)
+        except DamagedError as error:
+            passed.append(SkippedPath(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
+        except UnreadError as error:
+            passed.append(SkippedPath(None, error.path, IndexState.GAP, error.reason))
+        if self.count:
+            yield self.take()
+
+    def add(self, both: JoinedLedgers, scope_id: int) -> None:
+        directory = self._directory
         codes = both.said.astype(np.int64)
         for row in np.flatnonzero(both.said == BROKEN):
             codes[row] = self._code(IndexState.UNREADABLE, both.reasons[int(both.ids[row])])
@@ -200,19 +198,14 @@ class _Rows:
 
     def take(self) -> pa.RecordBatch:
         """All rows so far, as one record batch; then it is empty."""
-        count = self.count
-        ends = np.zeros(count + 1, np.int32)
-        np.cumsum(np.concatenate(self._group_bytes), out=ends[1:])
-        groups = pa.Array.from_buffers(
-            pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(b"".join(self._groups))]
-        )
+        count, ends = self.count, offsets_of(np.concatenate(self._group_bytes))
         codes = pa.array(np.concatenate(self._codes))
         states, reasons = (pa.array(column, pa.string()) for column in zip(*self._kinds, strict=True))
         columns = {
             "bookie_id": self._bookie_id,
             "scope_id": pa.array(np.concatenate(self._scopes)),
             "ledger_id": pa.array(np.concatenate(self._ids)),
-            "groups": groups,
+            "groups": binary_array(b"".join(self._groups), ends),
             "state": states.take(codes),
             "reason": reasons.take(codes),
             "path": self._path,

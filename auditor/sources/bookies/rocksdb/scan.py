@@ -248,6 +248,11 @@ class Strings(NamedTuple):
         """
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
+    def octets(self, rows: NDArray[np.intp], length: int) -> NDArray[np.uint8]:
+        """The first bytes of some of them, a row each."""
+        taken: NDArray[np.uint8] = self.data[self.offsets[rows][:, None] + np.arange(length)]
+        return taken
+
     def all_of(self, length: int) -> bool:
         """Whether every one has ``length`` bytes."""
         return bool((self.offsets[1:] - self.offsets[:-1] == length).all())
@@ -258,6 +263,12 @@ class Rows(NamedTuple):
 
     keys: Strings
     values: Strings
+
+    def of_lengths(self, key: int, value: int) -> NDArray[np.bool_]:
+        """Which have a key and a value of so many bytes."""
+        found: NDArray[np.bool_] = np.diff(self.keys.offsets) == key
+        found &= np.diff(self.values.offsets) == value
+        return found
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups
 from auditor.codecs.bookie.wire import BookieAnswer, Status, answer, list_request, status_text, unaskable
+from auditor.codecs.byte_column import binary_array
 from auditor.errors import DecodeError
 from auditor.model.columns import LEDGER, rows_of_columns
 from auditor.model.states import IndexState
@@ -41,7 +42,6 @@ from auditor.sources.bookies.rpc.client import (
 )
 from auditor.sources.bookies.rpc.connection import Address, Endpoint, Wire, address
 from auditor.sources.clock import now_ms
-from auditor.sources.metadata.ledger_replicas import binary
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_schema
@@ -229,7 +229,7 @@ def _rows(bookie_id: str, path: str, heard: list[tuple[int, Reply]]) -> pa.Recor
         "bookie_id": bookie_id,
         "scope_id": pa.array([scope_id for scope_id, _ in heard], pa.int64()),
         "ledger_id": pa.array([each.ledger_id for _, each in heard], pa.int64()),
-        "groups": binary(folded.tobytes(), folded.offsets * GROUP.itemsize),
+        "groups": binary_array(folded.tobytes(), folded.offsets * GROUP.itemsize),
         "state": pa.array(states, pa.string()),
         "reason": pa.array([each.reason for _, each in heard], pa.string()),
         "offset": pa.array([each.offset for _, each in heard], pa.int64()),
