@@ -170,10 +170,7 @@ def _sources() -> list[type[DataSource]]:
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
             for first, count in self.pieces(partition):
                 ids, bookies, groups = arrays(first, count)
-                offsets = pa.py_buffer((np.arange(count + 1) * 24).astype(np.int32))
-                values = pa.Array.from_buffers(
-                    pa.binary_array(), count, [None, offsets, pa.py_buffer(groups)]
-                )
+                values = binary_array(groups, np.arange(count + 1) * 24)
                 yield pa.record_batch(
                     [pa.array(ids), pa.array(bookies), values], names=["ledger_id", "bookie", "groups"]
                 )

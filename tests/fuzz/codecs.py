@@ -17,7 +17,7 @@ from auditor.cli.decode import KINDS, Kind, jsonable
 from auditor.codecs.bookie import entry_log, entry_log_records, java_properties, ledger_data, wire
 from auditor.codecs.etcd import bbolt, mvcc
 from auditor.codecs.ledger_metadata.batch import decode_batch
-from auditor.codecs.ledger_metadata.password import without_password
+from auditor.codecs.ledger_metadata.one import without_password
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarCompressedMetadata
 from auditor.codecs.pulsar import bookie_racks, managed_cursor, managed_ledger
 from auditor.codecs.rocksdb import manifest

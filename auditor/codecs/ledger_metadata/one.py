@@ -16,8 +16,11 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
+from google.protobuf import text_format
+
 from auditor.codecs.ledger_metadata import text as ledger_metadata_text
 from auditor.codecs.ledger_metadata.message import interpret
+from auditor.codecs.protobuf import text as proto_text
 from auditor.codecs.protobuf import wire as proto_wire
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.errors import DecodeError, RuleError
@@ -86,3 +89,47 @@ def read_version(data: bytes) -> tuple[int, int]:
     if not 1 <= version <= 3:
         raise DecodeError(WHAT, len(MAGIC), f"version {version} is not one of 1, 2 and 3")
     return version, match.end()
+
+
+def without_password(data: bytes) -> bytes:
+    r"""The same metadata with an empty password where it has one.
+
+    Formats 2 and 3 hold it in clear text, format 1 has none; an empty one is a password too: whoever decodes
+    the metadata finds the same value. What cannot be decoded could hold a password anywhere: of it the header
+    is left, or nothing, and that cannot be decoded either.
+
+    >>> open_v2 = b'BookieMetadataFormatVersion\t2\nquorumSize: 1\nensembleSize: 1\nlength: 0\nstate: OPEN\n'
+    >>> without_password(open_v2 + b'password: "secret"\n').endswith(b'password: ""\n')
+    True
+    """
+    try:
+        version, start = read_version(data)
+    except DecodeError:
+        return b""
+    head = data[:start]
+    try:
+        if version == 1:
+            ledger_metadata_text.parse_v1(data, start)
+            return data
+        return head + (_of_text(data, start) if version == 2 else _of_message(data, start))
+    except DecodeError:
+        return head
+
+
+def _of_text(data: bytes, start: int) -> bytes:
+    message = proto_text.parse(LedgerMetadataFormat, data, WHAT, start)
+    if not message.HasField("password"):
+        return data[start:]
+    message.password = b""
+    return text_format.MessageToString(message).encode()
+
+
+def _of_message(data: bytes, start: int) -> bytes:
+    """The length and the message; what follows it, which nobody reads, is left out."""
+    begin, end = message_span(data, start)
+    message = proto_wire.parse(LedgerMetadataFormat, data, WHAT, begin, end)
+    if not message.HasField("password"):
+        return data[start:end]
+    message.password = b""
+    body = message.SerializeToString()
+    return proto_wire.written_varint(len(body)) + body

@@ -7,8 +7,7 @@ from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.ledger_metadata.one import MAGIC, decode, parse
-from auditor.codecs.ledger_metadata.password import without_password
+from auditor.codecs.ledger_metadata.one import MAGIC, decode, parse, without_password
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.wire import varint, written_varint
 from auditor.errors import DecodeError

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import pyarrow as pa
 
-from auditor.codecs.ledger_metadata.password import without_password
+from auditor.codecs.ledger_metadata.one import without_password
 from auditor.errors import UsageError
 from auditor.keys import etcd
 from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line, line_of, unread_record
