@@ -109,8 +109,11 @@ def derive_tables(
         ledgers_of_marks = rows_that_matter(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
         classes_of_marks = rows_that_matter(landing, "marks", "verdicts", classes)
     stale = landing.run_in_background(
-        partial(_stale_marks, landing, marked, classes_of_marks, ledgers_of_marks, bookies)
-    )
+        partial(
+            landing.land_some, "marks" not in landing.empty, "stale_marks", STALE_MARKS,
+            lambda: stale_marks(marked, classes_of_marks, ledgers_of_marks, bookies),
+        )
+    )  # fmt: skip
     _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
     landing.rows("starts", start_rows(indexes, metadata), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
@@ -193,12 +196,16 @@ def _land_orphans(
     gone = landing.land("orphans", lambda: _orphans(landing, metadata, difference, indexes, comparison))
     many = landing.run.count("tables/orphans") >= LEAST_VANISHED
     lately = listed_lately(metadata, before) if many else Lately()
-    return OrphanTables(
-        gone,
-        landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing), lately)),
-        _vanished_ranges(landing, indexes, gone, lately),
-        _undrawn(landing, metadata, gone),
+    held = landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing), lately))
+    vanished = landing.land_some(
+        many, "vanished_ranges", VANISHED_RANGES, lambda: vanished_ranges(indexes.rows, gone, lately)
     )
+    ids = metadata.ids_drawn()
+    undrawn = landing.land_some(
+        bool(ids) and "orphans" not in landing.empty, "undrawn", UNDRAWN,
+        lambda: find_undrawn(gone, metadata.first.ledgers, ids),
+    )  # fmt: skip
+    return OrphanTables(gone, held, vanished, undrawn)
 
 
 def _orphans(
@@ -273,28 +280,6 @@ def _cluster_facts(
         tree_elsewhere=difference.tree_elsewhere,
         layout_known=source.layout is LayoutKind.ETCD or "LAYOUT" in metadata.first.nodes.nodes,
     )
-
-
-def _vanished_ranges(landing: Landing, indexes: Indexes, orphans: DataFrame, lately: Lately) -> DataFrame:
-    """Nothing is asked where all orphans together are too few for a range."""
-    if landing.run.count("tables/orphans") < LEAST_VANISHED:
-        return landing.rows("vanished_ranges", [], VANISHED_RANGES)
-    return landing.land("vanished_ranges", lambda: vanished_ranges(indexes.rows, orphans, lately))
-
-
-def _undrawn(landing: Landing, metadata: ClusterMetadata, orphans: DataFrame) -> DataFrame:
-    """Orphans beyond the store's id generator; nothing is asked where there is none, or it does not tell."""
-    ids = metadata.ids_drawn()
-    if not ids or "orphans" in landing.empty:
-        return landing.rows("undrawn", [], UNDRAWN)
-    return landing.land("undrawn", lambda: find_undrawn(orphans, metadata.first.ledgers, ids))
-
-
-def _stale_marks(landing: Landing, marks: DataFrame, *tables: DataFrame) -> DataFrame:
-    """Marks of whole ledgers; nothing is asked where there is no mark at all."""
-    if "marks" in landing.empty:
-        return landing.rows("stale_marks", [], STALE_MARKS)
-    return landing.land("stale_marks", lambda: stale_marks(marks, *tables))
 
 
 def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:

@@ -173,6 +173,12 @@ class Landing:
         """Land a small table that the driver holds; written here, for a Spark job costs more than that."""
         return self.land(name, lambda: pa.Table.from_pylist(rows, schema=schema), below)
 
+    def land_some(
+        self, some: bool, name: str, schema: pa.Schema, make: Callable[[], DataFrame | PartTable]
+    ) -> DataFrame:
+        """`land`, where there can be some rows; else the table is landed without, and nothing is asked."""
+        return self.land(name, make) if some else self.rows(name, [], schema)
+
     def _landed_at(
         self, name: str, below: str, schema: StructType | None, held: pa.Table | None
     ) -> DataFrame:

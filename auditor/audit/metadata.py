@@ -312,10 +312,10 @@ def land_difference(metadata: ClusterMetadata) -> ScanDifference:
     misplaced = said[0] is None or LedgerStatus.MISPLACED in said[0]
     elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
     every = first.cut or elsewhere
-    if first.cut is None and all(each is not None and each.isdisjoint(LEAVE_IDS_OPEN) for each in said):
-        doubtful = landing.rows("doubtful_ids", [], DOUBTFUL_IDS)
-    else:
-        doubtful = landing.land("doubtful_ids", lambda: doubtful_ids(first.ledgers, again, every))
+    none = first.cut is None and all(each is not None and each.isdisjoint(LEAVE_IDS_OPEN) for each in said)
+    doubtful = landing.land_some(
+        not none, "doubtful_ids", DOUBTFUL_IDS, lambda: doubtful_ids(first.ledgers, again, every)
+    )
     if again is None:
         return ScanDifference(None, doubtful, elsewhere)
     moves = landing.land("moved", lambda: find_moves(first.ledgers, again, doubtful))

@@ -153,16 +153,9 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
             what=what,
             doubts=doubts(),
         ),
-        evidence={
-            "ledgers": "total",
-            "entries": "entries",
-            "bytes_estimate": "bytes",
-            "doubted_ledgers": "doubted",
-            "doubted_entries": "doubted_entries",
-            "doubted_bytes_estimate": "doubted_bytes",
-            "sample": "sample",
-            "rows": F.lit(f"tables/judged, column {column}"),
-        },
+        evidence="total AS ledgers, entries, bytes AS bytes_estimate, doubted AS doubted_ledgers, "
+        "doubted_entries, doubted_bytes AS doubted_bytes_estimate, sample, "
+        f"'tables/judged, column {column}' AS rows",
     )
 
 

@@ -60,19 +60,12 @@ def entries_past_end(tables: Tables) -> DataFrame:
         ),
     )
     return finding_rows(
-        rows,
+        rows.withColumn("held", held),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         message="ledger {ledger} ends at entry {last_entry_id}, and {past_end_last - "
         "last_entry_id:entry|entries} from {last_entry_id + 1} on {if(past_end_last - last_entry_id "
         "= 1, 'is', 'are')} held by an ack quorum ({ack_quorum}): {past_end.bookie_id:,}",
-        evidence={
-            "last_entry": "last_entry_id",
-            "last_held": "past_end_last",
-            "ack_quorum": "ack_quorum",
-            "write_quorum": "write_quorum",
-            "held": held,
-            "doubts": F.array(F.lit(_DOUBT)),
-            "metadata_version": "version",
-        },
+        evidence="last_entry_id AS last_entry, past_end_last AS last_held, ack_quorum, write_quorum, held, "
+        f"array('{_DOUBT}') AS doubts, version AS metadata_version",
     )

@@ -63,9 +63,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     if "deletion_candidates" in tables.frames:
         read_whole = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
         wrong = wrong.unionByName(
-            read_whole.select(
-                "bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes", F.lit(True).alias("sure")
-            )
+            read_whole.selectExpr("bookie_id", "path", "0 AS rank", "reason", "bytes", "true AS sure")
         )
     # Of a log with several faults the map's is reported.
     first = F.min(F.struct("rank", "reason"))
@@ -103,25 +101,14 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
 def _wrong_caches(tables: Tables) -> DataFrame:
     """Logs of which the collector remembers what is not so, or forgot a ledger that lives there."""
     known = tables.entry_logs.where("bookie_id is not null")
-    contradicted = known.where(F.col("cache") == CacheState.WRONG.value).select(
-        "bookie_id",
-        "path",
-        F.lit(1).alias("rank"),
-        F.col("cache_reason").alias("reason"),
-        "bytes",
-        F.lit(True).alias("sure"),
+    contradicted = known.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
+        "bookie_id", "path", "1 AS rank", "cache_reason AS reason", "bytes", "true AS sure"
     )
     forgotten = known.where("cached_bytes = 0 and entry_bytes > 0")
     lives = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
     lacking = forgotten.join(lives.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi")
     reason = words("metadata-cache lacks ledger {ledger_id}, of which the log has {entry_bytes} bytes")
+    lacking = lacking.withColumn("reason", reason)
     return contradicted.unionByName(
-        lacking.select(
-            "bookie_id",
-            "path",
-            F.lit(2).alias("rank"),
-            reason.alias("reason"),
-            F.col("entry_bytes").alias("bytes"),
-            F.lit(True).alias("sure"),
-        )
+        lacking.selectExpr("bookie_id", "path", "2 AS rank", "reason", "entry_bytes AS bytes", "true AS sure")
     )

@@ -2,8 +2,8 @@
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
-from auditor.model.columns import LEDGER
-from auditor.model.states import DECODED
+from auditor.checks.ledger_queries import of_members
+from auditor.model.columns import REPLICA
 from auditor.tables.parts import filter_part
 
 
@@ -41,14 +41,9 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         Locations of a ledger that is gone from the metadata are the normal delay of deletion, and not
         reported.
     """
-    rows = filter_part("not_indexed", tables.availability).select(*LEDGER, "bookie_id", "path", "reason")
-    members = (
-        tables.ledgers.where(F.col("status").isin(*DECODED))
-        .join(rows, [*LEDGER], "left_semi")
-        .select(*LEDGER, F.explode("replicas.bookie_id").alias("bookie_id"))
-    )
+    rows = filter_part("not_indexed", tables.availability).select(*REPLICA, "path", "reason")
     return finding_rows(
-        with_attribution(rows.join(members, [*LEDGER, "bookie_id"], "left_semi"), tables),
+        with_attribution(of_members(rows, tables), tables),
         ledger_id="ledger_id",
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),

@@ -8,11 +8,11 @@ is one row per ledger, with the first of its segments.
 """
 
 from auditor.checks.finding_rows import finding_rows, group_list, if_known, suspect_if, words
-from auditor.model.columns import LEDGER
+from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.finding import Urgency
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.placement import PlacementSettings, Policy
-from auditor.model.states import LedgerClass
+from auditor.model.states import DECODED, LedgerClass
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables, cached_query
@@ -31,26 +31,15 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
             F.min(F.coalesce("ctime", "mtime")).alias("since"),
             F.array_sort(F.array_distinct(F.flatten(F.collect_list("replicas")))).alias("replicas"),
         )
-        .withColumn("found", F.lit(True))
+        .select(*LEDGER, F.expr("struct(true AS found, since, replicas) AS mark"))
     )
     locks = tables.locks.groupBy(*LEDGER).agg(
-        F.min_by("owner", "ctime").alias("held_by"), F.min("ctime").alias("held_since")
+        F.expr("struct(min_by(owner, ctime) AS held_by, min(ctime) AS held_since) AS lock")
     )
-    joined = rows.join(
-        marks.select(*LEDGER, F.struct("found", "since", "replicas").alias("mark")), [*LEDGER], "left"
-    )
-    joined = joined.join(
-        locks.select(*LEDGER, F.struct("held_by", "held_since").alias("lock")), [*LEDGER], "left"
-    )
-    none = F.when(F.lit(tables.cluster.has_marks), F.lit(False))
-    queue = F.struct(
-        F.coalesce("mark.found", none).alias("marked"),
-        F.col("mark.since").alias("since"),
-        F.col("mark.replicas").alias("replicas"),
-        F.col("lock.held_by").alias("held_by"),
-        F.col("lock.held_since").alias("held_since"),
-    )
-    return joined.withColumn("queue", queue).drop("mark", "lock")
+    joined = rows.join(marks, [*LEDGER], "left").join(locks, [*LEDGER], "left")
+    none = "false" if tables.cluster.has_marks else "null"
+    queue = f"struct(coalesce(mark.found, {none}) AS marked, mark.since, mark.replicas, lock.*)"
+    return joined.withColumn("queue", F.expr(queue)).drop("mark", "lock")
 
 
 def in_queue(tables: Tables) -> Column:
@@ -135,10 +124,21 @@ def judged_with_class(tables: Tables) -> DataFrame:
     return tables.judged.join(verdicts, [*LEDGER])
 
 
+def of_members(rows: DataFrame, tables: Tables) -> DataFrame:
+    """Those rows about a ledger and a bookie whose bookie the ledger's metadata names."""
+    members = (
+        tables.ledgers.where(F.col("status").isin(*DECODED))
+        .join(rows, [*LEDGER], "left_semi")
+        .select(*LEDGER, F.explode("replicas.bookie_id").alias("bookie_id"))
+    )
+    return rows.join(members, [*REPLICA], "left_semi")
+
+
 def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
     """One finding for each ledger of one class: which entries are in it, and what the ledger could become."""
+    groups = group_list(F.col("class_entries.groups"), most=None)
     return finding_rows(
-        _judged_with_queue(tables).where(F.col("class") == wanted),
+        _judged_with_queue(tables).where(F.col("class") == wanted).withColumn("groups", groups),
         ledger_id="ledger_id",
         urgency=F.when(_number_left() == 1, Urgency.NEAR_LOSS.value),
         confidence=suspect_if((F.col("state") != LedgerState.CLOSED) | (F.size("doubts") > 0)),
@@ -151,27 +151,10 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
             could_become=_could_become(),
             queue=in_queue(tables),
         ),
-        evidence={
-            "class_entries": F.when(
-                F.col("class_entries").isNotNull(),
-                F.struct(
-                    group_list(F.col("class_entries.groups"), most=None).alias("groups"),
-                    F.col("class_entries.count").alias("count"),
-                ),
-            ),
-            "state": "state",
-            "write_quorum": "write_quorum",
-            "ack_quorum": "ack_quorum",
-            "copies_missing": "m",
-            "copies_missing_or_unknown": "mu",
-            "potential_class": "potential_class",
-            "unknown_copies": "unknown",
-            "doubts": "doubts",
-            "lasting_doubts": "lasting_doubts",
-            "metadata_version": "version",
-            "witness": "witness",
-            "queue": "queue",
-        },
+        evidence="IF(class_entries IS NULL, null, struct(groups, class_entries.count)) AS class_entries, "
+        "state, write_quorum, ack_quorum, m AS copies_missing, mu AS copies_missing_or_unknown, "
+        "potential_class, unknown AS unknown_copies, doubts, lasting_doubts, version AS metadata_version, "
+        "witness, queue",
     )
 
 
@@ -231,19 +214,7 @@ _OF_SEGMENT = (
     "first_entry_id, windows, bookies, locations, unwritable, domain, state, write_quorum, ack_quorum"
 )
 
-PLACES = {
-    name: name
-    for name in (
-        "state",
-        "segments",
-        "first_entry_id",
-        "windows",
-        "bookies",
-        "locations",
-        "write_quorum",
-        "ack_quorum",
-    )
-}
+PLACES = "state, segments, first_entry_id, windows, bookies, locations, write_quorum, ack_quorum"
 """What the evidence of both checks has."""
 
 

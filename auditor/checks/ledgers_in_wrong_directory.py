@@ -2,8 +2,9 @@
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers, words
-from auditor.model.columns import LEDGER
-from auditor.model.states import DECODED, IndexState
+from auditor.checks.ledger_queries import of_members
+from auditor.model.columns import REPLICA
+from auditor.model.states import IndexState
 from auditor.tables.parts import filter_part
 
 _INSIDE = "/current/locations(-scoped)?$"
@@ -48,13 +49,8 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         The index files of other storages may lie in any index directory of the bookie: to exchange these
         directories changes nothing, and is not reported.
     """
-    rows = filter_part("in_wrong_directory", tables.availability).select(*LEDGER, "bookie_id")
-    members = (
-        tables.ledgers.where(F.col("status").isin(*DECODED))
-        .join(rows, [*LEDGER], "left_semi")
-        .select(*LEDGER, F.explode("replicas.bookie_id").alias("bookie_id"))
-    )
-    found = with_ledgers(rows.join(members, [*LEDGER, "bookie_id"], "left_semi"), "bookie_id")
+    rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
+    found = with_ledgers(of_members(rows, tables), "bookie_id")
     wrong = F.col("state") == IndexState.WRONG_DIRECTORY
     directories = (
         tables.availability.where("storage = 'rocksdb' and ledger_id is not null")

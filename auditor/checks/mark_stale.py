@@ -57,12 +57,6 @@ def mark_stale(tables: Tables) -> DataFrame:
             ).otherwise("all their copies are there, and the marks can go, such as "),
             doubts=doubts(),
         ),
-        evidence={
-            "ledgers": "total",
-            "returned": "returned",
-            "repaired": F.col("total") - F.col("returned"),
-            "doubted_ledgers": "doubted",
-            "sample": "sample",
-            "rows": F.lit("tables/stale_marks"),
-        },
+        evidence="total AS ledgers, returned, total - returned AS repaired, doubted AS doubted_ledgers, "
+        "sample, 'tables/stale_marks' AS rows",
     )

@@ -67,22 +67,15 @@ def mark_stuck(tables: Tables) -> DataFrame:
     rows = rows.withColumn("unrecoverable", F.coalesce(alone, F.lit(False)))
     hours = ((F.lit(tables.cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
     return finding_rows(
-        rows,
+        rows.withColumn("hours", hours),
         ledger_id="ledger_id",
         severity=F.when(F.col("unrecoverable"), Severity.ERROR.value),
         confidence=suspect_if(F.col("listed").isNull()),
         message=words(
             "ledger {ledger} has been marked for {replicas:,} for {hours} hours and no worker holds it{lost}",
-            hours=hours,
             lost=F.when(F.col("unrecoverable"), "; its only copies are on an unregistered bookie").otherwise(
                 ""
             ),
         ),
-        evidence={
-            "path": "path",
-            "replicas": "replicas",
-            "since": "since",
-            "hours": hours,
-            "unrecoverable": "unrecoverable",
-        },
+        evidence="path, replicas, since, hours, unrecoverable",
     )

@@ -85,12 +85,6 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
             where=if_known(F.when(said, f"{disagree}; ")),
             deletes=if_known(F.when(deleted, "; no bookie lists these, and collectors delete their ledgers")),
         ),
-        evidence={
-            "count": "total",
-            "paths": "sample",
-            "low": F.col("low").cast("string"),
-            "high": F.col("high").cast("string"),
-            "reason": "reason",
-            "elsewhere": "elsewhere",
-        },
+        evidence="total AS count, sample AS paths, string(low) AS low, string(high) AS high, reason, "
+        "elsewhere",
     )

@@ -69,6 +69,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         of its ledgers, looks like `store-older` until they are collected. The flat layout counts its ids with
         all other znodes, so that `store-older` says nothing there; nor does it of a dump without cversion.
     """
+    earlier_run = "null" if tables.cluster.orphans_known is None else tables.cluster.orphans_known
     return finding_rows(
         distrusted_bookies(tables),
         bookie_id="bookie_id",
@@ -82,22 +83,10 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             ).otherwise(""),
             second_look=_second_look(tables.cluster),
         ),
-        evidence={
-            "rules": "rules",
-            "ledgers": "ledgers",
-            "orphans": "orphans",
-            "in_doubt": "in_doubt",
-            "lasting_orphans": "lasting",
-            "recent_orphans": "recent",
-            "earlier_run_ended": F.lit(tables.cluster.orphans_known).cast("bigint"),
-            "vanished_ranges": "vanished",
-            "vanished_scope": F.col("vanished_scope").cast("string"),
-            "vanished_low": F.col("low").cast("string"),
-            "vanished_high": F.col("high").cast("string"),
-            "undrawn": "undrawn",
-            "undrawn_lowest": F.col("lowest").cast("string"),
-            "undrawn_highest": F.col("highest").cast("string"),
-        },
+        evidence="rules, ledgers, orphans, in_doubt, lasting AS lasting_orphans, recent AS recent_orphans, "
+        f"bigint({earlier_run}) AS earlier_run_ended, vanished AS vanished_ranges, string(vanished_scope) AS "
+        "vanished_scope, string(low) AS vanished_low, string(high) AS vanished_high, undrawn, "
+        "string(lowest) AS undrawn_lowest, string(highest) AS undrawn_highest",
     )
 
 

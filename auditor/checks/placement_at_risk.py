@@ -57,5 +57,5 @@ def placement_at_risk(tables: Tables) -> DataFrame:
             why=F.when(F.col("domain").isNotNull(), alone).otherwise(few),
             window_words=window_words(),
         ),
-        evidence={**PLACES, "domain": "domain", "rule": F.lit(rule)},
+        evidence=f"{PLACES}, domain, '{rule}' AS rule",
     )

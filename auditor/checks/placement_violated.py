@@ -63,5 +63,5 @@ def placement_violated(tables: Tables) -> DataFrame:
             window_words=window_words(),
             excuse=F.when(F.col("excused"), excuse).otherwise(F.lit("")),
         ),
-        evidence={**PLACES, "excused": "excused", "unwritable": "unwritable", "rule": F.lit(rule)},
+        evidence=f"{PLACES}, excused, unwritable, '{rule}' AS rule",
     )

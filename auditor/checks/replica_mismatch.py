@@ -72,10 +72,5 @@ def replica_mismatch(tables: Tables) -> DataFrame:
             "entry {sample[0].entry_id}: {copies}",
             copies=F.array_join(copies, "; "),
         ),
-        evidence={
-            "entries": "total",
-            "bookies": F.array_sort("bookies"),
-            "sample": "sample",
-            "rows": F.lit("tables/digests"),
-        },
+        evidence="total AS entries, array_sort(bookies) AS bookies, sample, 'tables/digests' AS rows",
     )

@@ -6,15 +6,15 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+Completions = list[str] | list[CompletionItem]
 
-def runs(context: click.Context, parameter: click.Parameter, begun: str) -> list[str] | list[CompletionItem]:
+
+def runs(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
     """Directories of finished runs, as `run_names`; where there is none, directories on the way to one."""
     return run_names(context, begun) or directories(context, parameter, begun)
 
 
-def earlier_runs(
-    context: click.Context, parameter: click.Parameter, begun: str
-) -> list[str] | list[CompletionItem]:
+def earlier_runs(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
     """What --since takes: finished runs, and last."""
     from auditor.model.options import LAST
 
@@ -75,9 +75,7 @@ def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]
     return sorted(id for id in table["bookie_id"].to_pylist() if id.startswith(begun))
 
 
-def policies(
-    context: click.Context, parameter: click.Parameter, begun: str
-) -> list[str] | list[CompletionItem]:
+def policies(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
     """What --placement takes: policies by their words, or a configuration file."""
     from auditor.model.placement import Policy
 

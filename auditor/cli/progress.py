@@ -109,7 +109,7 @@ class ProgressPosition:
     """Which stage of the work it is, and how much of that is done; internal names are for ``-v`` only.
 
     >>> at = ProgressPosition(internal=False)
-    >>> at.begin("availability")
+    >>> at.stage("availability")
     >>> at.total, at.done = 40, 12
     >>> str(at)
     'stage 3 of 8, reading the indexes, 12 of 40 tasks'
@@ -122,11 +122,25 @@ class ProgressPosition:
         self.total = 0
         self.done = 0
 
-    def begin(self, table: str, total: int | None = None) -> None:
+    def stage(self, name: str, total: int | None = None) -> None:
         """The next piece of work begins; a stage is never gone back to."""
-        self.table = table
+        self.table = name
         self.total, self.done = total or 0, 0
-        self.number = max(self.number, stage_shown(table) or self.number)
+        self.number = max(self.number, stage_shown(name) or self.number)
+        self._show()
+
+    def expect(self, more: int) -> None:
+        """There is so much more to do."""
+        self.total += more
+        self._show()
+
+    def advance(self, done: int) -> None:
+        """So much more is done."""
+        self.done += done
+        self._show()
+
+    def _show(self) -> None:
+        """It has moved."""
 
     def __str__(self) -> str:
         name = STAGES[max(self.number, 1) - 1]
@@ -135,43 +149,28 @@ class ProgressPosition:
         return f"stage {max(self.number, 1)} of {len(STAGES)}, {name}{table}{tasks}"
 
 
-class TerminalProgress:
+class TerminalProgress(ProgressPosition):
     """One bar over all stages."""
 
     def __init__(self, bars: Bars, internal: bool) -> None:
+        super().__init__(internal)
         self._bars = bars
-        self._at = ProgressPosition(internal)
         self._task = bars.add_task("starting", total=len(STAGES))
-
-    def stage(self, name: str, total: int | None = None) -> None:
-        """The next piece of work begins."""
-        self._at.begin(name, total)
-        self._show()
-
-    def expect(self, more: int) -> None:
-        """There is so much more to do."""
-        self._at.total += more
-        self._show()
-
-    def advance(self, done: int) -> None:
-        """So much more is done."""
-        self._at.done += done
-        self._show()
 
     def end(self) -> None:
         """All of it is done."""
         self._bars.update(self._task, completed=len(STAGES), description="done")
 
     def _show(self) -> None:
-        self._bars.update(self._task, completed=max(0, self._at.number - 1), description=str(self._at))
+        self._bars.update(self._task, completed=max(0, self.number - 1), description=str(self))
 
 
-class LogProgress:
+class LogProgress(ProgressPosition):
     """A line every `PERIOD_S` seconds, and with ``-v`` one for each piece of work."""
 
     def __init__(self, say: Callable[[str], None], internal: bool, period_s: float = PERIOD_S) -> None:
+        super().__init__(internal)
         self._say = say
-        self._at = ProgressPosition(internal)
         self._period_s = period_s
         self._began = time.monotonic()
         self._ended = threading.Event()
@@ -187,21 +186,13 @@ class LogProgress:
 
     def stage(self, name: str, total: int | None = None) -> None:
         """The next piece of work begins."""
-        self._at.begin(name, total)
-        if self._at.internal:
+        super().stage(name, total)
+        if self.internal:
             self._line()
-
-    def expect(self, more: int) -> None:
-        """There is so much more to do."""
-        self._at.total += more
-
-    def advance(self, done: int) -> None:
-        """So much more is done."""
-        self._at.done += done
 
     def _tick(self) -> None:
         while not self._ended.wait(self._period_s):
             self._line()
 
     def _line(self) -> None:
-        self._say(f"{self._at}, {duration(time.monotonic() - self._began)} in all")
+        self._say(f"{self}, {duration(time.monotonic() - self._began)} in all")

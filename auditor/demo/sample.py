@@ -25,6 +25,7 @@ from auditor.audit.audit import Audit
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
 from auditor.keys import index_path, ledger_path
 from auditor.keys.ledger_path import HIERARCHICAL
+from auditor.model.finding import decimal
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
@@ -182,13 +183,9 @@ def _ledger(
     quorum: int = 2,
 ) -> None:
     """A closed ledger in metadata format 1, which is plain text."""
-    lines = [
-        str(quorum),
-        str(ensemble),
-        "0",
-        *("\t".join([str(first), *members]) for first, members in segments),
-    ]
-    cluster.put(HIERARCHICAL.to_path(ledger_id), _HEADER + "\n".join([*lines, f"{last}\tCLOSED"]).encode())
+    of_segments = ("\t".join([str(first), *members]) for first, members in segments)
+    lines = [str(quorum), str(ensemble), "0", *of_segments, f"{last}\tCLOSED"]
+    cluster.put(HIERARCHICAL.to_path(ledger_id), _HEADER + "\n".join(lines).encode())
 
 
 def _cookie(cluster: SampleCluster, name: str, bookie_host: str) -> None:
@@ -255,10 +252,9 @@ def show(
             server.load(sample_znodes(cluster))
             uri = f"zk://{server.hosts}{ROOT}"
             report = Audit(uri, [str(cluster.bookies)], out, options).run(spark, progress)
-    found = {(finding.id, _text(finding.ledger_id), finding.bookie_id) for finding in open_run(out).findings}
-    return DemoResult(
-        report, _sort_keys(expected_findings() - found), _sort_keys(found - expected_findings())
-    )
+    found = {(each.id, decimal(each.ledger_id), each.bookie_id) for each in open_run(out).findings}
+    known = expected_findings()
+    return DemoResult(report, _sort_keys(known - found), _sort_keys(found - known))
 
 
 def sample_znodes(cluster: SampleCluster) -> list[Znode]:
@@ -267,10 +263,6 @@ def sample_znodes(cluster: SampleCluster) -> list[Znode]:
         Znode(path, data, 0, 0, 0, 0, 0, _EPHEMERAL if path in cluster.ephemeral else _PERSISTENT)
         for path, data in sorted(cluster.znodes.items())
     ]
-
-
-def _text(ledger_id: int | None) -> str | None:
-    return None if ledger_id is None else str(ledger_id)
 
 
 def _sort_keys(keys: set[Key]) -> list[Key]:
@@ -304,8 +296,6 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
     """
     found, out = _newest_run(directory, PULSAR_INSTANCE_ID)
     if not found:
-        from auditor.audit.audit import Audit
-
         with scratch_directory("demo") as work:
             with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as packed:
                 extract(packed, Path(work))

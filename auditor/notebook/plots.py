@@ -125,32 +125,21 @@ class Plots:
         """Of the replicas that each bookie should hold: how many lack entries, how many nobody knows of."""
         frame = self._run.frames.bookies()
         frame = frame[frame["replicas"] > 0]
-        figure = new_figure(0.24 * min(len(frame), BARS) + 1.6)
-        axes = figure.add_subplot()
-        axes.set_title(_title("Replicas by bookie, the worst first", len(frame)), loc="left")
-        frame = frame.head(BARS)
         whole = (frame["replicas"] - frame["missing"] - frame["unknown"]).clip(lower=0)
         parts = frame.assign(whole=whole).rename(columns={"missing": "lack entries"})[list(REPLICAS)]
-        stack_bars(axes, parts, REPLICAS, across=True)
-        name_rows(axes, frame.index)
-        axes.set_xlabel("replicas that it should hold")
-        _legend(figure, REPLICAS)
+        title, unit = "Replicas by bookie, the worst first", "replicas that it should hold"
+        figure = _by_bookie(parts, REPLICAS, title, unit)
+        frame = frame.head(BARS)
         lacking = (frame["missing"].astype(str) + " of " + frame["replicas"].astype(str)).items()
         describe(figure, "Replicas that lack entries, by bookie", lacking)
         return figure
 
     def space(self) -> Figure:
         """What each bookie's entry logs are full of, in GB."""
-        frame = self._run.frames.space()
-        figure = new_figure(0.24 * min(len(frame), BARS) + 1.6)
-        axes = figure.add_subplot()
-        axes.set_title(_title("Bytes of entry logs by bookie, the fullest first", len(frame)), loc="left")
-        parts = frame.head(BARS)[list(SPACE)] / 1e9
-        stack_bars(axes, parts, SPACE, across=True)
-        name_rows(axes, parts.index)
-        axes.set_xlabel("GB")
-        _legend(figure, SPACE)
-        describe(figure, "GB in entry logs, by bookie", parts.sum(axis=1).round(3).items())
+        parts = self._run.frames.space()[list(SPACE)] / 1e9
+        figure = _by_bookie(parts, SPACE, "Bytes of entry logs by bookie, the fullest first", "GB")
+        sums = parts.head(BARS).sum(axis=1).round(3)
+        describe(figure, "GB in entry logs, by bookie", sums.items())
         return figure
 
     def ledgers(self) -> Figure:
@@ -190,6 +179,18 @@ class Plots:
         _legend(figure, SEVERITIES)
         describe(figure, "Findings by run", _by_time(frame[list(SEVERITIES)]))
         return figure
+
+
+def _by_bookie(parts: pd.DataFrame, colours: Mapping[str, str], title: str, unit: str) -> Figure:
+    """A bar that lies for each of the first bookies, of parts upon each other."""
+    figure = new_figure(0.24 * min(len(parts), BARS) + 1.6)
+    axes = figure.add_subplot()
+    axes.set_title(_title(title, len(parts)), loc="left")
+    stack_bars(axes, parts.head(BARS), colours, across=True)
+    name_rows(axes, parts.head(BARS).index)
+    axes.set_xlabel(unit)
+    _legend(figure, colours)
+    return figure
 
 
 def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:

@@ -66,7 +66,7 @@ def test_a_stage_is_never_gone_back_to() -> None:
     at = ProgressPosition(internal=False)
     numbers = []
     for table in ("spark", "ledgers", "availability", "doubtful_ids", "judged", "marks", "findings"):
-        at.begin(table)
+        at.stage(table)
         numbers.append(at.number)
     assert numbers == [1, 2, 3, 3, 5, 5, 8]
     assert len(STAGES) == stage_shown("report") == 8
