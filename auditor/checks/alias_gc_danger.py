@@ -9,7 +9,6 @@ from auditor.model.ledger_metadata import LedgerState
 
 @check(
     Severity.CRITICAL,
-    group="identity",
     rests_on=Basis.DISKS,
     asks="over_replicated",
     urgency=Urgency.DESTROYS_DATA,

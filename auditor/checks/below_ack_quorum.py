@@ -6,7 +6,6 @@ from auditor.checks.ledger_queries import ledgers_of_class
 
 @check(
     Severity.ERROR,
-    group="replication",
     rests_on=Basis.COPIES,
     asks="below_ack_quorum",
     urgency=Urgency.BELOW_ACK_QUORUM,

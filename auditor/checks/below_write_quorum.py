@@ -6,7 +6,6 @@ from auditor.checks.ledger_queries import ledgers_of_class
 
 @check(
     Severity.WARNING,
-    group="replication",
     rests_on=Basis.COPIES,
     asks="below_write_quorum",
     do_now="have {ledgers} marked for replication",

@@ -7,7 +7,6 @@ from auditor.model.alias_evidence import Rule
 
 @roster_check(
     Severity.CRITICAL,
-    group="identity",
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop the live bookies that are {bookies} by another id",

@@ -5,10 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
-    Severity.ERROR,
-    group="identity",
-    rests_on=Basis.METADATA,
-    do_now="find the client that wrote {bookies} into ledgers",
+    Severity.ERROR, rests_on=Basis.METADATA, do_now="find the client that wrote {bookies} into ledgers"
 )
 def bookie_id_reserved(roster: Roster) -> Findings:
     """Ledgers name an id that ends with :0, which placement policies use for no bookie.

@@ -4,7 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
-@roster_check(Severity.NOTE, group="placement", rests_on=Basis.PLACEMENT)
+@roster_check(Severity.NOTE, rests_on=Basis.PLACEMENT)
 def bookie_in_two_groups(roster: Roster) -> Findings:
     """A bookie is in more than one of Pulsar's groups.
 

@@ -7,7 +7,6 @@ from auditor.model.states import BookieRead
 
 @roster_check(
     Severity.NOTE,
-    group="replication",
     rests_on=Basis.METADATA,
     urgency=Urgency.UNSEEN,
     do_now="give the audit all directories of {bookies}",

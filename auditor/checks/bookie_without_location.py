@@ -8,9 +8,7 @@ from auditor.model.placement import Policy
 SHOWN = 10
 
 
-@roster_check(
-    Severity.WARNING, group="placement", rests_on=Basis.PLACEMENT, do_now="add {bookies} to the mapping"
-)
+@roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="add {bookies} to the mapping")
 def bookie_without_location(roster: Roster) -> Findings:
     """Bookies have no location, so that servers put all of them in one default place.
 

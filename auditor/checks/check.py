@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 from auditor.checks import manual
 from auditor.checks.manual import SECTIONS, Command
@@ -25,15 +25,13 @@ FindBookies = Callable[[Roster], Findings]
 
 # What checks take from here, so that each has one line for it.
 __all__ = [
-    "FINDING_COLUMNS", "GROUPS", "Basis", "Check", "Column", "Confidence", "DataFrame", "F", "Findings",
+    "FINDING_COLUMNS", "Basis", "Check", "Column", "Confidence", "DataFrame", "F", "Findings",
     "Need", "Roster", "RosterCheck", "Row", "Severity", "TableCheck", "Tables", "Urgency", "check",
     "roster_check",
 ]  # fmt: skip
 
-Group = Literal["replication", "placement", "storage", "identity", "metadata", "owner"]
 Way = Literal["records", "copies", "disks", "owners"]
 """How it is known whether a basis was looked at."""
-GROUPS: tuple[str, ...] = get_args(Group)
 
 
 class Basis(StrEnum):
@@ -99,7 +97,6 @@ class Check:
     """
 
     severity: Severity
-    group: Group
     rests_on: Basis
     find: Callable[..., Any]
     needs: frozenset[Need] = frozenset()
@@ -108,8 +105,6 @@ class Check:
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.group not in GROUPS:
-            raise TypeError(f"{self.id} has an unknown group: {self.group}")
         if missing := [name for name in SECTIONS if not self.sections.get(name)]:
             raise TypeError(f"{self.id} does not document: {', '.join(missing)}")
         if repeated := manual.repeated_headings(self._manual):
@@ -123,6 +118,13 @@ class Check:
     def id(self) -> str:
         """The word that names it for ever, such as orphan-ledger."""
         return self.find.__name__.replace("_", "-")
+
+    @property
+    def group(self) -> str:
+        """Under which `auditor.checks` lists it, as reports do."""
+        from auditor.checks import GROUP_OF
+
+        return GROUP_OF[self.id]
 
     @property
     def title(self) -> str:
@@ -196,7 +198,6 @@ class RosterCheck(Check):
 def check(
     severity: Severity,
     *,
-    group: Group,
     rests_on: Basis,
     needs: Iterable[Need] | None = None,
     asks: str | None = None,
@@ -206,19 +207,18 @@ def check(
 ) -> Callable[[Find], TableCheck]:
     """Turn a documented function into a `TableCheck`.
 
-    >>> @check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)
+    >>> @check(Severity.NOTE, rests_on=Basis.DISKS)
     ... def untold(tables): "Something is odd."
     Traceback (most recent call last):
     TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
-    facts, wanted = (severity, group, rests_on), frozenset(rests_on.needs if needs is None else needs)
-    return lambda find: TableCheck(*facts, find, wanted, urgency, do_now, aliases, asks)
+    wanted = frozenset(rests_on.needs if needs is None else needs)
+    return lambda find: TableCheck(severity, rests_on, find, wanted, urgency, do_now, aliases, asks)
 
 
 def roster_check(
     severity: Severity,
     *,
-    group: Group,
     rests_on: Basis,
     needs: Iterable[Need] | None = None,
     urgency: Urgency = Urgency.REST,
@@ -226,5 +226,5 @@ def roster_check(
     aliases: tuple[str, ...] = (),
 ) -> Callable[[FindBookies], RosterCheck]:
     """Turn a documented function into a `RosterCheck`; its rows are those of `bookie_finding`."""
-    facts, wanted = (severity, group, rests_on), frozenset(rests_on.needs if needs is None else needs)
-    return lambda find: RosterCheck(*facts, find, wanted, urgency, do_now, aliases)
+    wanted = frozenset(rests_on.needs if needs is None else needs)
+    return lambda find: RosterCheck(severity, rests_on, find, wanted, urgency, do_now, aliases)

@@ -10,7 +10,6 @@ INTERVALS = 2
 
 @check(
     Severity.WARNING,
-    group="storage",
     rests_on=Basis.ENTRY_LOGS,
     asks="log_foresight",
     do_now="see why compaction does not work on {bookies}",

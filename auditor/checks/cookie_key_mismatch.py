@@ -5,10 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
-    Severity.ERROR,
-    group="identity",
-    rests_on=Basis.METADATA,
-    do_now="store the cookie that agrees with the disks of {bookies}",
+    Severity.ERROR, rests_on=Basis.METADATA, do_now="store the cookie that agrees with the disks of {bookies}"
 )
 def cookie_key_mismatch(roster: Roster) -> Findings:
     """A cookie in the store names another bookie than the one it is kept under.

@@ -6,7 +6,6 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster
 
 @roster_check(
     Severity.ERROR,
-    group="identity",
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES},
     do_now="make the cookies of {bookies} again from their VERSION files before a restart",

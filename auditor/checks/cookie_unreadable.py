@@ -6,7 +6,6 @@ from auditor.checks.check import Basis, Findings, Roster, Row, Severity, roster_
 
 @roster_check(
     Severity.ERROR,
-    group="identity",
     rests_on=Basis.DISKS,
     do_now="look at the cookies of {bookies} before anything replaces them",
 )

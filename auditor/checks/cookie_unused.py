@@ -4,7 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
-@roster_check(Severity.NOTE, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
+@roster_check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
 def cookie_unused(roster: Roster) -> Findings:
     """The store keeps a cookie of a bookie that no ledger names and that is not registered.
 

@@ -4,13 +4,7 @@ from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, ch
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 
 
-@check(
-    Severity.NOTE,
-    group="storage",
-    rests_on=Basis.DISKS,
-    needs={Need.MARKS, Need.DISKS},
-    asks="over_replicated",
-)
+@check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.MARKS, Need.DISKS}, asks="over_replicated")
 def copy_in_flight(tables: Tables) -> DataFrame:
     """A bookie holds entries of a marked or locked ledger whose ensembles do not name it yet.
 

@@ -5,7 +5,7 @@ from auditor.checks.finding_rows import finding_rows
 from auditor.tables.parts import filter_part
 
 
-@check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, asks="lagging")
+@check(Severity.NOTE, rests_on=Basis.COPIES, asks="lagging")
 def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one member does not show yet.
 

@@ -8,7 +8,6 @@ _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 @roster_check(
     Severity.ERROR,
-    group="identity",
     rests_on=Basis.DISKS,
     do_now="see which directories are right for {bookies} before a restart",
 )

@@ -16,7 +16,6 @@ def points_elsewhere(row: Row) -> bool:
 
 @roster_check(
     Severity.ERROR,
-    group="identity",
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}, and mount the right disks",

@@ -4,9 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
-@roster_check(
-    Severity.ERROR, group="identity", rests_on=Basis.DISKS, do_now="put the right disks into {bookies}"
-)
+@roster_check(Severity.ERROR, rests_on=Basis.DISKS, do_now="put the right disks into {bookies}")
 def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 

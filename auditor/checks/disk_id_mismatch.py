@@ -5,12 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.alias_evidence import Rule
 
 
-@roster_check(
-    Severity.ERROR,
-    group="identity",
-    rests_on=Basis.DISKS,
-    do_now="put the disks of {bookies} where they belong",
-)
+@roster_check(Severity.ERROR, rests_on=Basis.DISKS, do_now="put the disks of {bookies} where they belong")
 def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory in a bookie's place carries the cookie of another bookie.
 

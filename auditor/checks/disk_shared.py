@@ -6,7 +6,6 @@ from auditor.checks.check import Basis, Findings, Roster, Row, Severity, Urgency
 
 @roster_check(
     Severity.CRITICAL,
-    group="identity",
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop one bookie of each pair that shares a directory of {bookies}",

@@ -6,7 +6,6 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, Urgency, ros
 
 @roster_check(
     Severity.CRITICAL,
-    group="identity",
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
     do_now="do not start {bookies}, and mount the right disks",

@@ -9,7 +9,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 _ADDRESS = re.compile(r"[^:]+:[0-9]{1,5}")
 
 
-@roster_check(Severity.NOTE, group="identity", rests_on=Basis.METADATA)
+@roster_check(Severity.NOTE, rests_on=Basis.METADATA)
 def endpoint_drift(roster: Roster) -> Findings:
     """The id of a bookie looks like an address, and the bookie is at another one.
 

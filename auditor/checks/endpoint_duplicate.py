@@ -4,9 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
-@roster_check(
-    Severity.ERROR, group="identity", rests_on=Basis.METADATA, do_now="give {bookies} addresses of their own"
-)
+@roster_check(Severity.ERROR, rests_on=Basis.METADATA, do_now="give {bookies} addresses of their own")
 def endpoint_duplicate(roster: Roster) -> Findings:
     """Two registered bookies are to be found at one address.
 

@@ -6,7 +6,6 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 @roster_check(
     Severity.ERROR,
-    group="identity",
     rests_on=Basis.METADATA,
     do_now="restart {bookies} with a version that publishes endpoints",
 )

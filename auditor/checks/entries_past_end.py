@@ -9,7 +9,6 @@ _DOUBT = "an index does not show whether the writer was told that they are safe"
 
 @check(
     Severity.ERROR,
-    group="storage",
     rests_on=Basis.DISKS,
     needs={Need.COPIES},
     asks="past_end",

@@ -5,13 +5,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 from auditor.model.states import DigestState
 
 
-@check(
-    Severity.ERROR,
-    group="storage",
-    rests_on=Basis.DIGESTS,
-    asks="digests",
-    do_now="look at the disks of {bookies}",
-)
+@check(Severity.ERROR, rests_on=Basis.DIGESTS, asks="digests", do_now="look at the disks of {bookies}")
 def entry_digest_wrong(tables: Tables) -> DataFrame:
     """A bookie holds entries that are not what their digests say.
 

@@ -10,7 +10,6 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
 
 @check(
     Severity.CRITICAL,
-    group="storage",
     rests_on=Basis.ENTRY_LOGS,
     asks="entry_logs",
     urgency=Urgency.DESTROYS_DATA,

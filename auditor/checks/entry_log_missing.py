@@ -15,7 +15,6 @@ from auditor.model.states import Probe
 
 @check(
     Severity.ERROR,
-    group="storage",
     rests_on=Basis.ENTRY_LOGS,
     asks="misplaced",
     do_now="look for the missing entry logs of {bookies}",

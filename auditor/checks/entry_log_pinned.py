@@ -5,7 +5,7 @@ from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, 
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, asks="space")
+@check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_pinned(tables: Tables) -> DataFrame:
     """A bookie has entry logs that hold bytes of ledgers which are gone, and that other ledgers keep.
 

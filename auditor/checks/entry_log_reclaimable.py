@@ -6,7 +6,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 from auditor.checks.gc_guards import distrusted_bookies
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, asks="space")
+@check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_reclaimable(tables: Tables) -> DataFrame:
     """A bookie has entry logs of which no ledger is left: its next collection deletes them.
 

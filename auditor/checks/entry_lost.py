@@ -6,7 +6,6 @@ from auditor.checks.ledger_queries import ledgers_of_class
 
 @check(
     Severity.CRITICAL,
-    group="replication",
     rests_on=Basis.COPIES,
     asks="entry_lost",
     urgency=Urgency.LOST,

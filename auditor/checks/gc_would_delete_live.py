@@ -16,7 +16,6 @@ from auditor.tables.full_disks import suspended
 
 @check(
     Severity.CRITICAL,
-    group="storage",
     rests_on=Basis.DISKS,
     asks="gc_foresight",
     urgency=Urgency.DESTROYS_DATA,

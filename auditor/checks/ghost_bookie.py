@@ -6,7 +6,6 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster
 
 @roster_check(
     Severity.ERROR,
-    group="identity",
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES},
     do_now="find the hosts of {bookies}, or have their ledgers copied",

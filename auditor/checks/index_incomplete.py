@@ -6,7 +6,6 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, 
 
 @check(
     Severity.WARNING,
-    group="storage",
     rests_on=Basis.DISKS,
     needs={Need.DISKS, Need.WITNESS, Need.TIMES},
     asks="unindexed",

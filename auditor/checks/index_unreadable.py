@@ -8,7 +8,6 @@ from auditor.model.states import VANISHED, IndexState
 
 @check(
     Severity.ERROR,
-    group="storage",
     rests_on=Basis.DISKS,
     asks="unreadable_indexes",
     do_now="keep {bookies} out of recovery until the index is repaired",

@@ -5,10 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
-    Severity.WARNING,
-    group="identity",
-    rests_on=Basis.METADATA,
-    do_now="put the instance id back before a bookie restarts",
+    Severity.WARNING, rests_on=Basis.METADATA, do_now="put the instance id back before a bookie restarts"
 )
 def instance_id_missing(roster: Roster) -> Findings:
     """The store keeps no instance id of the cluster.

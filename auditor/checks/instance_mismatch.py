@@ -6,7 +6,6 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, Urgenc
 
 @roster_check(
     Severity.CRITICAL,
-    group="identity",
     rests_on=Basis.DISKS,
     needs={Need.INSTANCE_ID, Need.DISKS},
     urgency=Urgency.DESTROYS_DATA,

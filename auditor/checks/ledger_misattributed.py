@@ -4,13 +4,7 @@ from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
 
 
-@check(
-    Severity.WARNING,
-    group="owner",
-    rests_on=Basis.OWNERS,
-    asks="ownership",
-    do_now="delete no owner of {ledgers}",
-)
+@check(Severity.WARNING, rests_on=Basis.OWNERS, asks="ownership", do_now="delete no owner of {ledgers}")
 def ledger_misattributed(tables: Tables) -> DataFrame:
     """A ledger was made for one owner, and another one names it as its own.
 

@@ -9,7 +9,6 @@ from auditor.tables.parts import filter_part
 
 @check(
     Severity.ERROR,
-    group="storage",
     rests_on=Basis.DISKS,
     asks="not_indexed",
     do_now="rebuild the index of ledgers on {bookies}",

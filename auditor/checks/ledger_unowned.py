@@ -4,7 +4,7 @@ from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_fault, words
 
 
-@check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def ledger_unowned(tables: Tables) -> DataFrame:
     """A ledger says whose it is, and its owner is gone or does not name it: a leak.
 

@@ -10,7 +10,6 @@ from auditor.tables.parts import filter_part
 
 @check(
     Severity.WARNING,
-    group="storage",
     rests_on=Basis.DISKS,
     asks="in_limbo",
     do_now="let the data integrity check of {bookies} end",

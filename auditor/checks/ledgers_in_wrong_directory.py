@@ -12,7 +12,6 @@ _INSIDE = "/current/locations(-scoped)?$"
 
 @check(
     Severity.ERROR,
-    group="storage",
     rests_on=Basis.DISKS,
     asks="in_wrong_directory",
     do_now="stop {bookies}, and put the exchanged directories back",

@@ -8,12 +8,7 @@ from auditor.model.placement import Policy
 SHOWN = 5
 
 
-@roster_check(
-    Severity.ERROR,
-    group="placement",
-    rests_on=Basis.PLACEMENT,
-    do_now="give all bookies locations of one depth",
-)
+@roster_check(Severity.ERROR, rests_on=Basis.PLACEMENT, do_now="give all bookies locations of one depth")
 def location_depths_mixed(roster: Roster) -> Findings:
     """Locations have different depths, and the bookies of one depth evict those of another.
 

@@ -4,12 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding, group_rows
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
-@roster_check(
-    Severity.WARNING,
-    group="placement",
-    rests_on=Basis.PLACEMENT,
-    do_now="write the locations of bookies in one way",
-)
+@roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="write the locations of bookies in one way")
 def location_slashes(roster: Roster) -> Findings:
     """Locations are written in ways that differ only by slashes.
 

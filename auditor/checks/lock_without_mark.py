@@ -9,13 +9,7 @@ _LEFT_AFTER_MS = 60 * _MINUTE_MS
 """Garbage collection holds a lock for a moment, a worker that gives a ledger up for five minutes at most."""
 
 
-@check(
-    Severity.NOTE,
-    group="replication",
-    rests_on=Basis.METADATA,
-    needs={Need.MARKS, Need.ALL_MARKS, Need.TIMES},
-    asks="locks",
-)
+@check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS, Need.ALL_MARKS, Need.TIMES}, asks="locks")
 def lock_without_mark(tables: Tables) -> DataFrame:
     """A ledger has been locked for repair for an hour, and is not marked as under-replicated.
 

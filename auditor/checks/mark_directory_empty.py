@@ -9,7 +9,6 @@ _MANY = 100
 
 @check(
     Severity.NOTE,
-    group="replication",
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.ALL_MARKS, Need.TIMES},
     asks="empty_directories",

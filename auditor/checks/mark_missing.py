@@ -9,7 +9,6 @@ from auditor.model.states import DECODED
 
 @check(
     Severity.NOTE,
-    group="replication",
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.ALL_MARKS, Need.ALL_BOOKIES},
     asks="unregistered",

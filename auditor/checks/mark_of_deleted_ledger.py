@@ -6,13 +6,7 @@ from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.ledger_queries import deleted_marks, marks_by_bookie
 
 
-@check(
-    Severity.NOTE,
-    group="replication",
-    rests_on=Basis.METADATA,
-    needs={Need.MARKS, Need.ALL_LEDGERS},
-    asks="marks",
-)
+@check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS, Need.ALL_LEDGERS}, asks="marks")
 def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated for a bookie and have no metadata.
 

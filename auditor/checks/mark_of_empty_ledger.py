@@ -6,7 +6,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.ledger_queries import marks_by_bookie, waiting_marks
 
 
-@check(Severity.NOTE, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
+@check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
 def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 

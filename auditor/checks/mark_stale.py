@@ -6,13 +6,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.ledger_queries import marks_by_bookie
 
 
-@check(
-    Severity.NOTE,
-    group="replication",
-    rests_on=Basis.COPIES,
-    needs={Need.MARKS, Need.COPIES},
-    asks="stale_marks",
-)
+@check(Severity.NOTE, rests_on=Basis.COPIES, needs={Need.MARKS, Need.COPIES}, asks="stale_marks")
 def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated for a bookie and have all their copies.
 

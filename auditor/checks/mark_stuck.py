@@ -9,7 +9,6 @@ from auditor.model.states import DECODED, LISTED
 
 @check(
     Severity.WARNING,
-    group="replication",
     rests_on=Basis.METADATA,
     needs={Need.MARKS},
     asks="marks",

@@ -5,7 +5,7 @@ from auditor.checks.finding_rows import finding_rows, with_ledgers
 from auditor.model.columns import LEDGER
 
 
-@check(Severity.NOTE, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
+@check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
 def mark_unknown_replica(tables: Tables) -> DataFrame:
     """Marks name a bookie that nothing else in the cluster knows.
 

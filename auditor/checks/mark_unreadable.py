@@ -7,7 +7,6 @@ from auditor.model.columns import LEDGER
 
 @check(
     Severity.WARNING,
-    group="replication",
     rests_on=Basis.METADATA,
     needs={Need.MARKS},
     asks="damaged_marks",

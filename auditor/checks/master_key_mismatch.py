@@ -7,7 +7,6 @@ from auditor.model.columns import LEDGER
 
 @check(
     Severity.WARNING,
-    group="storage",
     rests_on=Basis.DIGESTS,
     asks="digests",
     do_now="have {ledgers} read, and copied to another bookie",

@@ -8,7 +8,6 @@ from auditor.tables.parts import filter_part
 
 @check(
     Severity.ERROR,
-    group="metadata",
     rests_on=Basis.METADATA,
     asks="misplaced_ledgers",
     do_now="stop bookies where LAYOUT and ledger tree disagree",

@@ -9,7 +9,6 @@ from auditor.tables import ClusterFacts
 
 @check(
     Severity.CRITICAL,
-    group="storage",
     rests_on=Basis.DISKS,
     asks="orphans_or_foreign",
     urgency=Urgency.DESTROYS_DATA,

@@ -7,7 +7,6 @@ from auditor.tables.parts import filter_part
 
 @check(
     Severity.ERROR,
-    group="metadata",
     rests_on=Basis.METADATA,
     asks="unreadable_ledgers",
     do_now="restore the metadata of {ledgers} from a backup",

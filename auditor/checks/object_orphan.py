@@ -4,7 +4,7 @@ from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tabl
 from auditor.checks.finding_rows import finding_rows, if_known, words
 
 
-@check(Severity.NOTE, group="owner", rests_on=Basis.OBJECTS, asks="offload_objects")
+@check(Severity.NOTE, rests_on=Basis.OBJECTS, asks="offload_objects")
 def object_orphan(tables: Tables) -> DataFrame:
     """The bucket has a copy of a ledger that no topic's list names.
 

@@ -4,7 +4,7 @@ from auditor.checks.check import Basis, Confidence, DataFrame, Severity, Tables,
 from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
 
 
-@check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def offload_incomplete(tables: Tables) -> DataFrame:
     """A ledger's copy to an object store was begun and is incomplete.
 

@@ -4,7 +4,7 @@ from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
 
 
-@check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def offload_not_trimmed(tables: Tables) -> DataFrame:
     """A ledger's copy in an object store is complete, and the ledger still fills the bookies' disks.
 

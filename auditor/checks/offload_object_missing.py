@@ -6,7 +6,6 @@ from auditor.checks.finding_rows import finding_rows, if_known, owner_evidence, 
 
 @check(
     Severity.ERROR,
-    group="owner",
     rests_on=Basis.OBJECTS,
     asks="offload_objects",
     do_now="look for the objects of {ledgers} in older versions of the bucket",

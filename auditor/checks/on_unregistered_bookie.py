@@ -7,7 +7,6 @@ from auditor.model.states import BookieRead
 
 @check(
     Severity.WARNING,
-    group="replication",
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES},
     asks="unregistered",

@@ -5,7 +5,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.gc_guards import doubt_clause, doubted_orphans
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, asks="orphans")
+@check(Severity.NOTE, rests_on=Basis.DISKS, asks="orphans")
 def orphan_ledger(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that the metadata store no longer knows.
 

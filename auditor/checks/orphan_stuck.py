@@ -11,7 +11,6 @@ PASSES = 2
 
 @check(
     Severity.WARNING,
-    group="storage",
     rests_on=Basis.DISKS,
     asks="gc_foresight",
     do_now="see why garbage collection has stopped on {bookies}",

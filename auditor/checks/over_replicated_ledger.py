@@ -5,7 +5,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 from auditor.model.ledger_metadata import LedgerState
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, asks="over_replicated")
+@check(Severity.NOTE, rests_on=Basis.DISKS, asks="over_replicated")
 def over_replicated_ledger(tables: Tables) -> DataFrame:
     """A bookie holds entries of a ledger whose ensembles do not name it.
 

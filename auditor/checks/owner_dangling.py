@@ -14,7 +14,6 @@ from auditor.checks.finding_rows import (
 
 @check(
     Severity.ERROR,
-    group="owner",
     rests_on=Basis.OWNERS,
     asks="ownership",
     urgency=Urgency.LOST,

@@ -6,7 +6,6 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
 
 @check(
     Severity.WARNING,
-    group="owner",
     rests_on=Basis.OWNERS,
     asks="ownership",
     do_now="see whether {ledgers} or the lists of their topics were restored",

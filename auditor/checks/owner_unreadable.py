@@ -6,7 +6,6 @@ from auditor.checks.finding_rows import finding_rows, with_fault
 
 @check(
     Severity.ERROR,
-    group="owner",
     rests_on=Basis.OWNERS,
     asks="ownership",
     do_now="restore the owners that cannot be read from a snapshot",

@@ -8,7 +8,6 @@ from auditor.model.placement import POLICY_LEVEL
 
 @check(
     Severity.WARNING,
-    group="placement",
     rests_on=Basis.PLACEMENT,
     asks="placement",
     urgency=Urgency.NEAR_LOSS,

@@ -6,7 +6,6 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 @roster_check(
     Severity.WARNING,
-    group="placement",
     rests_on=Basis.PLACEMENT,
     do_now="give AutoRecovery the policy and mapping of the brokers",
 )

@@ -7,7 +7,6 @@ from auditor.checks.ledger_queries import PLACES, by_ledger, rule_of, window_wor
 
 @check(
     Severity.WARNING,
-    group="placement",
     rests_on=Basis.PLACEMENT,
     needs={Need.LOCATIONS, Need.ALL_BOOKIES},
     asks="placement",

@@ -8,7 +8,6 @@ from auditor.model.states import DECODED
 
 @check(
     Severity.WARNING,
-    group="metadata",
     rests_on=Basis.METADATA,
     needs={Need.TIMES},
     asks="recovering_ledgers",

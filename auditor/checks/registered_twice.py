@@ -4,13 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
-@roster_check(
-    Severity.WARNING,
-    group="identity",
-    rests_on=Basis.METADATA,
-    needs={Need.TWO_SCANS},
-    do_now="restart {bookies}",
-)
+@roster_check(Severity.WARNING, rests_on=Basis.METADATA, needs={Need.TWO_SCANS}, do_now="restart {bookies}")
 def registered_twice(roster: Roster) -> Findings:
     """A bookie is registered as writable and as read-only at once.
 

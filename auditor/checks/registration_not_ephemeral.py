@@ -5,10 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
-    Severity.ERROR,
-    group="identity",
-    rests_on=Basis.METADATA,
-    do_now="see which tool copied the registrations of {bookies}",
+    Severity.ERROR, rests_on=Basis.METADATA, do_now="see which tool copied the registrations of {bookies}"
 )
 def registration_not_ephemeral(roster: Roster) -> Findings:
     """A bookie's registration is not ephemeral: nothing says that the bookie is alive.

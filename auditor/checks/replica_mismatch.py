@@ -6,7 +6,6 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_samples, 
 
 @check(
     Severity.ERROR,
-    group="storage",
     rests_on=Basis.DIGESTS,
     asks="digests",
     do_now="keep all copies of {ledgers}, and ask the application which is right",

@@ -21,7 +21,7 @@ _OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTOR
 _HARMLESS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 
-@check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, asks="undecided")
+@check(Severity.NOTE, rests_on=Basis.COPIES, asks="undecided")
 def replication_undecided(tables: Tables) -> DataFrame:
     """A ledger's class is not known, because a bookie's index of it cannot be read.
 

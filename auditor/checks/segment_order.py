@@ -6,7 +6,6 @@ from auditor.checks.ledger_queries import ledgers_breaking
 
 @check(
     Severity.ERROR,
-    group="metadata",
     rests_on=Basis.METADATA,
     asks="broken_ledgers",
     do_now="restore the metadata of {ledgers} from a backup",

@@ -4,7 +4,7 @@ from auditor.checks.bookie_findings import entries_besides
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="stale")
+@check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.COPIES}, asks="stale")
 def stale_segment(tables: Tables) -> DataFrame:
     """A bookie holds entries of a segment that it has left, and is still in another segment of the ledger.
 

@@ -5,10 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Row, Severity, roster_
 
 
 @roster_check(
-    Severity.ERROR,
-    group="identity",
-    rests_on=Basis.DISKS,
-    do_now="do not restart {bookies} until the cause is mended",
+    Severity.ERROR, rests_on=Basis.DISKS, do_now="do not restart {bookies} until the cause is mended"
 )
 def start_refused(roster: Roster) -> Findings:
     """A bookie would refuse its next start because of its cookies, or of a journal file that is gone.

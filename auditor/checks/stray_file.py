@@ -5,7 +5,7 @@ from auditor.checks.finding_rows import finding_rows, with_samples
 from auditor.tables.parts import filter_part
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, asks="stray_files")
+@check(Severity.NOTE, rests_on=Basis.DISKS, asks="stray_files")
 def stray_file(tables: Tables) -> DataFrame:
     """A bookie's directories hold files that are none of the bookie's.
 

@@ -4,7 +4,7 @@ from auditor.checks.bookie_findings import entries_besides
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="surplus")
+@check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.COPIES}, asks="surplus")
 def surplus_entries(tables: Tables) -> DataFrame:
     """A bookie holds entries that lie past the end of the ledger or are striped to other bookies.
 

@@ -285,7 +285,7 @@ def test_a_check_with_a_section_twice_cannot_be_made() -> None:
 
     sure.__doc__ = f"{ALL[0].find.__doc__}\n    How sure:\n        Suspect.\n"
     with pytest.raises(TypeError, match="sure documents more than once: How sure"):
-        check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)(sure)  # type: ignore[arg-type]
+        check(Severity.NOTE, rests_on=Basis.DISKS)(sure)  # type: ignore[arg-type]
 
 
 def test_a_check_without_a_section_cannot_be_made() -> None:
@@ -297,7 +297,7 @@ def test_a_check_without_a_section_cannot_be_made() -> None:
         """
 
     with pytest.raises(TypeError, match="Why it matters, How sure, What to do, Commands, Limits"):
-        check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)(unfinished)  # type: ignore[arg-type]
+        check(Severity.NOTE, rests_on=Basis.DISKS)(unfinished)  # type: ignore[arg-type]
 
 
 def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
@@ -306,14 +306,9 @@ def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
 
     risky.__doc__ = (BY_ID["mark-missing"].find.__doc__ or "").replace("Risk:", "Note:")
     with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell whoisauditor"):
-        check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)(risky)  # type: ignore[arg-type]
-
-
-def test_a_check_of_no_group_cannot_be_made() -> None:
-    with pytest.raises(TypeError, match="unknown group"):
-        check(Severity.NOTE, group="weather", rests_on=Basis.DISKS)(ALL[0].find)  # type: ignore[arg-type]
+        check(Severity.NOTE, rests_on=Basis.DISKS)(risky)  # type: ignore[arg-type]
 
 
 def test_an_alias_leads_to_its_check() -> None:
-    renamed = check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, aliases=("old-word",))(ALL[0].find)
+    renamed = check(Severity.NOTE, rests_on=Basis.DISKS, aliases=("old-word",))(ALL[0].find)
     assert (renamed.id, renamed.aliases) == (ALL[0].id, ("old-word",))
