@@ -17,6 +17,7 @@ from auditor.findings.causes import Claim, cause_column
 from auditor.model.amounts import first_names
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Confidence, Severity, Urgency, decimal
+from auditor.model.ledger_id import LedgerId
 from auditor.model.run_facts import Step
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -190,6 +191,5 @@ def _object(of: FindingCount) -> tuple[str, int, int]:
 def _ledgers(first: FindingCount, count: int) -> str:
     if first.ledger_id is None:
         return f"{count:,} ledgers"
-    scope = f" of scope {first.scope_id}" if first.scope_id else ""
     more = f" and {count - 1:,} more" if count > 1 else ""
-    return f"ledger {first.ledger_id}{scope}{more}"
+    return LedgerId(first.ledger_id, first.scope_id or 0).in_words + more

@@ -42,6 +42,16 @@ class LedgerId:
         """
         return f"{self.scope & _MASK:016x}{self.id & _MASK:016x}"
 
+    @property
+    def in_words(self) -> str:
+        """As sentences name it: "ledger 7", or "ledger 7 of scope 1"."""
+        return f"ledger {self.id}" + (f" of scope {self.scope}" if self.scope else "")
+
+    @property
+    def in_full(self) -> str:
+        """The same, with its qualified name where the scope is not 0."""
+        return self.in_words + (f" ({self.qualified_name})" if self.scope else "")
+
     @classmethod
     def parse(cls, qualified_name: str) -> LedgerId:
         """Read a qualified name back; the inverse of ``qualified_name``.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from auditor.errors import UsageError
 from auditor.model.arrow import pd
+from auditor.model.ledger_id import LedgerId
 from auditor.reports.ledger import Cell
 from auditor.reports.plain_text import printable
 
@@ -102,10 +103,10 @@ class Plots:
         shown = range(0, frame.shape[1], max(frame.shape[1] // 10, 1))
         axes.set_xticks([number + 0.5 for number in shown], [f"{frame.columns[number]}" for number in shown])
         axes.set_xlabel("entry")
-        scope = f" of scope {scope_id}" if scope_id else ""
-        axes.set_title(f"Ledger {ledger_id}{scope}{more}", loc="left")
+        name = LedgerId(ledger_id, scope_id).in_words.capitalize()
+        axes.set_title(f"{name}{more}", loc="left")
         cells = Counter(frame.to_numpy().ravel().tolist())
-        describe(figure, f"Ledger {ledger_id}{scope}{more}, cells of {len(frame)} bookies", cells.items())
+        describe(figure, f"{name}{more}, cells of {len(frame)} bookies", cells.items())
         return figure
 
     def findings(self) -> Figure:

@@ -3,12 +3,11 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
-from auditor.model.finding import decimal
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import CLEAN, FOUND
+from auditor.reports.diff import with_decimal_ids
 from auditor.reports.plain_text import fold_text, labelled, printable, text_table
 
 COMPARISON_SCHEMA = "bookkeeper-auditor/comparison/1"
@@ -63,7 +62,7 @@ def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) ->
         "tallies": [asdict(tally) for tally in comparison.tallies],
         "gaps": list(comparison.gaps),
         "notes": list(comparison.notes),
-        "samples": [_object(each) for each in shown],
+        "samples": [with_decimal_ids(each) for each in shown],
     }
     return json.dumps(value, indent=2, ensure_ascii=False)
 
@@ -71,7 +70,7 @@ def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) ->
 def comparison_lines(differences: Iterable[StoreDifference]) -> Iterator[str]:
     """A line for every difference, as it comes; ids of ledgers are decimal strings."""
     for each in differences:
-        yield json.dumps(_object(each), ensure_ascii=False, separators=(",", ":"))
+        yield json.dumps(with_decimal_ids(each), ensure_ascii=False, separators=(",", ":"))
 
 
 def comparison_verdict(comparison: Comparison) -> str:
@@ -90,13 +89,7 @@ def _word(comparison: Comparison) -> str:
 def _difference(each: StoreDifference) -> str:
     name = str(each.item)
     if each.item is StoreItem.LEDGER and each.ledger_id is not None:
-        scope = each.scope_id or 0
-        name = f"ledger {each.ledger_id}"
-        name += f" of scope {scope} ({LedgerId(each.ledger_id, scope).qualified_name})" if scope else ""
+        name = LedgerId(each.ledger_id, each.scope_id or 0).in_full
     details = [*each.fields, *([each.why] if each.why else [])]
     said = f"{name} {printable(each.path)}"
     return f"{said}: {printable('; '.join(details))}" if details else said
-
-
-def _object(each: StoreDifference) -> dict[str, Any]:
-    return asdict(each) | {"scope_id": decimal(each.scope_id), "ledger_id": decimal(each.ledger_id)}

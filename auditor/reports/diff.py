@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auditor.model.amounts import format_time
+from auditor.model.comparison import StoreDifference
 from auditor.model.finding import decimal
 from auditor.model.history import ChangedFinding, Difference, RunSummary
 from auditor.model.ledger_id import LedgerId
@@ -88,7 +89,7 @@ def to_json(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> s
         "warnings": list(difference.warnings),
         "counts": difference.counts,
         "tally": [asdict(tally) for tally in difference.tally],
-        "samples": [_object(finding) for found in shown.values() for finding in found],
+        "samples": [with_decimal_ids(finding) for found in shown.values() for finding in found],
     }
     return json.dumps(value, indent=2, ensure_ascii=False)
 
@@ -96,7 +97,7 @@ def to_json(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> s
 def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
     """A line for every finding that is not the same, as it comes; ids of ledgers are decimal strings."""
     for finding in changes:
-        yield json.dumps(_object(finding), ensure_ascii=False, separators=(",", ":"))
+        yield json.dumps(with_decimal_ids(finding), ensure_ascii=False, separators=(",", ":"))
 
 
 def _run_lines(label: str, run: RunSummary, width: int) -> list[str]:
@@ -112,13 +113,10 @@ def _standing(run: RunSummary) -> str:
 
 
 def _sentence(finding: ChangedFinding) -> str:
-    scoped = finding.scope_id and finding.ledger_id is not None
-    ledger = None if finding.ledger_id is None else f"ledger {finding.ledger_id}"
-    if scoped:
-        name = LedgerId(finding.ledger_id or 0, finding.scope_id or 0).qualified_name
-        ledger = f"ledger {finding.ledger_id} of scope {finding.scope_id} ({name})"
+    ledger = finding.ledger_id
+    name = None if ledger is None else LedgerId(ledger, finding.scope_id or 0).in_full
     bookie = None if finding.bookie_id is None else printable(finding.bookie_id)
-    about = ", ".join(part for part in (ledger, bookie) if part) or "the cluster"
+    about = ", ".join(part for part in (name, bookie) if part) or "the cluster"
     said = f"{finding.severity} {finding.id}: {about}"
     was = [
         before
@@ -145,5 +143,6 @@ def _verdict(difference: Difference) -> str:
     return f"{difference.old.verdict.upper()} to {difference.new.verdict.upper()}: {changed}"
 
 
-def _object(finding: ChangedFinding) -> dict[str, Any]:
-    return asdict(finding) | {"scope_id": decimal(finding.scope_id), "ledger_id": decimal(finding.ledger_id)}
+def with_decimal_ids(each: ChangedFinding | StoreDifference) -> dict[str, Any]:
+    """A difference for JSON."""
+    return asdict(each) | {"scope_id": decimal(each.scope_id), "ledger_id": decimal(each.ledger_id)}

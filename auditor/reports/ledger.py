@@ -147,18 +147,18 @@ def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True) -> s
 
 
 def _metadata(ledger: LedgerView) -> list[str]:
-    scope = f" of scope {ledger.scope_id}" if ledger.scope_id else ""
+    name = LedgerId(ledger.ledger_id, ledger.scope_id)
     if ledger.status == "gone":
-        return [f"ledger {ledger.ledger_id}{scope}: not in the metadata; bookies hold it"]
+        return [f"{name.in_words}: not in the metadata; bookies hold it"]
     verdict = ledger.judged_class or "not judged"
     if ledger.potential_class not in (None, ledger.judged_class):
         verdict += f" (could be {ledger.potential_class})"
     lines = [
-        f"ledger {ledger.ledger_id}{scope}: {verdict}",
+        f"{name.in_words}: {verdict}",
         f"  at        {ledger.path}, version {ledger.version}",
     ]
     if ledger.scope_id:
-        lines.append(f"  named     {LedgerId(ledger.ledger_id, ledger.scope_id).qualified_name}")
+        lines.append(f"  named     {name.qualified_name}")
     if ledger.damage is not None:
         lines.append(f"  damaged   {ledger.damage}")
     if ledger.state is not None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from auditor.model.amounts import first_names, format_time, plural
 from auditor.model.finding import Confidence
 from auditor.model.history import ChangedFinding, ChangeGroup, ChangesSince
+from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.coverage import count_by_check, extents, severity_words
@@ -86,7 +87,8 @@ def _changes(since: ChangesSince) -> Iterator[tuple[str, str]]:
     """A line for each group that is new or worse; one for all that is fixed, one for what was not seen."""
     for group in since.groups:
         if group.change in (Change.NEW, Change.WORSE):
-            yield _WORDS[Change(group.change)], f"{group.severity} {_counted(group)}: {_subjects(group)}"
+            some = first_names([_subject(finding) for finding in group.first], len(group.first), group.count)
+            yield _WORDS[Change(group.change)], f"{group.severity} {_counted(group)}: {some}"
     for change, label in ((Change.FIXED, "fixed"), (Change.UNSEEN, "not seen")):
         if gone := [_counted(group) for group in since.groups if group.change == change]:
             yield label, ", ".join(gone)
@@ -105,14 +107,8 @@ def _counted(group: ChangeGroup) -> str:
     return f"{group.id} {group.count:,}{unsure}"
 
 
-def _subjects(group: ChangeGroup) -> str:
-    return first_names([_subject(finding) for finding in group.first], len(group.first), group.count)
-
-
 def _subject(finding: ChangedFinding) -> str:
-    scope = f" of scope {finding.scope_id}" if finding.scope_id else ""
-    parts = [
-        *([f"ledger {finding.ledger_id}{scope}"] if finding.ledger_id is not None else []),
-        *([f"bookie {finding.bookie_id}"] if finding.bookie_id is not None else []),
-    ]
+    parts = [f"bookie {finding.bookie_id}"] if finding.bookie_id is not None else []
+    if finding.ledger_id is not None:
+        parts.insert(0, LedgerId(finding.ledger_id, finding.scope_id or 0).in_words)
     return " on ".join(parts) or "the cluster"

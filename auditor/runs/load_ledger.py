@@ -115,8 +115,8 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
     ledger_id, scope_id = _ids(ledger_id, scope_id)
     [view] = ledger_views(run, [(ledger_id, scope_id)])
     if view is None:
-        scope = f" of scope {scope_id}" if scope_id else ""
-        raise RunUsageError(f"{run.path}: neither the metadata nor a bookie knows ledger {ledger_id}{scope}")
+        name = LedgerId(ledger_id, scope_id).in_words
+        raise RunUsageError(f"{run.path}: neither the metadata nor a bookie knows {name}")
     return view
 
 
