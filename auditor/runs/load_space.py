@@ -140,7 +140,7 @@ def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
 def _by_bookie(run: RunReader) -> _Sums:
     sums = GroupedBytes(["bookie_id", "class"])
     for batch in run.batches("tables/space", ["bookie_id", "class", "bytes"]):
-        sums.add(_table(batch))
+        sums.add(batch)
     found: _Sums = {}
     for row in sums.table().to_pylist():
         name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
@@ -194,15 +194,14 @@ def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
     found: _Sums = {}
     passes = _passes(run, "space", "ledgers")
     for residue in range(passes):
-        named = [_table(each) for each in _residue(LABELS[by](run), passes, residue)]
+        named = list(_residue(LABELS[by](run), passes, residue))
         sums = _ledgers(run, passes, residue)
         if not sums.num_rows:
             continue  # columns without a row have no type to join by
         if named:
             # Two records may say that they are one ledger: the first counts.
-            names = (
-                pa.concat_tables(named).group_by(_LEDGER, use_threads=False).aggregate([("label", "first")])
-            )
+            rows = pa.Table.from_batches(named).group_by(_LEDGER, use_threads=False)
+            names = rows.aggregate([("label", "first")])
             sums = sums.join(names.rename_columns({"label_first": "label"}), _LEDGER, join_type="left outer")
         else:
             sums = sums.append_column("label", pa.nulls(sums.num_rows, pa.string()))
@@ -219,7 +218,7 @@ def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
     """Bytes by ledger and class, of those of a residue."""
     sums = GroupedBytes([*_LEDGER, "class"])
     for batch in _residue(run.batches("tables/space", [*_LEDGER, "class", "bytes"]), passes, residue):
-        sums.add(_table(batch))
+        sums.add(batch)
     return sums.table()
 
 
@@ -257,10 +256,6 @@ def _files(run: RunReader) -> tuple[int, int]:
             there |= ids & logs
     alone = [row["bytes"] for row in again if (row["directory"], row["log_id"]) not in there]
     return count + len(alone), total + sum(alone)
-
-
-def _table(batch: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches([batch])
 
 
 def _totals(sums: _Sums) -> tuple[SpaceTotal, ...]:
@@ -301,7 +296,7 @@ def _reclaimable(run: RunReader) -> dict[str, dict[str, int]]:
         return {}
     sums = GroupedBytes(["bookie_id", "action"])
     for batch in run.batches("tables/log_foresight", ["bookie_id", "action", "frees"]):
-        sums.add(pa.Table.from_batches([batch]).rename_columns({"frees": "bytes"}))
+        sums.add(batch.rename_columns({"frees": "bytes"}))
     found: dict[str, dict[str, int]] = {}
     for row in sums.table().to_pylist():
         of_bookie = found.setdefault(row["bookie_id"], dict.fromkeys(map(str, FREEING), 0))

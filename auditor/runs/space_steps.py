@@ -49,9 +49,9 @@ class GroupedBytes:
         self._rows = 0
         self._limit = MERGED_AT
 
-    def add(self, rows: pa.Table) -> None:
+    def add(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Add rows that have the keys and ``bytes``."""
-        part = self._sum(rows)
+        part = self._sum(pa.table(rows))
         self._parts.append(part)
         self._rows += part.num_rows
         if self._rows > self._limit:
@@ -96,7 +96,7 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
     for batch in run.batches("tables/space", ["bookie_id", *LEDGER, "bytes"], named):
         some = batch.filter(pc.is_in(batch["ledger_id"], value_set=ids))
         if len(some):
-            sums.add(pa.Table.from_batches([some]))
+            sums.add(some)
     held = sums.table()
     if not held.num_rows:
         return {}
