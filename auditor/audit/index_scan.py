@@ -27,6 +27,7 @@ from auditor.sources.bookies.part_rows import read_part
 from auditor.spark import functions as F
 from auditor.spark.batches import read_few
 from auditor.spark.part_tables import PartTable
+from auditor.spark.query_plans import aggregate_many
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.accounts import combine_pieces
 from auditor.tables.index_counts import (
@@ -305,13 +306,12 @@ def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:
     return index_shapes((*kind, number) for kind, number in numbers.items())
 
 
+REUSED_AND_READ = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
+"""How many rows were taken from an earlier run, and how many were read: aggregates, in SQL."""
+
+
 def _reuse_of(availability: DataFrame) -> ReuseCount:
     """How many indexes were taken from an earlier run, and how many were read."""
-    again = F.coalesce("reused", F.lit(False))
-    row = (
-        availability.where("path is not null")
-        .agg(F.count_if(again).alias("reused"), F.count_if(~again).alias("read"))
-        .first()
-    )
-    assert row is not None
-    return ReuseCount(reused=row["reused"], read=row["read"])
+    counts = aggregate_many({"indexes": (availability.where("path is not null"), REUSED_AND_READ)})
+    reused, read = counts["indexes"]
+    return ReuseCount(reused=reused, read=read)

@@ -9,7 +9,6 @@ orphans of the last interval: `listed_lately` says which those are.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from auditor.audit.changes import RunsBefore
 from auditor.audit.entry_log_scan import EntryLogScan, digest_remarks
@@ -27,6 +26,7 @@ from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.spark import functions as F
+from auditor.spark.query_plans import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.cluster_state import Ids
@@ -73,88 +73,65 @@ def with_space(
 
 def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """What the report says of the sum, of what was sampled, and of what could not be read."""
-    sums = _hold_sums(tables.space, scan.entry_logs, scan.locations)
-    every = f"all of {'its' if sums.files == 1 else 'their'} {sums.bytes:,} bytes are"
-    said = every if not sums.left_out else f"{sums.left_out:,} of {sums.bytes:,} bytes are NOT"
+    counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
+    files, bytes, maps, verified, cached, cache_unread = counts["files"]
+    [known], [unread], (located, probed) = counts["space"], counts["unread"], counts["pairs"]
+    every = f"all of {'its' if files == 1 else 'their'} {bytes:,} bytes are"
+    said = every if known == bytes else f"{bytes - known:,} of {bytes:,} bytes are NOT"
     found = [
         remark(
-            RemarkKind.SPACE_UNREAD if sums.left_out else RemarkKind.SPACE,
-            f"entry logs: {plural(sums.files, 'file', 'files')}, {said} in the table space",
+            RemarkKind.SPACE if known == bytes else RemarkKind.SPACE_UNREAD,
+            f"entry logs: {plural(files, 'file', 'files')}, {said} in the table space",
             "each byte is in one class",
-            f"{sums.verified:,} of {plural(sums.maps, 'ledgers map')} compared with the log's entries",
-            f"{sums.probed:,} of {sums.located:,} pairs of ledger and log compared with an entry there",
+            f"{verified:,} of {plural(maps, 'ledgers map')} compared with the log's entries",
+            f"{probed:,} of {located:,} pairs of ledger and log compared with an entry there",
         )
     ]
-    if sums.cached:
-        unread = f", {sums.cache_unread:,} of them unreadable there" if sums.cache_unread else ""
-        text = f"entry logs: collectors' metadata caches have {plural(sums.cached, 'log')}{unread}"
+    if cached:
+        there = f", {cache_unread:,} of them unreadable there" if cache_unread else ""
+        text = f"entry logs: collectors' metadata caches have {plural(cached, 'log')}{there}"
         found.append(remark(RemarkKind.SPACE, text))
-    if sums.unread:
-        unread = plural(sums.unread, "file or directory", "files or directories")
-        found.append(remark(RemarkKind.SPACE_UNREAD, f"entry logs: {unread} could not be read"))
+    if unread:
+        paths = plural(unread, "file or directory", "files or directories")
+        found.append(remark(RemarkKind.SPACE_UNREAD, f"entry logs: {paths} could not be read"))
     found += disk_remarks(scan.disks)
     return [*found, *digest_remarks(tables.digests, scan.collected)] if "digests" in tables.frames else found
 
 
 def disk_remarks(disks: DataFrame) -> list[Remark]:
     """What lies beside the entry logs; and what of it could not be read."""
-    sums = [F.coalesce(F.sum(kind.column), F.lit(0)).alias(kind.column) for kind in DISK_BYTES]
-    row = disks.agg(*sums, F.count("reason").alias("unread"), F.count("*").alias("all")).first()
-    assert row is not None
-    if not row["all"]:
+    asked = [*(f"sum({kind.column})" for kind in DISK_BYTES), "count(reason)", "count(*)"]
+    *sums, unread, every = aggregate_many({"disks": (disks, asked)})["disks"]
+    if not every:
         return []
-    parts = [f"{row[kind.column]:,} bytes of {kind.words}" for kind in DISK_BYTES]
+    parts = [f"{bytes:,} bytes of {kind.words}" for kind, bytes in zip(DISK_BYTES, sums, strict=True)]
     found = [remark(RemarkKind.SPACE, "other files of the ledger disks (table disks)", *parts)]
-    if row["unread"]:
-        unread = plural(row["unread"], "directory", "directories")
-        text = f"other files of the ledger disks: {unread} could not be read to the end"
+    if unread:
+        directories = plural(unread, "directory", "directories")
+        text = f"other files of the ledger disks: {directories} could not be read to the end"
         found.append(remark(RemarkKind.SPACE_UNREAD, text))
     return found
 
 
-class _Sums(NamedTuple):
-    """Files and their bytes, how many of these ``space`` leaves out, and how many ``unread`` files there are.
+def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> dict[str, tuple[int, ...]]:
+    """Hold the rows of ``space`` to the lengths of the files: the same sum is what must come of both.
 
-    ``probed`` of the ``located`` pairs of a ledger and a log were looked up, and ``verified`` of the ``maps``
-    were held to the entries of their logs. Collectors' metadata caches have ``cached`` of the logs, of which
-    ``cache_unread`` could not be read there.
+    Of ``files`` there are the number, the bytes, their maps, those that were held to the entries of the log,
+    how many collectors' metadata caches have, and how many of these could not be read there; of ``pairs`` of
+    a ledger and a log how many there are, and how many were looked up.
     """
-
-    files: int
-    bytes: int
-    left_out: int
-    unread: int
-    located: int
-    probed: int
-    maps: int
-    verified: int
-    cached: int
-    cache_unread: int
-
-
-def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> _Sums:
-    """Hold the rows of ``space`` to the lengths of the files; 0 left out is what must come of it."""
-    once = each_file_once(entry_logs)
-    mapped = F.col("state").isin(EntryLogState.OK.value, EntryLogState.MAP_WRONG.value)
-    files = once.agg(
-        F.count("*"),
-        F.coalesce(F.sum("bytes"), F.lit(0)),
-        F.count_if(mapped),
-        F.count_if(mapped & (F.col("counted") == SCAN)),
-        F.count("cache"),
-        F.count_if(F.col("cache") == CacheState.UNREADABLE.value),
-    ).first()
-    total = space.agg(F.coalesce(F.sum("bytes"), F.lit(0))).first()
-    unread = entry_logs.where(F.col("bytes").isNull() & F.col("ledger_id").isNull())
-    pairs = locations.where(F.col("log_id").isNotNull()).agg(F.count("*"), F.count("probe")).first()
-    assert files is not None
-    assert total is not None
-    assert pairs is not None
-    left_out = int(files[1]) - int(total[0])
-    paths = unread.select("path").distinct().count()
-    looked_up, maps = (int(pairs[0]), int(pairs[1])), (int(files[2]), int(files[3]))
-    cached = (int(files[4]), int(files[5]))
-    return _Sums(int(files[0]), int(files[1]), left_out, paths, *looked_up, *maps, *cached)
+    mapped = f"state in ('{EntryLogState.OK}', '{EntryLogState.MAP_WRONG}')"
+    maps = (f"count_if({mapped})", f"count_if({mapped} and counted = '{SCAN}')")
+    caches = ("count(cache)", f"count_if(cache = '{CacheState.UNREADABLE}')")
+    unread = entry_logs.where("bytes is null and ledger_id is null")
+    return aggregate_many(
+        {
+            "files": (each_file_once(entry_logs), ("count(*)", "sum(bytes)", *maps, *caches)),
+            "space": (space, ("sum(bytes)",)),
+            "unread": (unread, ("count(distinct path)",)),
+            "pairs": (locations.where("log_id is not null"), ("count(*)", "count(probe)")),
+        }
+    )
 
 
 USUAL_INTERVAL_MS = 900_000
@@ -183,11 +160,9 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     landing, layout = metadata.source.landing, metadata.source.layout
     collector = Collector(collector_settings(conf), layout, _listing(metadata), tables.roster.aliases)
     now = tables.cluster.scan_time
-    if {"orphans", "over_replicated"} <= tables.known_empty and collector.listing.seen is None:
-        rows = landing.rows("gc_foresight", [], GC_FORESIGHT)
-    else:
-        known = before.table(landing, "gc_foresight", now)
-        rows = landing.land("gc_foresight", lambda: foresight(collector, tables, known))
+    some = not {"orphans", "over_replicated"} <= tables.known_empty or collector.listing.seen is not None
+    known = before.table(landing, "gc_foresight", now) if some else None
+    rows = landing.land_some(some, "gc_foresight", GC_FORESIGHT, lambda: foresight(collector, tables, known))
     tables = replace(tables, collector=collector.settings)
     if "space" not in tables.frames:
         return tables.add(landing.empty, gc_foresight=rows)

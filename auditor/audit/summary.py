@@ -11,7 +11,7 @@ from auditor.audit.check_stage import count_causes
 from auditor.audit.comparison import BookieAnswers, Witness
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.entry_log_scan import EntryLogScan, entries_whole
-from auditor.audit.index_scan import Indexes
+from auditor.audit.index_scan import REUSED_AND_READ, Indexes
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.metadata_scan import FirstScan, count_ids_in_doubt
 from auditor.audit.offload_scan import offload_remarks
@@ -210,18 +210,17 @@ def _counts(
     tables: Tables, metadata: ClusterMetadata, indexes: Indexes, answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
     """The numbers that a report has of large tables."""
-    reused = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
     decided = "count_if(class = potential_class and class != 'undecided')"
     of: dict[str, tuple[DataFrame, Sequence[str]]] = {
         "verdicts": (tables.verdicts, ("count(*)", decided)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
-        "ledgers": (tables.ledgers.where("status != 'gap'"), reused),
+        "ledgers": (tables.ledgers.where("status != 'gap'"), REUSED_AND_READ),
         "marks": (metadata.second.marks.where("kind in ('mark', 'lock')"), ("count(*)",)),
     }
     if not indexes.whole:
         of["availability"] = (tables.availability, ("count_if(path is not null)",))
     if (again := metadata.second.ledgers) is not None:
-        of["ledgers_again"] = (again.where("status != 'gap'"), reused)
+        of["ledgers_again"] = (again.where("status != 'gap'"), REUSED_AND_READ)
     if tables.cluster.placement is not None:
         of[OWN_GROUPS] = (tables.ledgers, (f"count_if(map_contains_key(custom_metadata, '{KEY}'))",))
     if answers:
