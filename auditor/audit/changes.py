@@ -18,7 +18,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from auditor.audit.landing import Landing
-from auditor.checks import ALL, Basis, place_of_check
+from auditor.checks import GROUP_OF, Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
@@ -281,7 +281,7 @@ EXPLAINING = frozenset(
         "ledgers-in-limbo",
         "ledgers-in-wrong-directory",
     }
-    | {check.id for check in ALL if check.group == "metadata"}
+    | {id for id, group in GROUP_OF.items() if group == "metadata"}
 )
 """The checks that say why something is undecided: a suppression of any other accepts no gap."""
 

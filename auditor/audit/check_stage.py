@@ -125,7 +125,7 @@ def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:
     else:
         groups: dict[str, list[TableCheck]] = {}
         for check in concerned:
-            groups.setdefault(check.group, []).append(check)
+            groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
         parts = [land(group, asked) for group, asked in groups.items()]
     rows = ask_roster_checks(checks.OF_BOOKIES, tables.roster)
     parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))

@@ -108,12 +108,9 @@ def derive_tables(
     if "marks" not in landing.empty:
         ledgers_of_marks = rows_that_matter(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
         classes_of_marks = rows_that_matter(landing, "marks", "verdicts", classes)
-    stale = landing.run_in_background(
-        partial(
-            landing.land_some, "marks" not in landing.empty, "stale_marks", STALE_MARKS,
-            lambda: stale_marks(marked, classes_of_marks, ledgers_of_marks, bookies),
-        )
-    )  # fmt: skip
+    make = partial(stale_marks, marked, classes_of_marks, ledgers_of_marks, bookies)
+    some = "marks" not in landing.empty
+    stale = landing.run_in_background(partial(landing.land_some, some, "stale_marks", STALE_MARKS, make))
     _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
     landing.rows("starts", start_rows(indexes, metadata), STARTS)
     land_identities(landing, bookies, ledgers, pairs)

@@ -111,7 +111,6 @@ _MODULES = {
 """The modules of this package that are a check, by its group, each a function by the name of its module."""
 
 GROUPS = tuple(_MODULES)
-
 GROUP_OF = {name.replace("_", "-"): group for group, names in _MODULES.items() for name in names}
 """The group of a check, by its id."""
 

@@ -120,13 +120,6 @@ class Check:
         return self.find.__name__.replace("_", "-")
 
     @property
-    def group(self) -> str:
-        """Under which `auditor.checks` lists it, as reports do."""
-        from auditor.checks import GROUP_OF
-
-        return GROUP_OF[self.id]
-
-    @property
     def title(self) -> str:
         """The first line of its manual page: one sentence."""
         return self._manual.partition("\n")[0]

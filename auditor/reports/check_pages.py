@@ -8,7 +8,7 @@ writes docs/checks.md, which lists them, and a page of each group in docs/checks
 import re
 from pathlib import Path
 
-from auditor.checks import ALL, GROUPS, Check
+from auditor.checks import ALL, GROUP_OF, GROUPS, Check
 from auditor.checks.manual import RISKS, Command
 from auditor.reports.plain_text import wrap_words
 
@@ -37,7 +37,7 @@ shell knows ledgers of a scope other than 0.
 
 def page(check: Check, width: int = WIDTH) -> str:
     """One manual page for a terminal; commands stay on one line, however long, to be copied."""
-    parts = [f"{check.id} ({check.severity}, {check.group})", _fill(check.title, width)]
+    parts = [f"{check.id} ({check.severity}, {GROUP_OF[check.id]})", _fill(check.title, width)]
     for heading, text in check.sections.items():
         if heading == "Commands":
             lines = [line for command in check.commands for line in command_lines(command, width, "    ")]
@@ -65,7 +65,7 @@ def documents() -> dict[str, str]:
     listed = [f"{_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
     pages = {}
     for group in GROUPS:
-        checks = [check for check in ALL if check.group == group]
+        checks = [check for check in ALL if GROUP_OF[check.id] == group]
         listed += [
             f"## [{group.capitalize()}](checks/{group}.md)",
             "\n".join(_entry(check) for check in checks),
@@ -84,7 +84,7 @@ def write_documents(docs: Path = Path("docs")) -> None:
 
 def _entry(check: Check) -> str:
     # What leads to a check in this page, as it stood there once, still does.
-    link = f"[{check.id}](checks/{check.group}.md#{check.id})"
+    link = f"[{check.id}](checks/{GROUP_OF[check.id]}.md#{check.id})"
     return f'- <a id="{check.id}"></a>{link} ({check.severity}): {check.title}'
 
 

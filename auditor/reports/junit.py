@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from xml.etree import ElementTree as ET
 
-from auditor.checks import ALL, BY_ID
+from auditor.checks import ALL, BY_ID, GROUP_OF
 from auditor.checks.check import Check
 from auditor.model.amounts import plural
 from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
@@ -62,7 +62,7 @@ def _facts(report: Report) -> dict[str, str]:
 
 
 def _case(report: Report, check: Check, blind: BlindSpot | None, standings: Standings) -> ET.Element:
-    case = ET.Element("testcase", classname=f"bookkeeper.{check.group}", name=check.id)
+    case = ET.Element("testcase", classname=f"bookkeeper.{GROUP_OF[check.id]}", name=check.id)
     found = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
     failing = sum(
         tally["count"] - tally["suppressed"]

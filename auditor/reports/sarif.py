@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from auditor.checks import ALL, BY_ID
+from auditor.checks import ALL, BY_ID, GROUP_OF
 from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.model.states import Change
@@ -107,7 +107,7 @@ def _rule(id: str) -> dict[str, Any]:
         "fullDescription": {"text": check.sections["What it finds"]},
         "help": {"text": manual},
         "defaultConfiguration": {"level": _LEVEL[check.severity]},
-        "properties": {"tags": [check.group], "severity": str(check.severity)},
+        "properties": {"tags": [GROUP_OF[check.id]], "severity": str(check.severity)},
     }
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from auditor.checks import ALL, BY_ID, Basis, Need
+from auditor.checks import ALL, BY_ID, GROUP_OF, Basis, Need
 from auditor.checks.needs import Sight
 from auditor.findings.basis import of_marks
 from auditor.model.report import BookiesRead, Report
@@ -58,7 +58,7 @@ def test_what_a_check_rests_on_it_needs() -> None:
 def test_checks_of_marks_and_of_storage_say_so() -> None:
     assert {id for id in BY_ID if of_marks(id)} <= set(MARKS)
     of_logs = {*checks_that_need(Need.ENTRY_LOGS)}
-    assert {each.id for each in BY_ID.values() if each.group == "storage"} <= {*COPIES} | of_logs
+    assert {each.id for each in BY_ID.values() if GROUP_OF[each.id] == "storage"} <= {*COPIES} | of_logs
 
 
 def test_checks_that_use_times_say_so() -> None:

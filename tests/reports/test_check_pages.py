@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.checks import ALL, BY_ID, SECTIONS, Check
+from auditor.checks import ALL, BY_ID, GROUP_OF, SECTIONS, Check
 from auditor.checks.manual import RISKS
 from auditor.reports import check_pages
 
@@ -33,7 +33,7 @@ def test_every_link_of_the_list_leads_to_a_heading() -> None:
         f"{name}#{id}" for name, text in PAGES.items() for id in re.findall(r"^## (\S+)$", text, re.MULTILINE)
     }
     links = re.findall(r"\]\(([^)#]+#[^)]+)\)", PAGES["checks.md"])
-    assert links == [f"checks/{each.group}.md#{each.id}" for each in ALL]
+    assert links == [f"checks/{GROUP_OF[each.id]}.md#{each.id}" for each in ALL]
     assert {*links} == {each for each in headings if each.startswith("checks/")}
 
 
@@ -61,7 +61,7 @@ def test_a_page_has_all_of_its_text(each: Check) -> None:
     for command in each.commands:
         assert f"Risk: {command.risk}" in words
     assert each.title in PAGES["checks.md"]
-    assert each.title in PAGES[f"checks/{each.group}.md"]
+    assert each.title in PAGES[f"checks/{GROUP_OF[each.id]}.md"]
 
 
 def test_the_risks_are_explained() -> None:
