@@ -190,7 +190,21 @@ def _land_orphans(
     before: RunsBefore,
     counts: DataFrame,
 ) -> OrphanTables:
-    gone = landing.land("orphans", lambda: _orphans(landing, metadata, difference, indexes, comparison))
+    def found() -> DataFrame:
+        return orphans(
+            comparison.unequal,
+            # A ledger that was deleted between the scans has healthy copies too.
+            (comparison.indexes if difference.moved is None else indexes).dated_replicas(),
+            comparison.ledgers,
+            metadata.second.ledgers,
+            difference.moved,
+            metadata.source.scan_time,
+            {name: indexes.newest(name) for name in indexes.in_databases if name in comparison.states},
+            None if "doubtful_ids" in landing.empty else difference.doubtful_ids,
+            metadata.first.ledgers,
+        )
+
+    gone = landing.land("orphans", found)
     many = landing.run.count("tables/orphans") >= LEAST_VANISHED
     lately = listed_lately(metadata, before) if many else Lately()
     held = landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing), lately))
@@ -203,27 +217,6 @@ def _land_orphans(
         lambda: find_undrawn(gone, metadata.first.ledgers, ids),
     )  # fmt: skip
     return OrphanTables(gone, held, vanished, undrawn)
-
-
-def _orphans(
-    landing: Landing,
-    metadata: ClusterMetadata,
-    difference: ScanDifference,
-    indexes: Indexes,
-    comparison: SideComparison,
-) -> DataFrame:
-    return orphans(
-        comparison.unequal,
-        # A ledger that was deleted between the scans has healthy copies too.
-        (comparison.indexes if difference.moved is None else indexes).dated_replicas(),
-        comparison.ledgers,
-        metadata.second.ledgers,
-        difference.moved,
-        metadata.source.scan_time,
-        {name: indexes.newest(name) for name in indexes.in_databases if name in comparison.states},
-        None if "doubtful_ids" in landing.empty else difference.doubtful_ids,
-        metadata.first.ledgers,
-    )
 
 
 def _land_contents(

@@ -299,12 +299,6 @@ def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:
 
 
 def _difference(row: Any) -> StoreDifference:
-    return StoreDifference(
-        StoreItem(row["item"]),
-        CopyState(row["change"]),
-        row["path"],
-        row["scope_id"],
-        row["ledger_id"],
-        tuple(row["fields"] or ()),
-        row["why"],
-    )
+    what = StoreItem(row["item"]), CopyState(row["change"])
+    where = row["path"], row["scope_id"], row["ledger_id"]
+    return StoreDifference(*what, *where, tuple(row["fields"] or ()), row["why"])
