@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyarrow import dataset, fs
 
 from auditor.codecs.bookie import cookie as cookie_codec
-from auditor.errors import DecodeError, UsageError
+from auditor.errors import UsageError
 from auditor.model.columns import column
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
@@ -301,12 +301,9 @@ def _place_tables(
 
 
 def _version_row(found: DirectoryFound) -> dict[str, Any]:
-    cookie, damage = None, found.version_error
-    if found.version is not None:
-        try:
-            cookie = cookie_codec.decode(found.version)
-        except DecodeError as error:
-            damage = str(error)
+    cookie, damage = (
+        (None, found.version_error) if found.version is None else cookie_codec.read(found.version)
+    )
     row = StoreCookie(cookie.bookie_id if cookie else "", cookie, damage).row()
     return {**row, "bookie_id": row["bookie_host"], "path": found.path}
 
@@ -343,23 +340,26 @@ def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
 def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[str]:
     """What the tables themselves say was not read; nearly all of them are skipped by their statistics."""
     for name, states in NOT_READ.items():
-        paths = [f"{target.base}/{file.path}" for file in tables[name]]
-        found = dataset.dataset(paths, filesystem=target.files, format="parquet")
         wanted = dataset.field("state").isin(states)
         if name == "entry_logs":
             # What a compaction did not finish need not be an entry log yet.
             wanted &= dataset.field("kind").is_null() | (dataset.field("kind") == LogFileKind.LOG)
-        for batch in found.to_batches(columns=["path", "reason"], filter=wanted):
-            yield from (f"{row['path']}: {row['reason']}" for row in batch.to_pylist())
+        for row in _rows_where(target, tables[name], ["path", "reason"], wanted):
+            yield f"{row['path']}: {row['reason']}"
 
 
 def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Sequence[Piece]) -> Iterator[str]:
     """Journals that are incomplete; one that went down cleanly has nothing there but what is indexed."""
     unclean = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
-    paths = [f"{target.base}/{file.path}" for file in tables["journal_tails"]]
-    found = dataset.dataset(paths, filesystem=target.files, format="parquet")
     wanted = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unclean)
-    for batch in found.to_batches(columns=["bookie_id", "path", "reason"], filter=wanted):
-        yield from (
-            f"journal of {row['path'] or row['bookie_id']}: {row['reason']}" for row in batch.to_pylist()
-        )
+    for row in _rows_where(target, tables["journal_tails"], ["bookie_id", "path", "reason"], wanted):
+        yield f"journal of {row['path'] or row['bookie_id']}: {row['reason']}"
+
+
+def _rows_where(
+    target: Collection, files: Files, columns: list[str], wanted: dataset.Expression
+) -> Iterator[dict[str, Any]]:
+    paths = [f"{target.base}/{file.path}" for file in files]
+    found = dataset.dataset(paths, filesystem=target.files, format="parquet")
+    for batch in found.to_batches(columns=columns, filter=wanted):
+        yield from batch.to_pylist()

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow import parquet as pq
 
-from auditor.spark.part_tables import PartTable, part_table
+from auditor.spark.part_tables import PartTable, part_table, spark_types
 from auditor.spark.query_plans import in_one_task
 from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSession, StructType
 
@@ -36,7 +36,7 @@ def map_batches(rows: DataFrame, work: Work, columns: pa.Schema | StructType) ->
     Of tiny tables it is made here and now, for the Python processes of a task take longer to start than the
     work takes.
     """
-    spark, schema = rows.sparkSession, _spark_types(columns)
+    spark, schema = rows.sparkSession, spark_types(columns)
     if not in_one_task(spark):
         return rows.mapInArrow(work, schema)
     batches = rows.toArrow().to_batches(max_chunksize=_ROWS)
@@ -54,18 +54,12 @@ def map_rows(
     return map_batches(rows, work, columns)
 
 
-def _spark_types(columns: pa.Schema | StructType) -> StructType:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(columns) if isinstance(columns, pa.Schema) else columns
-
-
 def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
     """A table that the driver holds, as Spark has it; in the types of ``schema``, or as Arrow has them.
 
     It goes over in one chunk: Spark 4.3 takes an empty one for the end, and drops the rows behind it.
     """
-    made = spark.createDataFrame(table.combine_chunks(), schema or _spark_types(table.schema))
+    made = spark.createDataFrame(table.combine_chunks(), schema or spark_types(table.schema))
     # Told so, Spark drops every join with an empty table from the plans of the queries to come.
     return in_one_part(made) if table.num_rows else made.where("false")
 
@@ -142,7 +136,9 @@ class TableFiles:
     def of(cls, system: fs.FileSystem, where: str) -> TableFiles:
         """All files of the table below a directory; none where there is no table."""
         found = system.get_file_info(fs.FileSelector(where, allow_not_found=True))
-        return cls(system, tuple(sorted((each.path, each.size) for each in found if _is_part(each))))
+        parts = [each for each in found if each.type == fs.FileType.File]
+        parts = [each for each in parts if each.base_name.endswith(".parquet")]
+        return cls(system, tuple(sorted((each.path, each.size) for each in parts)))
 
     def lots(self, wanted: int) -> list[TableFiles]:
         """The files in as many lots, or fewer, of about as many bytes: one lot is one task's."""
@@ -194,7 +190,7 @@ def from_files(
     spark: SparkSession, columns: pa.Schema | StructType, table: TableFiles, read: Reader
 ) -> PartTable:
     """What ``read`` makes of the files of a table: rows of these columns, one task a lot."""
-    return PartTable(spark, _spark_types(columns), tuple(lots_of(spark, table, read)))
+    return PartTable(spark, spark_types(columns), tuple(lots_of(spark, table, read)))
 
 
 def counts_in_files(
@@ -212,7 +208,3 @@ def counts_in_files(
     kinds = [name for name in schema.names if name not in numbers]
     sums = rows.group_by(kinds).aggregate([(name, "sum") for name in numbers])
     return sums.rename_columns([*kinds, *numbers]).select(schema.names).cast(schema)
-
-
-def _is_part(file: fs.FileInfo) -> bool:
-    return bool(file.type == fs.FileType.File) and str(file.base_name).endswith(".parquet")

@@ -60,6 +60,8 @@ class PartTable:
 
     def write(self, system: fs.FileSystem, where: str) -> None:
         """Write the table below a path of a file system that every task sees; what lies there goes first."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
         parts, kept = self.parts, {_SPARK_SCHEMA: self.schema.json()}
         temporary = f"{where}/{_TEMPORARY}"
         if system.get_file_info(where).type != fs.FileType.NotFound:
@@ -81,7 +83,8 @@ class PartTable:
             target = f"{where}/part-{row['number']:05}-{unique}.snappy.parquet"
             system.move(f"{temporary}/{row['name']}", target)
         if not written:
-            self._write_nothing(system, f"{where}/part-00000.snappy.parquet", kept)
+            nothing = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
+            _write_part(system, f"{where}/part-00000.snappy.parquet", iter([nothing]), kept)
         system.delete_dir(temporary)
         system.open_output_stream(f"{where}/{WHOLE}").close()
 
@@ -92,18 +95,17 @@ class PartTable:
     def _tasks(self) -> DataFrame:
         return self.spark.range(0, len(self.parts), 1, max(1, len(self.parts)))
 
-    def _write_nothing(self, system: fs.FileSystem, path: str, kept: Mapping[str, str]) -> None:
-        from pyspark.sql.pandas.types import to_arrow_schema
 
-        nothing = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
-        _write_part(system, path, iter([nothing]), kept)
+def spark_types(columns: pa.Schema | StructType) -> StructType:
+    """Arrow's columns as Spark has them, without their meaning."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(columns) if isinstance(columns, pa.Schema) else columns
 
 
 def spark_schema(columns: pa.Schema) -> StructType:
     """Arrow's columns as Spark has them, each with its meaning as the comment where it has one."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    schema = from_arrow_schema(columns)
+    schema = spark_types(columns)
     for field, column in zip(schema, columns, strict=True):
         if comment := (column.metadata or {}).get(b"comment"):
             field.metadata = {"comment": comment.decode()}

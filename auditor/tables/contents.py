@@ -70,7 +70,6 @@ class LargeTables(NamedTuple):
 
 
 _SHOWN = 3
-# A ledger is there; of locations without an entry in the index of ledgers nobody can say that.
 
 
 def bookies_in_doubt(unequal: DataFrame) -> DataFrame:
@@ -227,7 +226,8 @@ def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
         "owner", "key", current, F.concat(current, F.lit("/")).alias("below")
     )
     held = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
-    rows = _on_disk(availability).select(*LEDGER, "bookie_id", "path", held.alias("held"))
+    here = availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull())
+    rows = here.select(*LEDGER, "bookie_id", "path", held.alias("held"))
     # A bookie has few directories: to try each of them takes less time than to cut a path.
     path = F.col("path")
     lies_there = (F.col("bookie_id") == F.col("owner")) & (
@@ -236,10 +236,6 @@ def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     return rows.join(F.broadcast(named), lies_there).select(
         *LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
-
-
-def _on_disk(availability: DataFrame) -> DataFrame:
-    return availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull())
 
 
 def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:

@@ -95,11 +95,13 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
             "password_known": known.over(of_ledger),
         }
     )
+    digest_bytes = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
+    payload_bytes = F.greatest(F.col("entry_bytes") - F.col("header_bytes") - digest_bytes, F.lit(0))
     judged = typed.withColumn("reason", _reason()).withColumn("state", _state())
     return (
         judged.withColumns(
             {
-                "payload_bytes": _payload_bytes(),
+                "payload_bytes": payload_bytes.cast("long"),
                 "payload_crc32c": _by_type(lambda name: F.col(f"payload_{name.lower()}")),
                 "comparable": _comparable(),
             }
@@ -185,11 +187,6 @@ def _master_key() -> Column:
         .when(most, "wrong")
         .otherwise("differs")
     )
-
-
-def _payload_bytes() -> Column:
-    digest = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
-    return F.greatest(F.col("entry_bytes") - F.col("header_bytes") - digest, F.lit(0)).cast("long")
 
 
 def _comparable() -> Column:

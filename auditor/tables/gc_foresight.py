@@ -233,13 +233,9 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     doubted = F.size("doubts") > 0
     sure = F.when(delete, GcReason.NO_METADATA.value).otherwise(GcReason.NOT_COLLECTED.value)
     verdict = F.when(delete, GcVerdict.RIGHT.value).otherwise(GcVerdict.WRONG.value)
-    return rows.select(
-        *REPLICA,
-        F.lit(GcPass.LISTING.value).alias("pass"),
-        _action(delete),
-        cause.alias("cause"),
-        F.when(doubted, GcVerdict.UNKNOWN.value).otherwise(verdict).alias("verdict"),
-        F.when(doubted, F.col("doubts")[0]).otherwise(sure).alias("reason"),
+    verdict = F.when(doubted, GcVerdict.UNKNOWN.value).otherwise(verdict)
+    return _plan(
+        rows, GcPass.LISTING, delete, cause, verdict, F.when(doubted, F.col("doubts")[0]).otherwise(sure)
     )
 
 
@@ -253,14 +249,9 @@ def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
     }
     cause = _first(kept, GcCause.IN_NO_ENSEMBLE)
     delete = cause == GcCause.IN_NO_ENSEMBLE.value
-    return rows.select(
-        *REPLICA,
-        F.lit(GcPass.OVER_REPLICATED.value).alias("pass"),
-        _action(delete),
-        cause.alias("cause"),
-        F.when(delete, F.col("verdict")).otherwise(GcVerdict.RIGHT.value).alias("verdict"),
-        F.when(delete, F.col("reason")).otherwise(GcReason.KEPT.value).alias("reason"),
-    )
+    verdict = F.when(delete, F.col("verdict")).otherwise(GcVerdict.RIGHT.value)
+    reason = F.when(delete, F.col("reason")).otherwise(GcReason.KEPT.value)
+    return _plan(rows, GcPass.OVER_REPLICATED, delete, cause, verdict, reason)
 
 
 def _out_of_place(
@@ -298,14 +289,7 @@ def _out_of_place(
         .when(named, GcReason.NAMED.value)
         .otherwise(F.coalesce("reason", F.lit(GcReason.MEMBERS_UNKNOWN.value)))
     )
-    return held.select(
-        *REPLICA,
-        F.lit(GcPass.LISTING.value).alias("pass"),
-        _action(delete),
-        cause.alias("cause"),
-        verdict.alias("verdict"),
-        reason.alias("reason"),
-    )
+    return _plan(held, GcPass.LISTING, delete, cause, verdict, reason)
 
 
 def _first(kept: dict[GcCause, Column], otherwise: GcCause) -> Column:
@@ -314,5 +298,14 @@ def _first(kept: dict[GcCause, Column], otherwise: GcCause) -> Column:
     return F.coalesce(said, F.lit(otherwise.value))
 
 
-def _action(delete: Column) -> Column:
-    return F.when(delete, GcAction.DELETE.value).otherwise(GcAction.KEEP.value).alias("action")
+def _plan(
+    rows: DataFrame, in_pass: GcPass, delete: Column, cause: Column, verdict: Column, reason: Column
+) -> DataFrame:
+    return rows.select(
+        *REPLICA,
+        F.lit(in_pass.value).alias("pass"),
+        F.when(delete, GcAction.DELETE.value).otherwise(GcAction.KEEP.value).alias("action"),
+        cause.alias("cause"),
+        verdict.alias("verdict"),
+        reason.alias("reason"),
+    )

@@ -131,7 +131,6 @@ COUNTS = pa.schema(
         ("number", pa.int64()),
     ]
 )
-_ALIKE = COUNTS.names[:-1]
 _CODED = ("bookie_id", "state", "storage", "groups")
 _ID = LEDGER[-1]  # of which is asked whether there is one
 _READ = (*_CODED, _ID, "page_bytes")

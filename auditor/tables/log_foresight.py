@@ -26,6 +26,7 @@ from auditor.model.states import EntryLogState, GcAction, GcPass, LogFileKind, S
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
 from auditor.spark import functions as F
+from auditor.spark.part_tables import spark_types
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.full_disks import suspended, with_full_disks
 
@@ -167,14 +168,12 @@ DELETION_CANDIDATES = schema_of(
 
 def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> DataFrame:
     """Rows of `DELETION_CANDIDATES`; the arguments are the tables of these names."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")
     here = ~F.col("path").contains(IN_COLLECTION)
     going = log_foresight.where((F.col("action") == GcAction.DELETE.value) & here)
     logs = going.join(by_map, "path", "left_semi")
     tasks = logs.sparkSession.sparkContext.defaultParallelism
-    schema = from_arrow_schema(DELETION_CANDIDATES)
+    schema = spark_types(DELETION_CANDIDATES)
     return logs.select("bookie_id", "path", "bytes").repartition(tasks).mapInArrow(_read, schema)
 
 

@@ -14,15 +14,12 @@ from auditor.model.states import ON_DISK
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.parts import filter_part
-from auditor.tables.scans import deleted_ids, new_ids, scan_ids, with_doubts
+from auditor.tables.scans import deleted_ids, new_ids, scan_ids, with_both_doubts
 
 # One leaf of the hierarchical layouts holds this many ids; a vanished inner znode takes a whole one along.
 _LEAF_IDS = 10_000
 LEAST_VANISHED = 100
 """Retention deletes old ledgers in id order: fewer orphans than this in one leaf are everyday life."""
-# States of a ledger that a bookie has. Limbo says that entries may be lacking, not that the ledger may be:
-# the collector deletes it like any other once its metadata is gone. Locations without an entry in the index
-# of ledgers are no ledger: so a deletion looks for a while.
 COLLECTED_WITHIN_MS = 3_600_000
 """A bookie's collector has passed within so long: it does every 15 minutes, unless compaction holds it up."""
 
@@ -124,10 +121,9 @@ def orphans(
     gone = gone.withColumn("doubt", F.lit(None).cast("string"))
     if doubtful is not None:
         # One that the first scan lists is in question only where the second may have missed it.
-        first = with_doubts(gone.drop("doubt"), doubtful, 1).withColumnRenamed("doubt", "first")
-        both = with_doubts(first, doubtful, 2)
-        doubt = F.coalesce("doubt", F.when(~F.col("in_m0"), F.col("first")))
-        gone = both.withColumn("doubt", doubt).drop("first")
+        doubt = F.coalesce("second", F.when(~F.col("in_m0"), F.col("first")))
+        gone = with_both_doubts(gone.drop("doubt"), doubtful).withColumn("doubt", doubt)
+        gone = gone.drop("first", "second")
     dated = indexes.where(F.col("mtime") > scan_time).select(*_PAIR)
     later = [name for name, at in index_times.items() if at is None or at > scan_time]
     if again is None and later:

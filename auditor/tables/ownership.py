@@ -36,8 +36,9 @@ import pyarrow as pa
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS
 from auditor.model.columns import OWNER, schema_of
 from auditor.spark import functions as F
+from auditor.spark.part_tables import spark_types
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.scans import deleted_ids, new_ids, with_doubts
+from auditor.tables.scans import deleted_ids, new_ids, with_both_doubts
 
 _FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
 
@@ -175,8 +176,7 @@ def ownership(
     both = there.join(named, "ledger_id", "full_outer").withColumn("scope_id", F.lit(0).cast("bigint"))
     both = _with_blocked(both, owners)
     # A ledger may be unseen by either scan; what the first could not read is the reason that is given.
-    both = with_doubts(both, doubtful, 1).withColumnRenamed("doubt", "first")
-    both = with_doubts(both, doubtful, 2).withColumn("doubt", F.coalesce("first", "doubt"))
+    both = with_both_doubts(both, doubtful).withColumn("doubt", F.coalesce("first", "second"))
     both = _seen_before(both, earlier).withColumn("standing", _standing(applications, moments))
     both = both.withColumns(
         {"why": _why(moments), "fault": _fault(moments), "application": F.coalesce("application", "said")}
@@ -187,9 +187,7 @@ def ownership(
 
 
 def _columns(rows: DataFrame) -> DataFrame:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    kinds = {field.name: field.dataType for field in from_arrow_schema(OWNERSHIP).fields}
+    kinds = {field.name: field.dataType for field in spark_types(OWNERSHIP).fields}
     return rows.select(
         *(
             (F.col(name) if name in rows.columns else F.lit(None)).cast(kind).alias(name)

@@ -85,14 +85,10 @@ class StoreCookie:
 
 def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
     """Every cookie of the store, ascending by bookie; an unreadable one says why."""
-    return [_cookie(name, znode) for name, znode in _children(cluster, "cookies/")]
-
-
-def _cookie(name: str, znode: Znode) -> StoreCookie:
-    try:
-        return StoreCookie(name, cookie_codec.decode(znode.data), None, znode.version)
-    except DecodeError as damage:
-        return StoreCookie(name, None, str(damage), znode.version)
+    return [
+        StoreCookie(name, *cookie_codec.read(znode.data), znode.version)
+        for name, znode in _children(cluster, "cookies/")
+    ]
 
 
 def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) -> list[dict[str, Any]]:

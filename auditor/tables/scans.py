@@ -81,6 +81,13 @@ def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
     )
 
 
+def with_both_doubts(rows: DataFrame, doubtful: DataFrame) -> DataFrame:
+    """Rows about ledgers with ``first`` and ``second``: the doubts of either scan (`with_doubts`)."""
+    for scan, name in ((1, "first"), (2, "second")):
+        rows = with_doubts(rows, doubtful, scan).withColumnRenamed("doubt", name)
+    return rows
+
+
 def _ranges(scan: DataFrame, every: str | None) -> DataFrame:
     """What each damaged znode leaves open; where ``every`` id is open, nothing of other layouts' places."""
     rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({IN_ANOTHER_LAYOUT})")
@@ -149,8 +156,7 @@ def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None 
     odd = both.where("not (version <=> version_again)")
     if doubtful is None:
         return odd.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED.names)
-    odd = with_doubts(odd, doubtful, 1).withColumnRenamed("doubt", "first")
-    odd = with_doubts(odd, doubtful, 2).withColumnRenamed("doubt", "second")
+    odd = with_both_doubts(odd, doubtful)
     missed = F.when(F.col("version").isNull(), F.col("first")).when(
         F.col("version_again").isNull(), F.col("second")
     )

@@ -21,7 +21,7 @@ from auditor.model.start_refusal import (
     differences,
     legacy_refusal,
 )
-from auditor.sources.bookies.paths import OwnedDirectory, match
+from auditor.sources.bookies.paths import OwnedDirectory, match_directories
 from auditor.tables.registry import StoreCookie
 
 STARTS = schema_of(
@@ -120,18 +120,9 @@ def _start(
 def _configured_directories(expected: Cookie, directories: Sequence[OwnedDirectory]) -> list[BookieDirectory]:
     """The configured directories as they are in the bookie's place; None for one that was not found."""
     paths = configured_paths(expected)
-    by_path = {each.found.path: each for each in directories}
-    matched: dict[str, str] = {}
-    # Directories with data first: an empty one of the same name may be a mount point that lacks its disk.
-    for has_current in (True, False):
-        candidates = {
-            key: each.found.inside for key, each in by_path.items() if each.found.has_current is has_current
-        }
-        open_paths = [path for _, path in paths if path not in matched]
-        matched.update(match(open_paths, candidates).found)
+    found = match_directories([path for _, path in paths], directories).found
     return [
-        BookieDirectory(path, role, _version(by_path[matched[path]]) if path in matched else None)
-        for role, path in paths
+        BookieDirectory(path, role, _version(found[path]) if path in found else None) for role, path in paths
     ]
 
 

@@ -29,7 +29,7 @@ from auditor.model.columns import schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
 from auditor.spark.batches import TableFiles, lots_of
-from auditor.spark.part_tables import PartTable
+from auditor.spark.part_tables import PartTable, spark_types
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.accounts import HeldAccount, unite_answer, unite_tail
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack
@@ -91,12 +91,10 @@ def find_unequal(
     if spark is None:
         blocks = chain.from_iterable(read(files) for read, files in readers)
         return pa.Table.from_batches(_compare(blocks, words), UNEQUAL)
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     parts = chain.from_iterable(lots_of(spark, files, read) for read, files in readers)
-    rows = PartTable(spark, from_arrow_schema(BLOCKS), tuple(parts)).frame()
+    rows = PartTable(spark, spark_types(BLOCKS), tuple(parts)).frame()
     compare = partial(_compare, words=words)
-    return rows.repartition(buckets, "bucket").mapInArrow(compare, from_arrow_schema(UNEQUAL))
+    return rows.repartition(buckets, "bucket").mapInArrow(compare, spark_types(UNEQUAL))
 
 
 def _blocks(

@@ -86,13 +86,12 @@ def fold(batch: GroupBatch) -> GroupBatch:
     row, second = at >> 1, (at & 1).astype(np.bool_)
     # A group ends with the run before the next group's first.
     before_it = np.where(second, first[row], last[row - 1])
-    return _assemble(
-        first=first[row] + np.where(second, period[row], 0),
-        last=np.append(before_it[1:], last[-1]),
-        size=size[row],
-        runs=np.diff(number, append=ends[-1]),
-        offsets=np.searchsorted(at, 2 * batch.offsets),
-    )
+    first = first[row] + np.where(second, period[row], 0)
+    last = np.append(before_it[1:], last[-1])
+    # Of one run the period comes out as 0.
+    period = (last - first) // np.maximum(np.diff(number, append=ends[-1]) - 1, 1)
+    offsets = np.searchsorted(at, 2 * batch.offsets).astype(np.int64, copy=False)
+    return GroupBatch(first, last, size[row], period, offsets)
 
 
 def fold_runs(start: NDArray[np.int64], size: NDArray[np.int64], offsets: NDArray[np.int64]) -> GroupBatch:
@@ -166,12 +165,6 @@ def _groups(at: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs,
     last[several] = starts[ends[several] - step]
     period[several] = starts[at[several] + step] - first[several]
     return GroupBatch(first, last, size, period, np.searchsorted(at, offsets).astype(np.int64, copy=False))
-
-
-def _assemble(first: Longs, last: Longs, size: Longs, runs: Longs, offsets: NDArray[np.intp]) -> GroupBatch:
-    """Groups from where they begin and end; with one run the period comes out as 0."""
-    period = (last - first) // np.maximum(runs - 1, 1)
-    return GroupBatch(first, last, size, period, offsets.astype(np.int64, copy=False))
 
 
 def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:

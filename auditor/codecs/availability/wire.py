@@ -87,7 +87,8 @@ class JavaAvailability:
         ends = [*(group[0] for group in self.groups), _MAX_LONG + 1][1:]
         for group, next_first in zip(self.groups, ends, strict=True):
             first, _, size, period = group
-            end = min(_reach(group) + 1, next_first)
+            # One past the last run's last entry: where the class believes that a group ends.
+            end = min(_long(group[1] + group[2]) + 1, next_first)
             # Without a period there is one run. The class's remainder does not see a period's sign.
             step = abs(period) or max(end - first, 1)
             runs = range(first, end, step)
@@ -108,11 +109,6 @@ def _entries_in(group: Group) -> int:
     span = _long(last - first)
     runs = abs(span) // abs(period)
     return _long(((runs if (span < 0) == (period < 0) else -runs) + 1) * size)
-
-
-def _reach(group: Group) -> int:
-    """One past the last run's last entry: where the class believes that a group ends."""
-    return _long(group[1] + group[2])
 
 
 def _long(number: int) -> int:

@@ -62,6 +62,18 @@ def decode(data: bytes) -> Cookie:
     )
 
 
+def read(data: bytes) -> tuple[Cookie | None, str | None]:
+    """A cookie, or why it cannot be read.
+
+    >>> read(b"?")
+    (None, 'cookie: no layout number (at byte 0)')
+    """
+    try:
+        return decode(data), None
+    except DecodeError as error:
+        return None, str(error)
+
+
 def directories(counted: str) -> tuple[str, ...]:
     r"""The paths in a counted list, in configured order.
 

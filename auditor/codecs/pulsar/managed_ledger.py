@@ -102,16 +102,15 @@ def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) 
         return packed
     try:
         # One byte more than promised, so that what is too long shows; never more than that.
-        message = _zlib(packed, size + 1) if compression == "ZLIB" else _cram(packed, compression, size + 1)
+        if compression == "ZLIB":
+            message = zlib.decompressobj().decompress(packed, size + 1)
+        else:
+            message = _cram(packed, compression, size + 1)
     except (cramjam.DecompressionError, zlib.error, ValueError, OSError) as error:
         raise DecodeError(what, begins, f"{compression} cannot be unpacked: {error}") from error
     if len(message) != size:
         raise DecodeError(what, begins, f"{compression} unpacks to {len(message)} bytes, {size} promised")
     return message
-
-
-def _zlib(packed: bytes, most: int) -> bytes:
-    return zlib.decompressobj().decompress(packed, most)
 
 
 def _cram(packed: bytes, compression: str, most: int) -> bytes:

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from auditor.codecs.bookie import cookie as cookie_codec
-from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 from auditor.sources.bookies.journal.files import NONE, Journals, journals_of
@@ -149,12 +148,7 @@ def attribute(
 
 
 def _open(found: DirectoryFound) -> tuple[Cookie | None, str | None]:
-    if found.version is None:
-        return None, found.version_error
-    try:
-        return cookie_codec.decode(found.version), None
-    except DecodeError as error:
-        return None, str(error)
+    return (None, found.version_error) if found.version is None else cookie_codec.read(found.version)
 
 
 def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie]) -> str | None:

@@ -108,6 +108,24 @@ class OwnedDirectory:
         return self.found.has_current or bool(self.declared)
 
 
+def match_directories(paths: Sequence[str], owned: Iterable[OwnedDirectory]) -> PathMatches[OwnedDirectory]:
+    """Match paths with directories, those with ``current`` first.
+
+    An empty one of the same name may be a mount point that lacks its disk.
+    """
+    by_path = {directory.found.path: directory for directory in owned}
+    found: dict[str, OwnedDirectory] = {}
+    reasons = dict.fromkeys(paths, "")
+    for has_current in (True, False):
+        candidates = {
+            path: each.found.inside for path, each in by_path.items() if each.found.has_current is has_current
+        }
+        matched = match(tuple(reasons), candidates)
+        found.update((path, by_path[key]) for path, key in matched.found.items())
+        reasons = matched.reasons if has_current else {path: reasons[path] for path in matched.reasons}
+    return PathMatches(found, reasons)
+
+
 @dataclass(frozen=True, slots=True)
 class BookiePaths:
     """A bookie's paths by role in configured order, the directory of each that was found, and why others not.
@@ -183,20 +201,10 @@ def _match(
     lists: dict[str, Paths], owned: Sequence[OwnedDirectory]
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match by suffix, directories with ``current`` first; then by position where an inventory gives one."""
-    by_path = {directory.found.path: directory for directory in owned}
-    found: dict[str, OwnedDirectory] = {}
-    open_paths = _union(lists.values())
-    reasons: dict[str, str] = {}
-    for has_current in (True, False):
-        candidates = {
-            path: each.found.inside for path, each in by_path.items() if each.found.has_current is has_current
-        }
-        matched = match(open_paths, candidates)
-        found.update((path, by_path[key]) for path, key in matched.found.items())
-        reasons = matched.reasons if has_current else {path: reasons[path] for path in matched.reasons}
-        open_paths = tuple(reasons)
+    matched = match_directories(_union(lists.values()), owned)
+    found, reasons = matched.found, matched.reasons
     taken = {id(directory) for directory in found.values()}
-    for path in open_paths:
+    for path in tuple(reasons):
         claims = [
             directory
             for directory in owned

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from auditor.codecs.bookie import cookie as cookie_codec
-from auditor.errors import DecodeError, UsageError
+from auditor.errors import UsageError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead, IndexState
 from auditor.sources.bookies.availability import SCHEMA
@@ -103,7 +103,7 @@ def _store_at(uri: str, options: StoreOptions) -> _Store:
     for below in nodes:
         parent, _, name = below.rpartition("/")
         named.setdefault(parent, []).append(name)
-    cookies = {name: _cookie(nodes[f"cookies/{name}"].data) for name in named.get("cookies", [])}
+    cookies = {name: cookie_codec.read(nodes[f"cookies/{name}"].data)[0] for name in named.get("cookies", [])}
     registered = {*named.get("available", []), *named.get("available/readonly", [])} - {"readonly"}
     instance = nodes.get("INSTANCEID")
     return _Store(
@@ -163,15 +163,9 @@ def _tasks(options: Mapping[str, str]) -> int:
 
 
 def _cookies(place: PlaceFound) -> list[Cookie]:
-    versions = [_cookie(each.version) for each in place.directories if each.version is not None]
+    # Where one cannot be read, its directory's row says why; here it only names nobody.
+    versions = [cookie_codec.read(each.version)[0] for each in place.directories if each.version is not None]
     return [cookie for cookie in versions if cookie is not None]
-
-
-def _cookie(data: bytes) -> Cookie | None:
-    try:
-        return cookie_codec.decode(data)
-    except DecodeError:
-        return None  # its directory's row says why; here it only names nobody
 
 
 class IndexSource(NamedSource):

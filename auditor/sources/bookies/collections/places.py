@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from auditor.codecs.bookie import cookie as cookie_codec
-from auditor.errors import DecodeError, UnreadError
+from auditor.errors import UnreadError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest, places_of
@@ -69,12 +69,7 @@ def _logical(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
 
 
 def _cookie(found: DirectoryFound) -> Cookie | None:
-    if found.version is None:
-        return None
-    try:
-        return cookie_codec.decode(found.version)
-    except DecodeError:
-        return None
+    return None if found.version is None else cookie_codec.read(found.version)[0]
 
 
 IN_COLLECTION = "#"

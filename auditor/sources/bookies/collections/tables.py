@@ -37,6 +37,7 @@ from auditor.sources.bookies.part_rows import SCHEMA as INDEX_ROWS
 from auditor.sources.bookies.parts import IndexDirectory
 from auditor.sources.bookies.places import PlaceFound
 from auditor.spark import functions as F
+from auditor.spark.part_tables import spark_types
 from auditor.spark.tasks import file_system_errors
 from auditor.spark.types import DataFrame, SparkSession
 
@@ -196,9 +197,7 @@ def collected_rows(
 
 
 def _read(spark: SparkSession, schema: pa.Schema, files: Sequence[str]) -> DataFrame:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    reader = spark.read.schema(from_arrow_schema(schema))
+    reader = spark.read.schema(spark_types(schema))
     with file_system_errors(files[0]):
         return reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*files)
 
@@ -218,11 +217,9 @@ def collected_tails(
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame:
     """Rows of ``journal_tails`` from collections that have them, each under the bookie of its piece."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     rows = collected_rows(spark, "journal_tails", TAILS, collections, owner_of_piece)
     if rows is None:
-        return spark.createDataFrame([], from_arrow_schema(JOURNAL_TAILS))
+        return spark.createDataFrame([], spark_types(JOURNAL_TAILS))
     return rows.select(*JOURNAL_TAILS.names)
 
 

@@ -47,6 +47,7 @@ from auditor.sources.bookies.rpc.client import (
 from auditor.sources.bookies.rpc.connection import BookieConnection, Endpoint, Wire
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import StoreOptions
+from auditor.spark.part_tables import spark_types
 from auditor.spark.types import DataFrame
 
 _ANSWERS: dict[int, WitnessAnswer] = {
@@ -184,11 +185,9 @@ def witness(requests: DataFrame, endpoints: Mapping[str, Endpoint], options: Sto
     `auditor.sources.bookies.rpc.listings.rpc_availability`. Land it at once: whenever it is evaluated, it
     is asked for.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     asked = one_bookie_per_partition(requests, len(endpoints), "place")
     work = partial(read_rows, endpoints=dict(endpoints), options=options)
-    return asked.mapInArrow(work, from_arrow_schema(WITNESS))
+    return asked.mapInArrow(work, spark_types(WITNESS))
 
 
 def read_rows(

@@ -27,7 +27,7 @@ from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line,
 from auditor.sources.metadata.dump.store import key_record, znode_record
 from auditor.sources.metadata.etcd.key_ranges import is_ledger
 from auditor.sources.metadata.saved_files import GZIP, ZSTD
-from auditor.sources.metadata.store import StoreOptions, Tree, Znode, tree_of
+from auditor.sources.metadata.store import StoreOptions, Tree, tree_of
 from auditor.sources.metadata.stores import check_reachable
 from auditor.sources.metadata.uri import PATHS_ETCD, MetadataUri
 
@@ -169,15 +169,23 @@ def _znode_batches(wanted: SaveRequest) -> Iterator[list[Record]]:
         ]
         # A walk takes the last top first.
         for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *there])]):
-            records = [znode_record(_znode_to_save(znode, root, wanted.passwords)) for znode in znodes]
+            records = [
+                znode_record(znode._replace(data=_data_to_save(znode.path, znode.data, wanted)))
+                for znode in znodes
+            ]
             yield records + [unread_record(*gap) for gap in gaps]
 
 
-def _znode_to_save(znode: Znode, root: str, passwords: bool) -> Znode:
-    below = znode.path.removeprefix(f"{root}/")
-    if passwords or not znode.data or below == znode.path or tree_of(below) is not Tree.LEDGERS:
-        return znode
-    return znode._replace(data=without_password(znode.data))
+def _data_to_save(path: str, data: bytes, wanted: SaveRequest) -> bytes:
+    if wanted.passwords or not data or not _is_ledger(path, wanted.uri):
+        return data
+    return without_password(data)
+
+
+def _is_ledger(path: str, parsed: MetadataUri) -> bool:
+    if parsed.scheme == "etcd":
+        return is_ledger(parsed.root, path)
+    return path.startswith(f"{parsed.root}/") and tree_of(path[len(parsed.root) + 1 :]) is Tree.LEDGERS
 
 
 def read_etcd(wanted: SaveRequest) -> StoreRecords:
@@ -204,22 +212,10 @@ def _key_batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
             for start, end in ((key, key + b"\0"), etcd.children(above, name)):
                 for page in pages.read(start, end, revision):
                     records = [
-                        key_record(key, _data_to_save(key, data, wanted), *numbers)
+                        key_record(key, _data_to_save(etcd.key_text(key), data, wanted), *numbers)
                         for key, data, *numbers in zip(*page.keys, strict=True)
                     ]
                     yield records + [unread_record(*gap) for gap in page.gaps]
-
-
-def _data_to_save(key: bytes, data: bytes, wanted: SaveRequest) -> bytes:
-    if wanted.passwords or not data or not _is_ledger(etcd.key_text(key), wanted.uri):
-        return data
-    return without_password(data)
-
-
-def _is_ledger(path: str, parsed: MetadataUri) -> bool:
-    if parsed.scheme != PATHS_ETCD:
-        return is_ledger(parsed.root, path)
-    return path.startswith(f"{parsed.root}/") and tree_of(path[len(parsed.root) + 1 :]) is Tree.LEDGERS
 
 
 READERS: Mapping[str, Reader] = {"zk": read_zookeeper, "etcd": read_etcd, PATHS_ETCD: read_etcd}

@@ -25,7 +25,7 @@ from etcd3 import etcdrpc
 
 from auditor.errors import CompactedError, StoreError
 from auditor.sources.clock import RateLimit
-from auditor.sources.metadata.credentials import EtcdCredentials, Tls, read_credentials
+from auditor.sources.metadata.credentials import EtcdCredentials, read_credentials
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.regular_file import read_regular
 
@@ -125,7 +125,10 @@ class _Endpoint:
         if credentials.tls is None:
             self._channel = grpc.insecure_channel(host, options)
         else:
-            self._channel = grpc.secure_channel(host, _channel_credentials(credentials.tls), options)
+            tls = credentials.tls
+            files = (tls.ca, tls.key or tls.certificate, tls.certificate)  # one may hold both
+            secured = grpc.ssl_channel_credentials(*map(_read_file, files))
+            self._channel = grpc.secure_channel(host, secured, options)
         self._timeout_s = timeout_s
         self._login = credentials.login
         self._token: str | None = None
@@ -362,16 +365,6 @@ class EtcdClient:
             f"cannot reach {self.name}: {details}; check the hosts of the metadata URI, and whether they ask "
             "for TLS, which needs an [etcd.tls] section in the credentials file"
         )
-
-
-def _channel_credentials(tls: Tls) -> grpc.ChannelCredentials:
-    """What a channel is secured with.
-
-    Raises:
-        StoreError: a file that cannot be read; named, and never what is in it.
-    """
-    key = tls.key or tls.certificate  # one file may hold both
-    return grpc.ssl_channel_credentials(_read_file(tls.ca), _read_file(key), _read_file(tls.certificate))
 
 
 def _read_file(path: str | None) -> bytes | None:
