@@ -36,7 +36,6 @@ from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.run_facts import program_version
 from auditor.model.states import ELSEWHERE, BookieRead, EntryLogState, IndexState, LogFileKind, TailState
-from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collection import (
     DIRECTORIES,
     PLACES,
@@ -67,7 +66,7 @@ from auditor.sources.bookies.entry_logs.rows import sizes_of
 from auditor.sources.bookies.journal.tails import read_tail
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import read_part
-from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
@@ -84,6 +83,7 @@ class CollectionInput:
     """Pieces of indexes, cut into ``parts``, and the directories that may have entry logs, with their
     VERSION's digest.
 
+    ``parts`` have the ids of their pieces as those of bookies.
     ``whole_logs``: the ledgers in each log are wanted too, where the indexes point, and what lies beside.
     """
 
@@ -247,9 +247,8 @@ def collect(
     pieces = pieces_of(collection_id, places)
     tables: dict[str, Files] = dict(_place_tables(target, places, pieces))
     wanted = PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
-    to_read = CollectionInput(
-        collection_id, pieces, _parts(pieces, wanted, options), directories_of(places), options.entry_logs
-    )
+    parts = plan_parts([(piece.id, piece.directories) for piece in pieces], wanted, options.threads)
+    to_read = CollectionInput(collection_id, pieces, parts, directories_of(places), options.entry_logs)
     if spark is not None:
         require_shared(spark, *run_files(target.path))
     for table in collected_tables(to_read, 1 if spark is None else wanted):
@@ -317,13 +316,6 @@ def _write_here(target: Collection, table: CollectedTable, progress: Progress) -
             progress.advance(1)
 
     return write_table(target, table.name, table.columns, batches())
-
-
-def _parts(pieces: Sequence[Piece], wanted: int, options: AuditOptions) -> list[IndexPart]:
-    """What is to be read, in about ``wanted`` parts; a part's ``bookie_id`` is the id of its piece."""
-    return index_parts.plan_parts(
-        [(piece.id, piece.directories) for piece in pieces], wanted, threads=options.threads
-    )
 
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:

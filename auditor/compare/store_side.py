@@ -27,7 +27,7 @@ from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri
 from auditor.sources.owners.spark_source import OWNER_VALUES, OwnerValueSource
 from auditor.spark import functions as F
-from auditor.spark.batches import source_rows
+from auditor.spark.batches import select_columns, source_rows
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import doubtful_ids, with_doubts
 
@@ -140,20 +140,12 @@ def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
 
 def _with_doubt(rows: DataFrame, item: StoreItem) -> DataFrame:
     """Rows of `STORE_DIFFERENCES`: absence that is in doubt is undecided."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     change = F.col("change")
     why = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
     why = why.when(change == CopyState.EXTRA, F.col("source_doubt"))
     rows = rows.withColumns({"item": F.lit(str(item)), "why": why})
     rows = rows.withColumn("change", F.when(why.isNotNull(), CopyState.UNDECIDED).otherwise(change))
-    kinds = {field.name: field.dataType for field in from_arrow_schema(STORE_DIFFERENCES).fields}
-    return rows.select(
-        *(
-            (F.col(name) if name in rows.columns else F.lit(None)).cast(kind).alias(name)
-            for name, kind in kinds.items()
-        )
-    )
+    return select_columns(rows, STORE_DIFFERENCES)
 
 
 def _fields() -> Column:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow import parquet as pq
 
+from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable, part_table, spark_types
 from auditor.spark.query_plans import in_one_task
 from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSession, StructType
@@ -163,14 +164,8 @@ class TableFiles:
     def row_groups(self, columns: Sequence[str], coded: Sequence[str], enough: int) -> Iterator[pa.Table]:
         """Some columns, whole row groups at a time, about ``enough`` rows."""
         for file in self.open(coded):
-            groups: list[int] = []
-            rows = 0
-            for group in range(file.num_row_groups):
-                groups.append(group)
-                rows += file.metadata.row_group(group).num_rows
-                if rows >= enough or group == file.num_row_groups - 1:
-                    yield file.read_row_groups(groups, list(columns), use_threads=False)
-                    groups, rows = [], 0
+            for groups in some_at_once(file.metadata, range(file.num_row_groups), enough):
+                yield file.read_row_groups(groups, list(columns), use_threads=False)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Some columns of all rows, in memory: for tables that are known to be small."""
@@ -178,7 +173,28 @@ class TableFiles:
         return pa.concat_tables(tables)
 
 
+def some_at_once(file: pq.FileMetaData, groups: Iterable[int], enough: int) -> Iterator[list[int]]:
+    """Row groups, as many together as have ``enough`` rows."""
+    some: list[int] = []
+    rows = 0
+    for group in groups:
+        some.append(group)
+        rows += file.row_group(group).num_rows
+        if rows >= enough:
+            yield some
+            some, rows = [], 0
+    if some:
+        yield some
+
+
 Reader = Callable[[TableFiles], Iterator[pa.RecordBatch]]
+
+
+def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
+    """Rows with these columns, in their order; null where they have none of the name."""
+    kinds = {field.name: field.dataType for field in spark_types(columns).fields}
+    values = {name: F.col(name) if name in rows.columns else F.lit(None) for name in kinds}
+    return rows.select(*(value.cast(kinds[name]).alias(name) for name, value in values.items()))
 
 
 def lots_of(spark: SparkSession, table: TableFiles, read: Reader) -> Iterable[tuple[Reader, TableFiles]]:

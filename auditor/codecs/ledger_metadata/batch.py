@@ -167,17 +167,8 @@ def _each(words: list[bytes], test: Callable[[bytes], bool]) -> Bools:
     return np.fromiter(map(test, words), np.bool_, len(words))
 
 
-_WIRE_NUMBERS = (
-    LedgerField.QUORUM,
-    LedgerField.ENSEMBLE,
-    LedgerField.LENGTH,
-    LedgerField.LAST,
-    LedgerField.STATE,
-    LedgerField.DIGEST,
-    LedgerField.ACK,
-    LedgerField.CTIME,
-    LedgerField.TOKEN,
-)
+_BLOBS = (LedgerField.SEGMENT, LedgerField.PASSWORD, LedgerField.CUSTOM)
+_NUMBERS = tuple(field for field in LedgerField if field not in _BLOBS)
 
 
 def read_wire(values: ByteColumn, start: int) -> LedgerFields:
@@ -210,9 +201,7 @@ def read_text(values: ByteColumn, start: int) -> LedgerFields:
 
 
 def _read_messages(version: int, octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> LedgerFields:
-    ledgers = read_fields(
-        octets, starts, ends, _WIRE_NUMBERS, (LedgerField.SEGMENT, LedgerField.PASSWORD, LedgerField.CUSTOM)
-    )
+    ledgers = read_fields(octets, starts, ends, _NUMBERS, _BLOBS)
     segments, custom = ledgers.blobs[LedgerField.SEGMENT], ledgers.blobs[LedgerField.CUSTOM]
     return LedgerFields(
         version,

@@ -21,6 +21,7 @@ from auditor.sources.bookies.availability import ROWS, SCHEMA
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.file_systems import require_file
+from auditor.spark.batches import some_at_once
 
 _CODED = ("bookie_id", "groups", "state", "reason", "storage", "piece")
 _SHARE_BYTES = 64 << 20
@@ -86,9 +87,8 @@ class CopiedRows:
             )
             with coded as file:
                 there = [name for name in (*SCHEMA.names, "piece") if name in file.schema_arrow.names]
-                for groups in _some_at_once(
-                    file.metadata, range(share.number, file.num_row_groups, share.of)
-                ):
+                own = range(share.number, file.num_row_groups, share.of)
+                for groups in some_at_once(file.metadata, own, ROWS):
                     rows = file.read_row_groups(groups, there, use_threads=False)
                     for batch in rows.unify_dictionaries().combine_chunks().to_batches():
                         yield self._of_owners(batch)
@@ -114,20 +114,6 @@ class CopiedRows:
             names=SCHEMA.names,
         )
         return rows if mine.all() else rows.filter(pa.array(mine))
-
-
-def _some_at_once(file: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
-    """The row groups, as many together as have rows enough for a batch."""
-    some: list[int] = []
-    rows = 0
-    for group in groups:
-        some.append(group)
-        rows += file.row_group(group).num_rows
-        if rows >= ROWS:
-            yield some
-            some, rows = [], 0
-    if some:
-        yield some
 
 
 def _below(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:

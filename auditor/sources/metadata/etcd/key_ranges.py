@@ -75,24 +75,33 @@ def spans(scope: str, counts: Counter, first: First, wanted: int) -> list[KeySpa
         key_of(scope, number) for number in (*range(0, _UNSIGNED // 2, 8 << 56), _UNSIGNED // 2, _UNSIGNED)
     ]
     found = _cut_at_edges(whole, edges[1:], counts)
-    total = sum(span.keys for span in found)
-    grain = max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, wanted))))
+    grain = _grain(sum(span.keys for span in found), wanted)
     buckets = [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
     waiting: list[KeySpan] = []
     for span in found:
         waiting += _cut_at_edges(span, buckets, counts) if span.keys > grain else [span]
-    waiting.reverse()
-    cut: list[KeySpan] = []
-    cuts = 0
+    return _cut_down(waiting, grain, lambda span: _cut(scope, span, counts, first))
+
+
+def _grain(total: int, wanted: int) -> int:
+    """So many keys a span may have, of all, for ``wanted`` tasks."""
+    return max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, wanted))))
+
+
+def _cut_down(
+    waiting: list[KeySpan], grain: int, cut: Callable[[KeySpan], Sequence[KeySpan]]
+) -> list[KeySpan]:
+    """Spans cut again and again until none has more keys than ``grain``, or none can be cut."""
+    waiting, done, cuts = waiting[::-1], [], 0
     while waiting:
         span = waiting.pop()
-        halves = _cut(scope, span, counts, first) if span.keys > grain and cuts < CUTS_LIMIT else None
-        if halves is None:
-            cut.append(span)
-        else:
+        pieces = cut(span) if span.keys > grain and cuts < CUTS_LIMIT else ()
+        if pieces:
             cuts += 1
-            waiting += halves[::-1]
-    return cut
+            waiting += pieces[::-1]
+        else:
+            done.append(span)
+    return done
 
 
 def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> list[KeySpan]:
@@ -135,15 +144,15 @@ def _join(lot: Sequence[KeySpan]) -> list[KeySpan]:
     return joined
 
 
-def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> tuple[KeySpan, KeySpan] | None:
-    """Cut a span so that about half of its keys are on each side, or at least one; None if it cannot be.
+def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence[KeySpan]:
+    """Cut a span so that about half of its keys are on each side, or at least one; nothing if it cannot be.
 
     From its first key on, as far as a power of two takes it without passing half.
     """
     key = first(span.start, span.end)
     ledger = etcd.from_path(etcd.key_text(key)[len(scope) + 1 :]) if key is not None else None
     if key is None or ledger is None:
-        return None  # a key of another making: these are read in one go
+        return ()  # a key of another making: these are read in one go
     begin = int(ledger.qualified_name, 16)
 
     def edge(bits: int) -> bytes:
@@ -159,7 +168,7 @@ def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> tuple[KeyS
             high = middle
     at = edge(low)
     if not span.start < at < span.end:
-        return None
+        return ()
     return KeySpan(span.start, at, left), KeySpan(at, span.end, span.keys - left)
 
 
@@ -173,19 +182,12 @@ def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, wanted:
     They are small enough to be dealt out to ``wanted`` tasks. What was counted empty is read as well.
     """
     (total,) = counts([(start, end)])
-    grain = max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, wanted))))
-    waiting, done, cuts = [KeySpan(start, end, total)], [], 0
-    while waiting:
-        span = waiting.pop()
-        edges = _edges(span, first) if span.keys > grain and cuts < CUTS_LIMIT else []
-        if not edges:
-            done.append(span)
-            continue
-        cuts += 1
-        ranges = list(pairwise([span.start, *edges, span.end]))
-        found = [KeySpan(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
-        waiting += found[::-1]
-    return done
+
+    def cut(span: KeySpan) -> Sequence[KeySpan]:
+        edges = _edges(span, first)
+        return _cut_at_edges(span, edges, counts) if edges else ()
+
+    return _cut_down([KeySpan(start, end, total)], _grain(total, wanted), cut)
 
 
 def _edges(span: KeySpan, first: First) -> Sequence[bytes]:

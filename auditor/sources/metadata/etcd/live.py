@@ -35,7 +35,7 @@ from auditor.sources.metadata.etcd.key_ranges import (
     spans,
 )
 from auditor.sources.metadata.etcd.pages import EtcdPages
-from auditor.sources.metadata.etcd.pinned_etcd import Moment, PinnedEtcd, SincePart, rows_since, znodes_of
+from auditor.sources.metadata.etcd.pinned_etcd import Moment, PinnedEtcd, SincePart, SinceReader, znodes_of
 from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
     MARK_ROOTS,
@@ -79,12 +79,7 @@ class EtcdStore(PinnedEtcd):
         if tree is Tree.WHOLE:
             scope, _, name = self.root.rpartition("/")
             return [self._part(etcd.children(scope, name), moment)]
-        found = spans(
-            self.root,
-            lambda ranges: self._pages.counts(ranges, moment.revision),
-            lambda start, end: self._pages.first(start, end, moment.revision),
-            wanted,
-        )
+        found = spans(self.root, *self._at(moment), wanted)
         return [self._part(_edges(lot), moment) for lot in balance(found, wanted)]
 
     def history(self) -> History:
@@ -114,7 +109,7 @@ class EtcdStore(PinnedEtcd):
         """Read such a part at its revision; see `auditor.sources.metadata.etcd.pinned_etcd`."""
         assert isinstance(part, SincePart)
         self._client.expect_cluster(part.cluster_id)
-        yield from rows_since(self._pages, part, self.root, columns)
+        yield from SinceReader(self._pages, part, self.root, columns).rows()
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         ranges = [etcd.children(self.root, rel) for rel in _PARENTS]
@@ -149,13 +144,7 @@ class PathEtcdStore(PinnedEtcd):
             return [self._part(_below(f"{self.root}/{name}"), moment, tree) for name in MARK_ROOTS]
         found: list[Part] = []
         for start, end in _without_marks(self.root):
-            cut = digit_spans(
-                start,
-                end,
-                lambda ranges: self._pages.counts(ranges, moment.revision),
-                lambda start, end: self._pages.first(start, end, moment.revision),
-                wanted,
-            )
+            cut = digit_spans(start, end, *self._at(moment), wanted)
             found += [self._part(_edges(lot), moment, tree) for lot in balance(cut, wanted)]
         return found
 

@@ -33,6 +33,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, pieces
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys, Pending
-from auditor.sources.metadata.etcd.key_ranges import key_znode
+from auditor.sources.metadata.etcd.key_ranges import Counter, First, key_znode
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import (
@@ -93,7 +94,7 @@ class _Question(NamedTuple):
     pending: Pending | None
 
 
-class _Reading:
+class SinceReader:
     """Reads one part into rows of some columns of the table ledgers."""
 
     def __init__(self, pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema) -> None:
@@ -103,6 +104,12 @@ class _Reading:
         self._columns = columns
 
     def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows, those of a piece in the order of their keys.
+
+        Raises:
+            RunError: the earlier run's rows cannot be read, or are not in order.
+            CompactedError, StoreError: as `EtcdPages.read`.
+        """
         part = self._part
         sent: deque[_Question] = deque()
         for piece in pieces(part.earlier, part.start, part.end, self._columns):
@@ -204,16 +211,6 @@ class _Versions:
         theirs = np.append(self.versions, -1)[np.asarray(at.fill_null(len(self.versions)))]
         same: NDArray[np.bool_] = theirs == np.asarray(rows["version"])
         return same
-
-
-def rows_since(pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of ``part``, some columns of the table ledgers, those of a piece in the order of their keys.
-
-    Raises:
-        RunError: the earlier run's rows cannot be read, or are not in order.
-        CompactedError, StoreError: as `EtcdPages.read`.
-    """
-    yield from _Reading(pages, part, root, columns).rows()
 
 
 @dataclass(frozen=True)
@@ -323,6 +320,11 @@ class PinnedEtcd(ABC):
     def close(self) -> None:
         """Let go of the connection; the pinned revision stays."""
         self._client.close()
+
+    def _at(self, moment: Moment) -> tuple[Counter, First]:
+        """How to count the keys of ranges at a moment, and how to ask for the first of one."""
+        revision = moment.revision
+        return partial(self._pages.counts, revision=revision), partial(self._pages.first, revision=revision)
 
     def _gather(
         self, moment: Moment, names: Iterable[str], ranges: Iterable[tuple[bytes, bytes]]
