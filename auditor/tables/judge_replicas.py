@@ -200,16 +200,26 @@ def _classify_replica(
         _weigh_replies(ledger, pair, pair.replies, lacking, state, grace_ms, answer)
         return
     if len(pair.listed) and _is_accountable(ledger, pair, state, grace_ms):
-        listed = coverage.intersection(pair.expected, pair.listed)
-        answer.listed += [(pair.bookie_id, listed)] if len(listed) else []
-    if not len(lacking):
-        return
+        _add(answer.listed, pair, coverage.intersection(pair.expected, pair.listed))
+    if len(lacking):
+        add_lacking(ledger, pair, lacking, state, grace_ms, answer)
+
+
+def add_lacking(
+    ledger: LedgerFacts, pair: Pair, lacking: Groups, state: BookieState, grace_ms: int, answer: Judgement
+) -> None:
+    """Say of what an index lacks that it is missing, with the doubts in that, or why it is unknown."""
     why = why_unknown(state, pair)
     if why is not None:
         answer.unknown.append((pair.bookie_id, lacking, why))
-        return
-    answer.missing.append((pair.bookie_id, lacking))
-    answer.doubts |= doubts_of(ledger, pair, state, grace_ms)
+    else:
+        answer.missing.append((pair.bookie_id, lacking))
+        answer.doubts |= standing_doubts(ledger, pair, state) | ageing_doubts(ledger, pair, state, grace_ms)
+
+
+def _add(kind: list[tuple[str, Groups]], pair: Pair, groups: Groups) -> None:
+    if len(groups):
+        kind.append((pair.bookie_id, groups))
 
 
 def _weigh_replies(
@@ -244,14 +254,12 @@ def _weigh_replies(
         answer.doubts |= standing_doubts(ledger, pair, state) | ageing
         if said.silent is not None:
             answer.doubts.add(doubts.unheard(pair.bookie_id, said.silent))
-    if len(missing):
-        answer.missing.append((pair.bookie_id, missing))
+    _add(answer.missing, pair, missing)
     if len(unknown):
         answer.unknown.append((pair.bookie_id, unknown, because))
     if _is_accountable(ledger, pair, state, grace_ms):
-        listed = coverage.difference(listed, coverage.union([said.served, denied]))
-        answer.unindexed += [(pair.bookie_id, unindexed)] if len(unindexed) else []
-        answer.listed += [(pair.bookie_id, listed)] if len(listed) else []
+        _add(answer.unindexed, pair, unindexed)
+        _add(answer.listed, pair, coverage.difference(listed, coverage.union([said.served, denied])))
 
 
 def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
@@ -275,11 +283,6 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
     if pair.answered is not None and pair.index_state == IndexState.OK and not state.foreign:
         return None
     return UnknownCopy.UNREAD if state.read != BookieRead.READ else _WHY[pair.index_state]
-
-
-def doubts_of(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
-    """What may explain that a read bookie lacks entries, other than that they are lost."""
-    return standing_doubts(ledger, pair, state) | ageing_doubts(ledger, pair, state, grace_ms)
 
 
 def standing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
@@ -310,7 +313,6 @@ def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
     """What is held and not striped here: of a segment without this bookie, or surplus."""
     if not len(pair.held):
         return
-    ranges = ledger.ranges
     mine = (
         pair.expected if ledger.closed else striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
     )
@@ -319,15 +321,12 @@ def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
         return
     elsewhere = [
         coverage.clip(excess, first, last)
-        for (first, last), (_, ensemble) in zip(ranges, ledger.segments, strict=True)
+        for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
         if last >= first and pair.bookie_id not in ensemble
     ]
     stale = coverage.union(elsewhere) if elsewhere else NOTHING
-    surplus = coverage.difference(excess, stale)
-    if len(stale):
-        answer.stale.append((pair.bookie_id, stale))
-    if len(surplus):
-        answer.surplus.append((pair.bookie_id, surplus))
+    _add(answer.stale, pair, stale)
+    _add(answer.surplus, pair, coverage.difference(excess, stale))
 
 
 def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:

@@ -36,12 +36,11 @@ from auditor.tables.judge_replicas import (
     Judgement,
     LedgerFacts,
     Pair,
-    doubts_of,
+    add_lacking,
     entries_of_class,
     groups_of,
     judge,
     least_missing,
-    why_unknown,
 )
 from auditor.tables.parts import filter_part
 from auditor.tables.past_end import set_apart
@@ -98,12 +97,7 @@ def _classify_replica(
     answer = Judgement()
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
         state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
-        why = why_unknown(state, pair)
-        if why is not None:
-            answer.unknown.append((pair.bookie_id, pair.expected, why))
-        else:
-            answer.missing.append((pair.bookie_id, pair.expected))
-            answer.doubts |= doubts_of(ledger, pair, state, grace_ms)
+        add_lacking(ledger, pair, pair.expected, state, grace_ms, answer)
     return answer
 
 
@@ -184,10 +178,7 @@ LEDGER_COLUMNS = (
     "last_entry_id", "length", "segments",
 )  # fmt: skip
 
-_AS_THEY_ARE = (
-    "scope_id", "ledger_id", "version", "state", "mtime", "write_quorum", "ack_quorum", "last_entry_id",
-    "length",
-)  # fmt: skip
+_AS_THEY_ARE = tuple(name for name in LEDGER_COLUMNS if name in JUDGED.names)
 # Columns that are fields of a judgement by the same names: as they are, and as sets of entries of bookies.
 _NUMBERS = ("m", "mu", "past_end_last")
 _SETS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed", "listed")

@@ -160,9 +160,11 @@ def judge_again(
         for pair in pairs
     ]
     unequal = {pair.bookie_id for pair in pairs}
-    for bookie_id, (replies, entries) in _of_equal_replicas(answers, said, unequal).items():
-        # Its index shows all that it should: what was asked for stands for it.
-        asked.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
+    for bookie_id, replies in said.items():
+        if bookie_id not in unequal and len(replies.denied):
+            # Its index shows all that it should: what was asked for stands for it.
+            entries = _entries(row for row in answers if row["bookie_id"] == bookie_id)
+            asked.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
     return judge(ledger, asked, bookies, grace_ms)
 
 
@@ -186,17 +188,6 @@ def _replies_of(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
         no_ledger=bool(of(WitnessAnswer.NO_SUCH_LEDGER)),
         silent=min((row["reason"] for row in unknown), default=None),
     )
-
-
-def _of_equal_replicas(
-    answers: Sequence[Mapping[str, Any]], said: Mapping[str, ReadReplies], unequal: Collection[str]
-) -> dict[str, tuple[ReadReplies, Groups]]:
-    """Bookies without an unequal replica that deny an entry, and the entries that they were asked for."""
-    return {
-        bookie_id: (replies, _entries([row for row in answers if row["bookie_id"] == bookie_id]))
-        for bookie_id, replies in said.items()
-        if bookie_id not in unequal and len(replies.denied)
-    }
 
 
 def _entries(rows: Iterable[Mapping[str, Any]]) -> Groups:
@@ -294,15 +285,9 @@ def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict
         asked = questions(facts_of(row), missing, askable, listed, row["undecided"])
     except CoverageLimitError:
         return  # too irregular to choose: not asked about, and the row says so
+    of_ledger = {name: row[name] for name in (*LEDGER, "rank")}
     for turn, bookie_id, entry in asked:
-        yield {
-            "scope_id": row["scope_id"],
-            "ledger_id": row["ledger_id"],
-            "entry_id": entry,
-            "bookie_id": bookie_id,
-            "turn": turn,
-            "rank": row["rank"],
-        }
+        yield {**of_ledger, "entry_id": entry, "bookie_id": bookie_id, "turn": turn}
 
 
 def _again(

@@ -81,11 +81,45 @@ def space(
         .select("bookie_id", "logger", *LEDGER, "path", F.col("entry_bytes").alias("bytes"))
         .join(F.broadcast(files.select(*_FILE[1:], "young")), "path")
     )
-    joined = _with_ledger_facts(
-        rows, locations, ledgers, availability, orphans, over_replicated, judged, bookies
+    located = locations.where(F.col("log_id").isNotNull())
+    here = located.groupBy("bookie_id", "logger", "log_id", *LEDGER).agg(F.sum("entries").alias("located"))
+    whole = located.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
+    # A row without a log says that this logger's index could not be read: nothing is known of its bytes.
+    unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
+    named = ledgers.where(F.col("ledger_id").isNotNull()).select(
+        *LEDGER,
+        F.coalesce("undecidable", F.lit(False)).alias("undecidable"),
+        F.transform("replicas", lambda each: each["bookie_id"]).alias("members"),
     )
-    classed = joined.withColumn("class", _class())
-    of_ledgers = _split(classed).select(*SPACE.names)
+    # Two records may say that they are one ledger.
+    named = named.groupBy(*LEDGER).agg(
+        F.max("undecidable").alias("undecidable"), F.flatten(F.collect_list("members")).alias("members")
+    )
+    gone = orphans.select(
+        *REPLICA, (F.col("newer_than_scan") | F.col("doubt").isNotNull()).alias("orphan_in_doubt")
+    )
+    foreign = over_replicated.select(*REPLICA).distinct().withColumn("foreign", F.lit(True))
+    indexed = (
+        availability.where(F.col("ledger_id").isNotNull())
+        .groupBy(*REPLICA)
+        .agg(F.min("state").alias("state"), F.max(F.col("state").isin(*_HAD)).alias("had"))
+    )
+    read = bookies.select(
+        "bookie_id", ((F.col("read") == BookieRead.READ.value) & ~F.col("foreign_instance")).alias("read")
+    )
+    # Columns for `_class`: what is known of each ledger in a log.
+    joined = (
+        rows.join(here, ["bookie_id", "logger", "log_id", *LEDGER], "left")
+        .join(whole, [*REPLICA], "left")
+        .join(named, [*LEDGER], "left")
+        .join(gone, [*REPLICA], "left")
+        .join(foreign, [*REPLICA], "left")
+        .join(indexed, [*REPLICA], "left")
+        .join(_surplus(judged), [*REPLICA], "left")
+        .join(F.broadcast(read), "bookie_id", "left")
+        .join(F.broadcast(unread.withColumn("index_unread", F.lit(True))), ["bookie_id", "logger"], "left")
+    )
+    of_ledgers = _split(joined.withColumn("class", _class())).select(*SPACE.names)
     return of_ledgers.unionByName(_of_files(files).select(*SPACE.names))
 
 
@@ -113,56 +147,6 @@ def _files(entry_logs: DataFrame, directories: DataFrame) -> DataFrame:
         each_file_once(entry_logs)
         .join(F.broadcast(marked), "directory", "left")
         .withColumns({"current": last, "young": last | since})
-    )
-
-
-def _with_ledger_facts(
-    rows: DataFrame,
-    locations: DataFrame,
-    ledgers: DataFrame,
-    availability: DataFrame,
-    orphans: DataFrame,
-    over_replicated: DataFrame,
-    judged: DataFrame,
-    bookies: DataFrame,
-) -> DataFrame:
-    """What is known of each ledger in a log, as columns for `_class`."""
-    located = locations.where(F.col("log_id").isNotNull())
-    here = located.groupBy("bookie_id", "logger", "log_id", *LEDGER).agg(F.sum("entries").alias("located"))
-    whole = located.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
-    # A row without a log says that this logger's index could not be read: nothing is known of its bytes.
-    unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
-    named = ledgers.where(F.col("ledger_id").isNotNull()).select(
-        *LEDGER,
-        F.coalesce("undecidable", F.lit(False)).alias("undecidable"),
-        F.transform("replicas", lambda each: each["bookie_id"]).alias("members"),
-    )
-    # Two records may say that they are one ledger.
-    named = named.groupBy(*LEDGER).agg(
-        F.max("undecidable").alias("undecidable"), F.flatten(F.collect_list("members")).alias("members")
-    )
-    gone = orphans.select(
-        *REPLICA, (F.col("newer_than_scan") | F.col("doubt").isNotNull()).alias("orphan_in_doubt")
-    )
-    foreign = over_replicated.select(*REPLICA).distinct().withColumn("foreign", F.lit(True))
-    indexed = (
-        availability.where(F.col("ledger_id").isNotNull())
-        .groupBy(*REPLICA)
-        .agg(F.min("state").alias("state"), F.max(F.col("state").isin(*_HAD)).alias("had"))
-    )
-    read = bookies.select(
-        "bookie_id", ((F.col("read") == BookieRead.READ.value) & ~F.col("foreign_instance")).alias("read")
-    )
-    return (
-        rows.join(here, ["bookie_id", "logger", "log_id", *LEDGER], "left")
-        .join(whole, [*REPLICA], "left")
-        .join(named, [*LEDGER], "left")
-        .join(gone, [*REPLICA], "left")
-        .join(foreign, [*REPLICA], "left")
-        .join(indexed, [*REPLICA], "left")
-        .join(_surplus(judged), [*REPLICA], "left")
-        .join(F.broadcast(read), "bookie_id", "left")
-        .join(F.broadcast(unread.withColumn("index_unread", F.lit(True))), ["bookie_id", "logger"], "left")
     )
 
 
