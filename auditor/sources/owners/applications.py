@@ -90,8 +90,7 @@ class Reference(NamedTuple):
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerNames:
+class OwnerNames(NamedTuple):
     """Who it is that refers to ledgers; None where the application has no such level."""
 
     tenant: str | None = None
@@ -262,7 +261,7 @@ OWNERS = schema_of(
 )
 
 Row = tuple[Any, ...]
-_NOBODY = OwnerNames()
+_NOBODY = Owner(OwnerNames(), ())
 _NOTHING = Reference(None, None)  # type: ignore[arg-type]  # of what could not be read no kind is known
 
 
@@ -284,29 +283,21 @@ def _rows(batch: ZnodeBatch, application: str, reader: Reader, start: int) -> It
         try:
             owner = reader(path[start:], bytes(data))
         except DecodeError as error:
-            yield _unread(application, "unreadable", path, (*end, str(error), error.offset))
+            yield _row(application, "unreadable", path, _NOBODY, _NOTHING, (*end, str(error), error.offset))
         except ValueError as error:
             if data:  # a znode of another making without a value stands for nothing
-                yield _unread(application, "misplaced", path, (*end, str(error), None))
+                yield _row(application, "misplaced", path, _NOBODY, _NOTHING, (*end, str(error), None))
         else:
             if owner is not None:
                 for reference in owner.references:
-                    yield _row(application, path, owner, reference, (*end, None, None))
+                    yield _row(application, "ok", path, owner, reference, (*end, None, None))
     for path, reason in batch.gaps:
-        yield _unread(application, "gap", path, (None, None, None, reason, None))
+        yield _row(application, "gap", path, _NOBODY, _NOTHING, (None, None, None, reason, None))
 
 
-def _row(application: str, path: str, owner: Owner, reference: Reference, end: Row) -> Row:
+def _row(application: str, status: str, path: str, owner: Owner, reference: Reference, end: Row) -> Row:
     position = owner.mark_delete or (None, None)
-    return (*(application, "ok", path), *_names(owner.names), *reference, *position, owner.compression, *end)
-
-
-def _unread(application: str, status: str, path: str, end: Row) -> Row:
-    return (*(application, status, path), *_names(_NOBODY), *_NOTHING, *(None, None, None), *end)
-
-
-def _names(names: OwnerNames) -> Row:
-    return names.tenant, names.namespace, names.topic, names.cursor
+    return (application, status, path, *owner.names, *reference, *position, owner.compression, *end)
 
 
 def _time(value: int) -> int | None:
