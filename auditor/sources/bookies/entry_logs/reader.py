@@ -177,13 +177,15 @@ class _Log:
     def _scan(self) -> None:
         found = self._found
         records = EntryLogRecords(self._part, found.size)
-        sums = _Sums()
+        # Added up block by block: memory follows ledgers per block.
+        sums = [(_none(), _none(), _none(), _none())]
         try:
-            for entries in records.entries():
-                sums.add(entries.scope_ids, entries.ledger_ids, entries.sizes)
+            for _, sizes, scopes, ledgers, _ in records.entries():
+                sums.append(_sum_per_ledger(scopes, ledgers, sizes, np.ones(len(sizes), np.int64)))
         except DecodeError as damage:
             found.damage = damage
-        scope_ids, ledger_ids, sizes, counts = sums.taken()
+        columns = (np.concatenate(each) for each in zip(*sums, strict=True))
+        scope_ids, ledger_ids, sizes, counts = _sum_per_ledger(*columns)
         if self._said is not None and not found.damage:
             self._compare(self._said, ledger_ids, sizes)
         found.counted, found.cut = SCAN, records.cut
@@ -226,25 +228,10 @@ class _Log:
         found.astray = header.map_offset < 0
 
 
-class _Sums:
-    """Bytes and entries per ledger, added up batch by batch: memory follows ledgers per batch."""
-
-    def __init__(self) -> None:
-        self._columns: list[tuple[Longs, Longs, Longs, Longs]] = []
-
-    def add(self, scope_ids: Longs, ledger_ids: Longs, sizes: Longs) -> None:
-        self._columns.append(_sum_per_ledger(scope_ids, ledger_ids, sizes, np.ones(len(sizes), np.int64)))
-
-    def taken(self) -> tuple[Longs, Longs, Longs, Longs]:
-        """Scopes, ledgers, bytes and entries, ids ascending."""
-        empty = (_none(), _none(), _none(), _none())
-        columns = [np.concatenate(each) for each in zip(empty, *self._columns, strict=True)]
-        return _sum_per_ledger(columns[0], columns[1], columns[2], columns[3])
-
-
 def _sum_per_ledger(
     scope_ids: Longs, ledger_ids: Longs, sizes: Longs, counts: Longs
 ) -> tuple[Longs, Longs, Longs, Longs]:
+    """Scopes, ledgers, bytes and entries, each ledger once, ids ascending."""
     if not len(ledger_ids):
         return scope_ids, ledger_ids, sizes, counts
     order = np.lexsort((ledger_ids, scope_ids)) if scope_ids.any() else np.argsort(ledger_ids, kind="stable")

@@ -134,7 +134,7 @@ def read_logs(directory: str) -> Iterator[dict[str, Any]]:
 
 def unlisted_row(directory: str, error: OSError) -> dict[str, Any]:
     """The row of a directory that could not be listed."""
-    return _row(directory, f"{directory}/current", None) | _unreadable(error.strerror or str(error), None)
+    return _row(directory, f"{directory}/current", None) | _unreadable(error)
 
 
 def read_log(
@@ -145,7 +145,7 @@ def read_log(
     try:
         found = read_contents(path, scan, verify)
     except OSError as error:
-        return row | _unreadable(error.strerror or str(error), None), LogContents()
+        return row | _unreadable(error), LogContents()
     row |= {"bytes": found.size, "mtime": found.mtime}
     if found.header is not None:
         row |= {"version": found.header.version, "direct": found.direct}
@@ -201,8 +201,8 @@ def _row(directory: str, path: str, log_id: int | None) -> dict[str, Any]:
     return {**dict.fromkeys(SCHEMA.names), "directory": directory, "path": path, "log_id": log_id}
 
 
-def _unreadable(reason: str, offset: int | None) -> dict[str, Any]:
-    return {"state": EntryLogState.UNREADABLE, "reason": reason, "offset": offset}
+def _unreadable(error: OSError) -> dict[str, Any]:
+    return {"state": EntryLogState.UNREADABLE, "reason": error.strerror or str(error)}
 
 
 SIZES = schema_of(
