@@ -46,18 +46,24 @@ def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
 
 
 def rows_of_columns(schema: pa.Schema, rows: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
-    """So many rows of ``schema``: of each column an Arrow array, or one value for all rows; null without one.
+    """So many rows of ``schema``: of each column its values, or one for all rows; null where it is not given.
+
+    Values are an Arrow array, which is cast to the column's type, a NumPy one, or a list.
 
     >>> import pyarrow as pa
     >>> schema = pa.schema([("ledger_id", pa.int64()), ("state", pa.string()), ("reason", pa.string())])
-    >>> rows_of_columns(schema, 2, {"ledger_id": pa.array([7, 8]), "state": "ok"}).to_pylist()[1]
+    >>> rows_of_columns(schema, 2, {"ledger_id": [7, 8], "state": "ok"}).to_pylist()[1]
     {'ledger_id': 8, 'state': 'ok', 'reason': None}
     """
+    import numpy as np
     import pyarrow as pa
 
-    arrays = [
-        value if isinstance(value, pa.Array) else pa.repeat(pa.scalar(value, field.type), rows)
-        for field in schema
-        for value in [columns.get(field.name)]
-    ]
+    def array(values: Any, kind: pa.DataType) -> pa.Array:
+        if isinstance(values, pa.Array):
+            return values.cast(kind)
+        if isinstance(values, list | np.ndarray):
+            return pa.array(values, kind)
+        return pa.repeat(pa.scalar(values, kind), rows)
+
+    arrays = [array(columns.get(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -21,7 +21,7 @@ from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GroupBatch, offsets_of
 from auditor.codecs.availability.striping import short_of_whole, worst_of_whole
 from auditor.errors import CoverageLimitError
-from auditor.model.columns import LEDGER, schema_of
+from auditor.model.columns import LEDGER, rows_of_columns, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import BookieRead, UnknownCopy
 from auditor.sources.bookies.rpc.reads import WITNESS
@@ -282,8 +282,7 @@ def rows_of(
         "lasting_doubts": [_texts(each for each in answer.doubts if not each.heals) for answer in answers],
         "witness": said,
     }
-    arrays = [pa.array(columns[field.name], field.type) for field in JUDGED]
-    return pa.RecordBatch.from_arrays(arrays, schema=JUDGED)
+    return rows_of_columns(JUDGED, len(rows), columns)
 
 
 def _unknown(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
-from auditor.model.columns import schema_of
+from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
 from auditor.spark.batches import TableFiles, lots_of
@@ -249,9 +249,8 @@ class _Comparison:
             )
             held = [self._one(*row) for row in rows]
             for name in HeldAccount._fields:
-                kind = UNEQUAL.field(name).type
-                columns[name] = pa.array([getattr(each, name) if each else None for each in held], kind)
-            batch = pa.RecordBatch.from_arrays([columns[name] for name in UNEQUAL.names], schema=UNEQUAL)
+                columns[name] = [getattr(each, name) if each else None for each in held]
+            batch = rows_of_columns(UNEQUAL, len(held), columns)
             yield batch.filter(pa.array([each is not None for each in held]))
 
     def _one(
@@ -291,11 +290,11 @@ class _Comparison:
             for place, groups, state, at in rows
         ]
 
-    def _columns(self, either: Longs) -> dict[str, pa.Array]:
+    def _columns(self, either: Longs) -> dict[str, Any]:
         replicas = self._replicas
         return {
-            "scope_id": pa.array(replicas.scopes[either]),
-            "ledger_id": pa.array(replicas.ledgers[either]),
+            "scope_id": replicas.scopes[either],
+            "ledger_id": replicas.ledgers[either],
             "bookie_id": replicas.bookies.column(either, pa.string()),
         }
 
@@ -307,6 +306,5 @@ class _Comparison:
             "held": replicas.groups.column(held, pa.binary()),
             "index_state": replicas.states.column(held, pa.string()).fill_null(IndexState.ABSENT),
             "answered": pa.array(answered, mask=answered == NO_ANSWER),
-            "listed": pa.nulls(len(expected), pa.binary()),
         }
-        return pa.RecordBatch.from_arrays([columns[name] for name in UNEQUAL.names], schema=UNEQUAL)
+        return rows_of_columns(UNEQUAL, len(expected), columns)

@@ -99,17 +99,17 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
     standing: dict[str, Any] = {"state": IndexState.OK}
     if any(batch.faults for batch in batches):
         faults = [batch.faults.get(row, _NO_FAULT) for batch in batches for row in range(len(batch.paths))]
-        columns = zip(("state", "reason", "offset"), zip(*faults, strict=True), strict=True)
-        standing = {name: pa.array(column, SCHEMA.field(name).type) for name, column in columns}
+        columns = map(list, zip(*faults, strict=True))
+        standing = dict(zip(("state", "reason", "offset"), columns, strict=True))
     groups = np.concatenate([np.diff(batch.groups.offsets) for batch in batches]) * GROUP.itemsize
     mtimes = np.concatenate([batch.mtimes for batch in batches])
     return {
-        "scope_id": pa.array(np.concatenate([batch.scope_ids for batch in batches])),
-        "ledger_id": pa.array(np.concatenate([batch.ledger_ids for batch in batches])),
+        "scope_id": np.concatenate([batch.scope_ids for batch in batches]),
+        "ledger_id": np.concatenate([batch.ledger_ids for batch in batches]),
         "groups": binary_array(b"".join(batch.groups.tobytes() for batch in batches), offsets_of(groups)),
         **standing,
         "path": paths,
-        "page_bytes": pa.array(np.concatenate([batch.page_bytes for batch in batches])),
+        "page_bytes": np.concatenate([batch.page_bytes for batch in batches]),
         "mtime": pa.array(mtimes, mask=mtimes < 0),
         "stamp": pa.array(
             np.concatenate([batch.stamps.value for batch in batches]),
@@ -120,15 +120,13 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
 
 def _skipped_rows(passed: list[SkippedPath]) -> dict[str, Any]:
     return {
-        "scope_id": pa.array(
-            [None if each.ledger_id is None else each.scope_id for each in passed], pa.int64()
-        ),
-        "ledger_id": pa.array([each.ledger_id for each in passed], pa.int64()),
+        "scope_id": [None if each.ledger_id is None else each.scope_id for each in passed],
+        "ledger_id": [each.ledger_id for each in passed],
         "groups": b"",
-        "state": pa.array([each.state for each in passed], pa.string()),
-        "reason": pa.array([each.reason for each in passed], pa.string()),
-        "offset": pa.array([each.offset for each in passed], pa.int64()),
-        "path": pa.array([visible_path(each.path) for each in passed], pa.string()),
+        "state": [each.state for each in passed],
+        "reason": [each.reason for each in passed],
+        "offset": [each.offset for each in passed],
+        "path": [visible_path(each.path) for each in passed],
     }
 
 

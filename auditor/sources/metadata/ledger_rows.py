@@ -18,7 +18,7 @@ from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, unread_place
 from auditor.keys.plain_paths import ledger_ids
-from auditor.model.columns import schema_of
+from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
 from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
@@ -189,11 +189,12 @@ def ledger_rows(
     is_ledger = np.ones(len(ids), bool)
     is_ledger[[row for row, place in odd.items() if place.kind != "ledger"]] = False
     ledgers = np.flatnonzero(is_ledger)
-    rows = [_batch(_decode_rows(batch, paths, ledgers, ids, scopes, schema), len(ledgers), schema)]
+    decoded = _decode_rows(batch, paths, ledgers, ids, scopes, schema)
+    rows = [rows_of_columns(schema, len(ledgers), decoded)]
     if strays:
-        rows.append(_batch(_misplaced_rows(batch, paths, strays, odd), len(strays), schema))
+        rows.append(rows_of_columns(schema, len(strays), _misplaced_rows(batch, paths, strays, odd)))
     if batch.gaps:
-        rows.append(_batch(_gaps(batch, start, layout), len(batch.gaps), schema))
+        rows.append(rows_of_columns(schema, len(batch.gaps), _gaps(batch, start, layout)))
     return rows[0] if len(rows) == 1 else pa.concat_batches(rows)
 
 
@@ -256,10 +257,10 @@ def _misplaced_rows(
         "ledger_id": [places[row].ledger_id for row in rows],
         "path": [paths[row] for row in rows],
         **_standing(batch, np.array(rows, np.int64)),
-        "status": [LedgerStatus.MISPLACED] * len(rows),
+        "status": LedgerStatus.MISPLACED,
         "low": [places[row].low for row in rows],
         "high": [places[row].high for row in rows],
-        "undecidable": [True] * len(rows),
+        "undecidable": True,
         # Which other layout keeps a ledger there; null where none does.
         "damage": [layout and f"{PATH_OF_LAYOUT}{layout}" for layout in (places[row].layout for row in rows)],
     }
@@ -275,24 +276,10 @@ def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> dict[str, Any]:
     return {
         "scope_id": [_scope_of(place) for place in spans],
         "path": [path for path, _ in batch.gaps],
-        "status": [LedgerStatus.GAP] * len(spans),
+        "status": LedgerStatus.GAP,
         # Below what is no place of this layout there are no ledgers.
         "low": [place.low for place in spans],
         "high": [place.high for place in spans],
-        "undecidable": [True] * len(spans),
+        "undecidable": True,
         "damage": [reason for _, reason in batch.gaps],
     }
-
-
-def _batch(arrays: dict[str, Any], rows: int, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of ``schema``; a column that is not given is null."""
-    columns = []
-    for field in schema:
-        given = arrays.get(field.name)
-        if given is None:
-            columns.append(pa.nulls(rows, field.type))
-        elif isinstance(given, pa.Array):
-            columns.append(given if given.type == field.type else given.cast(field.type))
-        else:
-            columns.append(pa.array(given, field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

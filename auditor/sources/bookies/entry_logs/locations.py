@@ -20,7 +20,7 @@ import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -231,27 +231,24 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: _Lo
     firsts = np.flatnonzero(np.concatenate(([True], change)))
     ends = np.append(firsts[1:], len(order))
     columns = {
-        "log_id": pa.array(log_ids[firsts]),
-        "scope_id": pa.array(scopes[firsts]),
-        "ledger_id": pa.array(ledgers[firsts]),
-        "entries": pa.array(ends - firsts),
-        "first_offset": pa.array(offsets[firsts]),
-        "last_offset": pa.array(offsets[ends - 1]),
+        "log_id": log_ids[firsts],
+        "scope_id": scopes[firsts],
+        "ledger_id": ledgers[firsts],
+        "entries": ends - firsts,
+        "first_offset": offsets[firsts],
+        "last_offset": offsets[ends - 1],
     }
-    columns |= _probe_logs(columns, entries[firsts], entries[ends - 1], logs)
     whose = {"bookie_id": bookie_id, "logger": logger}
-    return rows_of_columns(LOCATIONS, len(firsts), whose | columns)
+    probed = _probe_logs(columns, entries[firsts], entries[ends - 1], logs)
+    return rows_of_columns(LOCATIONS, len(firsts), whose | columns | probed)
 
 
-def _probe_logs(
-    columns: Mapping[str, pa.Array], first: Longs, last: Longs, logs: _Logs
-) -> dict[str, pa.Array]:
+def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: _Logs) -> dict[str, Any]:
     """Hold the index to the logs: every row to the logs' sizes, some by a read."""
     if not logs.known:
         return {}
     log_ids, ledgers, scopes, low, high = (
-        columns[name].to_numpy()
-        for name in ("log_id", "ledger_id", "scope_id", "first_offset", "last_offset")
+        columns[name] for name in ("log_id", "ledger_id", "scope_id", "first_offset", "last_offset")
     )
     probes: list[str | None] = [None] * len(log_ids)
     entries, offsets = first.copy(), low.copy()
@@ -273,7 +270,7 @@ def _probe_logs(
             others[row] = other
     asked = np.array([probe is None for probe in probes])
     return {
-        "probe": pa.array(probes, pa.string()),
+        "probe": probes,
         "probe_entry": pa.array(entries, mask=asked),
         "probe_offset": pa.array(offsets, mask=asked),
         "there_ledger_id": pa.array(others[:, 0], mask=others[:, 0] < 0),

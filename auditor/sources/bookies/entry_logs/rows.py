@@ -23,7 +23,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from auditor.model.columns import column, rows_of_columns, schema_of
@@ -173,14 +172,14 @@ def ledger_batches(
         ids = found.ledger_ids[part]
         names = ("directory", "path", "log_id", "mtime", "state", "kind", "counted")
         columns = {name: row[name] for name in names} | {
-            "scope_id": pa.array(found.scope_ids[part]),
-            "ledger_id": pa.array(ids),
-            "entry_bytes": pa.array(found.bytes[part]),
+            "scope_id": found.scope_ids[part],
+            "ledger_id": ids,
+            "entry_bytes": found.bytes[part],
         }
         if len(found.entries):
-            columns["entries"] = pa.array(found.entries[part].astype(np.int64))
+            columns["entries"] = found.entries[part]
         if cached is not None:
-            columns["cached_bytes"] = pa.array([cached.get(each, 0) for each in ids.tolist()], pa.int64())
+            columns["cached_bytes"] = [cached.get(each, 0) for each in ids.tolist()]
         yield rows_of_columns(SCHEMA, len(ids), columns)
 
 

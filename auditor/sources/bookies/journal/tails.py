@@ -228,7 +228,7 @@ def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) 
         columns = {
             "bookie_id": bookie_id,
             "scope_id": scope_id,
-            "ledger_id": pa.array(ids[at:stop]),
+            "ledger_id": ids[at:stop],
             "groups": groups,
             "state": TailState.OK,
         }

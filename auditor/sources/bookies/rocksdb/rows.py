@@ -203,8 +203,8 @@ class _Rows:
         states, reasons = (pa.array(column, pa.string()) for column in zip(*self._kinds, strict=True))
         columns = {
             "bookie_id": self._bookie_id,
-            "scope_id": pa.array(np.concatenate(self._scopes)),
-            "ledger_id": pa.array(np.concatenate(self._ids)),
+            "scope_id": np.concatenate(self._scopes),
+            "ledger_id": np.concatenate(self._ids),
             "groups": binary_array(b"".join(self._groups), ends),
             "state": states.take(codes),
             "reason": reasons.take(codes),

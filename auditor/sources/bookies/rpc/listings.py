@@ -224,18 +224,17 @@ def _rows(bookie_id: str, path: str, heard: list[tuple[int, Reply]]) -> pa.Recor
     listings = [b"" if each.groups is None else each.groups.tobytes() for _, each in heard]
     ends = np.cumsum([0, *map(len, listings)], dtype=np.int64)
     folded = fold(GroupBatch.frombytes(b"".join(listings), ends))
-    states = [IndexState.UNREADABLE if each.groups is None else IndexState.OK for _, each in heard]
     columns = {
         "bookie_id": bookie_id,
-        "scope_id": pa.array([scope_id for scope_id, _ in heard], pa.int64()),
-        "ledger_id": pa.array([each.ledger_id for _, each in heard], pa.int64()),
+        "scope_id": [scope_id for scope_id, _ in heard],
+        "ledger_id": [each.ledger_id for _, each in heard],
         "groups": binary_array(folded.tobytes(), folded.offsets * GROUP.itemsize),
-        "state": pa.array(states, pa.string()),
-        "reason": pa.array([each.reason for _, each in heard], pa.string()),
-        "offset": pa.array([each.offset for _, each in heard], pa.int64()),
+        "state": [IndexState.UNREADABLE if each.groups is None else IndexState.OK for _, each in heard],
+        "reason": [each.reason for _, each in heard],
+        "offset": [each.offset for _, each in heard],
         "path": path,
         "storage": STORAGE,
-        "answered": pa.array([each.answered for _, each in heard], pa.int64()),
+        "answered": [each.answered for _, each in heard],
         "reused": False,
     }
     return rows_of_columns(SCHEMA, len(heard), columns)

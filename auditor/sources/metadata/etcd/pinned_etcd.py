@@ -45,6 +45,7 @@ from auditor.errors import CompactedError
 from auditor.keys import etcd
 from auditor.keys.etcd import key_text
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.columns import rows_of_columns
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, pieces
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys, Pending
@@ -171,14 +172,10 @@ class SinceReader:
 
     def _merge(self, rows: pa.RecordBatch, kept: NDArray[np.int64], found: Page) -> pa.RecordBatch:
         """Some rows as they would be read now, and what was found, by their paths."""
-        columns = {
-            **{field.name: rows[field.name] for field in self._columns},
-            "mtime": pa.repeat(pa.scalar(self._part.moment.time), rows.num_rows),
-            "reused": pa.repeat(pa.scalar(True), rows.num_rows),
-        }
-        arrays = [columns[field.name].cast(field.type) for field in self._columns]
+        columns = {name: rows[name] for name in self._columns.names}
+        columns |= {"mtime": self._part.moment.time, "reused": True}
         new = self._decode(found)
-        both = pa.concat_batches([pa.RecordBatch.from_arrays(arrays, schema=self._columns), new])
+        both = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), new])
         places = [
             bisect_left(rows["path"], path, key=pa.StringScalar.as_py) for path in new["path"].to_pylist()
         ]
