@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.errors import RunError
+from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import SCHEMA, IndexFiles, stamps
 from auditor.sources.bookies.index_files.listing import SkippedPath, list_part
@@ -94,9 +95,8 @@ class EarlierRows:
             kept[: len(here)] = here
             if kept.any():
                 taken = batch.filter(pa.array(kept))
-                columns = {name: taken[name] for name in SCHEMA.names}
-                columns["reused"] = pa.repeat(pa.scalar(True), taken.num_rows)
-                yield pa.RecordBatch.from_arrays(list(columns.values()), schema=SCHEMA)
+                columns = {name: taken[name] for name in SCHEMA.names} | {"reused": True}
+                yield rows_of_columns(SCHEMA, taken.num_rows, columns)
                 left -= taken.num_rows
         if left:
             raise RunError(f"{self._earlier.table}: {left} rows missing on re-read")

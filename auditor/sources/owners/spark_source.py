@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from auditor.errors import NoRootError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.columns import rows_of_columns
 from auditor.sources.metadata.spark_source import NamedSource, ReadingOptions, reading_options
 from auditor.sources.metadata.store import Part, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
@@ -130,12 +131,11 @@ def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
     ]
     at = np.flatnonzero(has_value).tolist()
     start, gaps = len(owners.chroot), batch.gaps
-    columns = (
-        [batch.paths[row][start:] for row in at] + [path[start:] for path, _ in gaps],
-        batch.version[at].tolist() + [None] * len(gaps),
-        ["ok"] * len(at) + ["gap"] * len(gaps),
-        [None] * len(at) + [reason for _, reason in gaps],
-        [bytes(batch.data[row]) for row in at] + [None] * len(gaps),
-    )
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, OWNER_VALUES, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=OWNER_VALUES)
+    columns = {
+        "path": [batch.paths[row][start:] for row in at] + [path[start:] for path, _ in gaps],
+        "version": batch.version[at].tolist() + [None] * len(gaps),
+        "status": ["ok"] * len(at) + ["gap"] * len(gaps),
+        "damage": [None] * len(at) + [reason for _, reason in gaps],
+        "value": [bytes(batch.data[row]) for row in at] + [None] * len(gaps),
+    }
+    return rows_of_columns(OWNER_VALUES, len(at) + len(gaps), columns)
