@@ -67,7 +67,7 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     named = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
         "digest_type",
-        F.when(F.col("state") == LedgerState.CLOSED.value, F.col("last_entry_id")).alias("end"),
+        F.when(F.col("state") == LedgerState.CLOSED, F.col("last_entry_id")).alias("end"),
         F.coalesce(F.transform("replicas", lambda each: each["bookie_id"]), F.array()).alias("members"),
         F.col("state").isNotNull().alias("listed"),
     )
@@ -118,9 +118,7 @@ def differing_copies(digests: DataFrame) -> DataFrame:
     digest refutes is left out.
     """
     usable = digests.where(
-        (F.col("state") != DigestState.WRONG.value)
-        & F.col("payload_crc32c").isNotNull()
-        & F.col("comparable")
+        (F.col("state") != DigestState.WRONG) & F.col("payload_crc32c").isNotNull() & F.col("comparable")
     )
     alike = usable.groupBy(*LEDGER, "entry_id", "payload_bytes", "payload_crc32c").agg(
         F.array_sort(F.collect_set("bookie_id")).alias("bookies")
@@ -156,20 +154,20 @@ def _reason() -> Column:
     refuted = ~F.col("mac_right") & ~F.col("password_known")
     return (
         F.when(F.col("reason").isNotNull(), F.col("reason"))
-        .when(~F.col("listed"), NotChecked.METADATA.value)
-        .when(F.col("digest_type").isNull(), NotChecked.TYPE.value)
-        .when(F.col("digest_type") == "DUMMY", NotChecked.DUMMY.value)
-        .when(of_mac & F.col("mac_right").isNull(), NotChecked.NO_PASSWORD.value)
-        .when(of_mac & refuted, NotChecked.OTHER_PASSWORD.value)
+        .when(~F.col("listed"), NotChecked.METADATA)
+        .when(F.col("digest_type").isNull(), NotChecked.TYPE)
+        .when(F.col("digest_type") == "DUMMY", NotChecked.DUMMY)
+        .when(of_mac & F.col("mac_right").isNull(), NotChecked.NO_PASSWORD)
+        .when(of_mac & refuted, NotChecked.OTHER_PASSWORD)
     )
 
 
 def _state() -> Column:
     right = _by_type(lambda name: F.lit(None) if name == "DUMMY" else F.col(f"{name.lower()}_right"))
     return (
-        F.when(F.col("reason").isNotNull(), DigestState.NOT_CHECKED.value)
-        .when(right, DigestState.RIGHT.value)
-        .otherwise(DigestState.WRONG.value)
+        F.when(F.col("reason").isNotNull(), DigestState.NOT_CHECKED)
+        .when(right, DigestState.RIGHT)
+        .otherwise(DigestState.WRONG)
     )
 
 

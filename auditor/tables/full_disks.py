@@ -33,9 +33,9 @@ def with_full_disks(
     level = F.max("used").over(F.Window.partitionBy("bookie_id", "logger"))
     forced = F.lit(settings.forced_when_full)
     state = (
-        F.when((level > settings.disk_warn_threshold) & forced, FullDisk.FORCED.value)
-        .when(level > settings.disk_threshold, FullDisk.FULL.value)
-        .when(level > settings.disk_warn_threshold, FullDisk.ALMOST_FULL.value)
+        F.when((level > settings.disk_warn_threshold) & forced, FullDisk.FORCED)
+        .when(level > settings.disk_threshold, FullDisk.FULL)
+        .when(level > settings.disk_warn_threshold, FullDisk.ALMOST_FULL)
     )
     return rows.withColumn("full_disk", state).drop("used", "logger")
 

@@ -61,9 +61,9 @@ def deletion_verdicts(
     """Copies on bookies that no ensemble names, with the ``verdict`` on their deletion and its ``reason``."""
     classes = verdicts.select(
         *LEDGER,
-        (F.col("class") == LedgerClass.ENTRY_LOST.value).alias("lost"),
-        (F.col("potential_class") == LedgerClass.ENTRY_LOST.value).alias("endangered"),
-        (F.col("confidence") == Confidence.CONFIRMED.value).alias("sure"),
+        (F.col("class") == LedgerClass.ENTRY_LOST).alias("lost"),
+        (F.col("potential_class") == LedgerClass.ENTRY_LOST).alias("endangered"),
+        (F.col("confidence") == Confidence.CONFIRMED).alias("sure"),
         F.size("unread_bookies").alias("unread"),
     )
     pairs = over_replicated.join(classes, [*LEDGER], "left")
@@ -72,19 +72,17 @@ def deletion_verdicts(
     last = F.coalesce("last", F.lit(False))
     may_be_last = (F.col("lost") & F.col("last").isNull()) | (F.col("endangered") & (F.col("unread") > 0))
     reason = (
-        F.when(F.col("other_id"), GcReason.OTHER_ID.value)
-        .when(last & F.col("sure"), GcReason.LAST_COPY.value)
-        .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT.value)
-        .when(last | may_be_last, GcReason.MEMBERS_UNKNOWN.value)
-        .otherwise(GcReason.COPIES_ELSEWHERE.value)
+        F.when(F.col("other_id"), GcReason.OTHER_ID)
+        .when(last & F.col("sure"), GcReason.LAST_COPY)
+        .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT)
+        .when(last | may_be_last, GcReason.MEMBERS_UNKNOWN)
+        .otherwise(GcReason.COPIES_ELSEWHERE)
     )
-    wrong = F.col("reason").isin(GcReason.OTHER_ID.value, GcReason.LAST_COPY.value)
-    right = F.col("reason") == GcReason.COPIES_ELSEWHERE.value
+    wrong = F.col("reason").isin(GcReason.OTHER_ID, GcReason.LAST_COPY)
+    right = F.col("reason") == GcReason.COPIES_ELSEWHERE
     return rows.withColumn("reason", reason).withColumn(
         "verdict",
-        F.when(wrong, GcVerdict.WRONG.value)
-        .when(right, GcVerdict.RIGHT.value)
-        .otherwise(GcVerdict.UNKNOWN.value),
+        F.when(wrong, GcVerdict.WRONG).when(right, GcVerdict.RIGHT).otherwise(GcVerdict.UNKNOWN),
     )
 
 
@@ -112,7 +110,7 @@ def _last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal: DataFrame
 ) -> DataFrame:
     """Of copies of ledgers that lost an entry: whether such an entry is among them (``last``)."""
-    lost = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST.value).select(*LEDGER)
+    lost = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
     pairs = over_replicated.select(*REPLICA).join(lost, [*LEDGER], "left_semi")
     missing = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
     rows = pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing, [*LEDGER])
@@ -198,12 +196,12 @@ def gc_foresight(
         found = found.unionByName(_out_of_place(availability, ledgers, foreign, collector))
     if moved is not None:
         changed = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
-        gone = GcReason.NO_METADATA.value
+        gone = GcReason.NO_METADATA
         unsettled = F.col("changed") & (F.col("reason") != gone)
         found = found.join(changed, [*LEDGER], "left").withColumns(
             {
-                "verdict": F.when(unsettled, GcVerdict.UNKNOWN.value).otherwise(F.col("verdict")),
-                "reason": F.when(unsettled, GcReason.MOVED.value).otherwise(F.col("reason")),
+                "verdict": F.when(unsettled, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
+                "reason": F.when(unsettled, GcReason.MOVED).otherwise(F.col("reason")),
             }
         )
     rows = with_since(found, [*REPLICA, "pass", "action"], scan_time, earlier)
@@ -229,11 +227,11 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     }
     deletes = GcCause.OVERFLOWS if listing.overflows else GcCause.NOT_LISTED
     cause = _first(kept, deletes)
-    delete = cause == deletes.value
+    delete = cause == deletes
     doubted = F.size("doubts") > 0
-    sure = F.when(delete, GcReason.NO_METADATA.value).otherwise(GcReason.NOT_COLLECTED.value)
-    verdict = F.when(delete, GcVerdict.RIGHT.value).otherwise(GcVerdict.WRONG.value)
-    verdict = F.when(doubted, GcVerdict.UNKNOWN.value).otherwise(verdict)
+    sure = F.when(delete, GcReason.NO_METADATA).otherwise(GcReason.NOT_COLLECTED)
+    verdict = F.when(delete, GcVerdict.RIGHT).otherwise(GcVerdict.WRONG)
+    verdict = F.when(doubted, GcVerdict.UNKNOWN).otherwise(verdict)
     return _plan(
         rows, GcPass.LISTING, delete, cause, verdict, F.when(doubted, F.col("doubts")[0]).otherwise(sure)
     )
@@ -248,9 +246,9 @@ def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
         GcCause.LOCKED: F.col("locked"),
     }
     cause = _first(kept, GcCause.IN_NO_ENSEMBLE)
-    delete = cause == GcCause.IN_NO_ENSEMBLE.value
-    verdict = F.when(delete, F.col("verdict")).otherwise(GcVerdict.RIGHT.value)
-    reason = F.when(delete, F.col("reason")).otherwise(GcReason.KEPT.value)
+    delete = cause == GcCause.IN_NO_ENSEMBLE
+    verdict = F.when(delete, F.col("verdict")).otherwise(GcVerdict.RIGHT)
+    reason = F.when(delete, F.col("reason")).otherwise(GcReason.KEPT)
     return _plan(rows, GcPass.OVER_REPLICATED, delete, cause, verdict, reason)
 
 
@@ -265,7 +263,7 @@ def _out_of_place(
         rows = rows.join(listing.seen, "ledger_id", "left_anti")
     if listing.reach is not None:
         rows = rows.where(F.col("ledger_id") <= F.lit(listing.reach))
-    unreadable = (F.col("status") == LedgerStatus.UNREADABLE.value) | F.col("undecidable")
+    unreadable = (F.col("status") == LedgerStatus.UNREADABLE) | F.col("undecidable")
     facts = rows.select(*LEDGER, unreadable.alias("unreadable"), F.col("replicas.bookie_id").alias("members"))
     # Interleaved and Sorted storages leave the greatest id out of what they say they have.
     local = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
@@ -276,26 +274,26 @@ def _out_of_place(
     kept = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | named)}
     deletes = GcCause.OVERFLOWS if listing.overflows else GcCause.OUT_OF_ORDER
     cause = _first(kept, deletes)
-    delete = cause == deletes.value
+    delete = cause == deletes
     verdict = (
-        F.when(~delete, GcVerdict.RIGHT.value)
-        .when(F.col("unreadable"), GcVerdict.UNKNOWN.value)
-        .when(named, GcVerdict.WRONG.value)
-        .otherwise(F.coalesce("verdict", F.lit(GcVerdict.UNKNOWN.value)))
+        F.when(~delete, GcVerdict.RIGHT)
+        .when(F.col("unreadable"), GcVerdict.UNKNOWN)
+        .when(named, GcVerdict.WRONG)
+        .otherwise(F.coalesce("verdict", F.lit(GcVerdict.UNKNOWN)))
     )
     reason = (
-        F.when(~delete, GcReason.KEPT.value)
-        .when(F.col("unreadable"), GcReason.METADATA_UNREADABLE.value)
-        .when(named, GcReason.NAMED.value)
-        .otherwise(F.coalesce("reason", F.lit(GcReason.MEMBERS_UNKNOWN.value)))
+        F.when(~delete, GcReason.KEPT)
+        .when(F.col("unreadable"), GcReason.METADATA_UNREADABLE)
+        .when(named, GcReason.NAMED)
+        .otherwise(F.coalesce("reason", F.lit(GcReason.MEMBERS_UNKNOWN)))
     )
     return _plan(held, GcPass.LISTING, delete, cause, verdict, reason)
 
 
 def _first(kept: dict[GcCause, Column], otherwise: GcCause) -> Column:
     """The first cause to keep a ledger that holds, else ``otherwise``."""
-    said = F.coalesce(*(F.when(holds, F.lit(cause.value)) for cause, holds in kept.items()))
-    return F.coalesce(said, F.lit(otherwise.value))
+    said = F.coalesce(*(F.when(holds, F.lit(cause)) for cause, holds in kept.items()))
+    return F.coalesce(said, F.lit(otherwise))
 
 
 def _plan(
@@ -303,8 +301,8 @@ def _plan(
 ) -> DataFrame:
     return rows.select(
         *REPLICA,
-        F.lit(in_pass.value).alias("pass"),
-        F.when(delete, GcAction.DELETE.value).otherwise(GcAction.KEEP.value).alias("action"),
+        F.lit(in_pass).alias("pass"),
+        F.when(delete, GcAction.DELETE).otherwise(GcAction.KEEP).alias("action"),
         cause.alias("cause"),
         verdict.alias("verdict"),
         reason.alias("reason"),

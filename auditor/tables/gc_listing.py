@@ -71,7 +71,7 @@ class ServerListing:
 def odd(ledgers: DataFrame) -> DataFrame:
     """The rows of a scan that may make the server's listing another than the scan's."""
     longest = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
-    return ledgers.where((F.col("status") == LedgerStatus.MISPLACED.value) | longest)
+    return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | longest)
 
 
 def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
@@ -82,9 +82,9 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
     prefix = len(root.rstrip("/")) + 1
     rel = F.expr(f"substring(path, {prefix + 1})")
     of_scope_0 = F.col("ledger_id").isNotNull() & (F.col("scope_id") == 0)
-    listed = of_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED.value)
+    listed = of_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED)
     rows = ledgers.select("scope_id", "status", "path", rel.alias("rel"), "ledger_id", listed.alias("listed"))
-    misplaced = (F.col("status") == LedgerStatus.MISPLACED.value) & F.col("ledger_id").isNull()
+    misplaced = (F.col("status") == LedgerStatus.MISPLACED) & F.col("ledger_id").isNull()
     if layout is LayoutKind.ETCD:
         first, last = (to_path(layout, each) for each in (0, MAX_LEDGER_ID))
         fails = misplaced & F.col("scope_id").isNull()

@@ -284,7 +284,7 @@ def _with_cut(batches: Iterator[pa.RecordBatch], edges: Mapping[str, int]) -> It
             ends_inside_page(Coded.of(table["state"]), Coded.of(table["bookie_id"]), length, edges)
         )
         instead = {
-            "state": IndexState.CUT.value,
+            "state": IndexState.CUT,
             "reason": "the file ends inside a page",
             "offset": pc.add(length, HEADER_BYTES),
         }

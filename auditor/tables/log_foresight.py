@@ -82,7 +82,7 @@ def log_foresight(
     if settings.by_target_size:
         largest = F.greatest(F.col("entries"), F.lit(settings.log_size_limit))
         usage = F.when(usage < 1, F.col("remain") / largest).otherwise(usage)
-    wrong = F.col("state").isin(EntryLogState.MAP_WRONG.value, EntryLogState.ASTRAY.value)
+    wrong = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
     rows = (
         _logs(space, foresight)
         .join(entry_logs.where(wrong).select("path").distinct(), "path", "left_anti")
@@ -92,16 +92,16 @@ def log_foresight(
     major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
     kept = F.col("remain") > 0
     once_closed = (
-        F.when(~kept, GcAction.DELETE.value)
-        .when(minor, GcAction.MINOR.value)
-        .when(major, GcAction.MAJOR.value)
-        .otherwise(GcAction.KEEP.value)
+        F.when(~kept, GcAction.DELETE)
+        .when(minor, GcAction.MINOR)
+        .when(major, GcAction.MAJOR)
+        .otherwise(GcAction.KEEP)
     )
-    action = F.when(F.col("current"), GcAction.KEEP.value).otherwise(once_closed)
+    action = F.when(F.col("current"), GcAction.KEEP).otherwise(once_closed)
     restarted = F.when(F.col("current") & ~F.col("unclear"), once_closed)
     rows = rows.withColumns({"action": action, "after_restart": restarted})
     rows = with_full_disks(rows, entry_logs, disks, settings)
-    stays = (F.col("action") == GcAction.KEEP.value) | suspended()
+    stays = (F.col("action") == GcAction.KEEP) | suspended()
     rows = rows.withColumn("frees", F.when(stays, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
     if earlier is None:
         none = F.lit(None).cast("long")
@@ -132,14 +132,14 @@ def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
     Those with bytes of an ``unclear`` owner are left out but for the newest of a directory, ``current``, the
     end of which is always so.
     """
-    plans = foresight.where(F.col("pass") == GcPass.LISTING.value).select(
-        *REPLICA, (F.col("action") == GcAction.KEEP.value).alias("planned")
+    plans = foresight.where(F.col("pass") == GcPass.LISTING).select(
+        *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
     of_ledger = F.col("ledger_id").isNotNull()
-    unclear = (SpaceClass.OWNER_UNKNOWN.value, SpaceClass.NOT_YET_MAPPED.value)
+    unclear = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED)
     # Superseded bytes of a ledger that is gone already are of no orphan, so no row of foresight is theirs.
     remains = F.coalesce("planned", "remains")
-    rows = space.where((F.col("kind") == LogFileKind.LOG.value) & F.col("bookie_id").isNotNull()).join(
+    rows = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull()).join(
         plans, [*REPLICA], "left"
     )
     return (
@@ -170,7 +170,7 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
     """Rows of `DELETION_CANDIDATES`; the arguments are the tables of these names."""
     by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")
     here = ~F.col("path").contains(IN_COLLECTION)
-    going = log_foresight.where((F.col("action") == GcAction.DELETE.value) & here)
+    going = log_foresight.where((F.col("action") == GcAction.DELETE) & here)
     logs = going.join(by_map, "path", "left_semi")
     tasks = logs.sparkSession.sparkContext.defaultParallelism
     schema = spark_types(DELETION_CANDIDATES)

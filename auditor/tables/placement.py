@@ -164,7 +164,7 @@ class _Segments:
         first, ensembles = segments.field("first_entry_id").to_numpy(), segments.field("ensemble")
         size = pc.list_value_length(ensembles).to_numpy().astype(np.int64)
         # A segment ends before the next one of its ledger, the last at the end of a closed ledger.
-        closed = pc.equal(rows["state"], LedgerState.CLOSED.value).to_numpy()
+        closed = pc.equal(rows["state"], LedgerState.CLOSED).to_numpy()
         ends = np.where(closed, rows["last_entry_id"].to_numpy() + 1, _NO_END)[row]
         later = np.flatnonzero(row[1:] == row[:-1])
         ends[later] = np.minimum(first[later + 1], ends[later])

@@ -114,7 +114,7 @@ def lost_elsewhere(scan: DataFrame) -> DataFrame:
 
 
 def _why() -> Column:
-    misplaced = F.when(F.col("status") == LedgerStatus.MISPLACED.value, "not at the path of a ledger")
+    misplaced = F.when(F.col("status") == LedgerStatus.MISPLACED, "not at the path of a ledger")
     return F.concat("path", F.lit(": "), F.coalesce("damage", misplaced, F.lit("could not be read")))
 
 

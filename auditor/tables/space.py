@@ -105,7 +105,7 @@ def space(
         .agg(F.min("state").alias("state"), F.max(F.col("state").isin(*_HAD)).alias("had"))
     )
     read = bookies.select(
-        "bookie_id", ((F.col("read") == BookieRead.READ.value) & ~F.col("foreign_instance")).alias("read")
+        "bookie_id", ((F.col("read") == BookieRead.READ) & ~F.col("foreign_instance")).alias("read")
     )
     # Columns for `_class`: what is known of each ledger in a log.
     joined = (
@@ -126,8 +126,8 @@ def space(
 def each_file_once(entry_logs: DataFrame) -> DataFrame:
     """The rows of files, without second names of a log that is there."""
     files = entry_logs.where(F.col("ledger_id").isNull() & F.col("bytes").isNotNull())
-    logs = files.where(F.col("kind") == LogFileKind.LOG.value).select("directory", "log_id").distinct()
-    second = files.where(F.col("kind") == LogFileKind.COMPACTED.value).join(
+    logs = files.where(F.col("kind") == LogFileKind.LOG).select("directory", "log_id").distinct()
+    second = files.where(F.col("kind") == LogFileKind.COMPACTED).join(
         logs, ["directory", "log_id"], "left_semi"
     )
     return files.join(second.select("path"), "path", "left_anti")
@@ -137,11 +137,7 @@ def _files(entry_logs: DataFrame, directories: DataFrame) -> DataFrame:
     """Files, once each; ``young``: its entries need not be in the index yet, or it is still written to."""
     marked = directories.select(F.col("path").alias("directory"), "index_time")
     place = F.dense_rank().over(F.Window.partitionBy("directory").orderBy(F.desc("log_id")))
-    last = (
-        (place == 1)
-        & (F.col("state") == EntryLogState.NO_MAP.value)
-        & (F.col("kind") == LogFileKind.LOG.value)
-    )
+    last = (place == 1) & (F.col("state") == EntryLogState.NO_MAP) & (F.col("kind") == LogFileKind.LOG)
     since = (place <= UNFLUSHED) & F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
     return (
         each_file_once(entry_logs)
@@ -165,19 +161,19 @@ def _class() -> Column:
     clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
     listed = F.col("members").isNotNull()
     return (
-        F.when(~readable | ~clear, SpaceClass.OWNER_UNKNOWN.value)
+        F.when(~readable | ~clear, SpaceClass.OWNER_UNKNOWN)
         .when(
             F.col("located").isNull(),
-            F.when(F.col("young"), SpaceClass.NOT_YET_MAPPED.value).otherwise(SpaceClass.SUPERSEDED.value),
+            F.when(F.col("young"), SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.SUPERSEDED),
         )
-        .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN.value)
-        .when(F.col("orphan_in_doubt"), SpaceClass.OWNER_UNKNOWN.value)
-        .when(~F.col("orphan_in_doubt"), SpaceClass.ORPHAN.value)
-        .when(F.col("foreign"), SpaceClass.OVER_REPLICATED.value)
-        .when(listed & F.array_contains("members", F.col("bookie_id")), SpaceClass.LIVE.value)
+        .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN)
+        .when(F.col("orphan_in_doubt"), SpaceClass.OWNER_UNKNOWN)
+        .when(~F.col("orphan_in_doubt"), SpaceClass.ORPHAN)
+        .when(F.col("foreign"), SpaceClass.OVER_REPLICATED)
+        .when(listed & F.array_contains("members", F.col("bookie_id")), SpaceClass.LIVE)
         # Locations of a ledger that the bookie no longer has: its deletion is under way.
-        .when(~listed & (F.col("state") == IndexState.NOT_INDEXED.value), SpaceClass.SUPERSEDED.value)
-        .otherwise(SpaceClass.OWNER_UNKNOWN.value)
+        .when(~listed & (F.col("state") == IndexState.NOT_INDEXED), SpaceClass.SUPERSEDED)
+        .otherwise(SpaceClass.OWNER_UNKNOWN)
     )
 
 
@@ -187,13 +183,13 @@ def _split(rows: DataFrame) -> DataFrame:
     # Bytes times entries passes a long.
     share = F.col("bytes").cast("decimal(38,0)") * besides
     part = F.when(
-        F.col("class") == SpaceClass.LIVE.value,
+        F.col("class") == SpaceClass.LIVE,
         F.floor(share / F.col("held").cast("decimal(20,0)")).cast("long"),
     )
     part = F.coalesce(part, F.lit(0))
     sizes = F.array(
         F.struct(F.col("class"), (F.col("bytes") - part).alias("bytes")),
-        F.struct(F.lit(SpaceClass.SURPLUS.value).alias("class"), part.alias("bytes")),
+        F.struct(F.lit(SpaceClass.SURPLUS).alias("class"), part.alias("bytes")),
     )
     goes = F.coalesce(~F.col("orphan_in_doubt"), F.lit(False))
     remains = F.coalesce("had", F.lit(False)) & ~goes
@@ -209,16 +205,12 @@ def _of_files(files: DataFrame) -> DataFrame:
     # Whatever is neither format nor of a ledger is a class too: the classes add up to the file, to the byte.
     of_format = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
     unclear = F.when(
-        F.col("young") & (F.col("state") != EntryLogState.UNREADABLE.value), SpaceClass.NOT_YET_MAPPED.value
-    ).otherwise(SpaceClass.OWNER_UNKNOWN.value)
-    of_rest = F.when(
-        F.col("kind") == LogFileKind.COMPACTING.value, SpaceClass.NOT_YET_MAPPED.value
-    ).otherwise(unclear)
-    named = F.when(F.col("kind") == LogFileKind.LOG.value, F.coalesce("entry_bytes", F.lit(0))).otherwise(
-        F.lit(0)
-    )
+        F.col("young") & (F.col("state") != EntryLogState.UNREADABLE), SpaceClass.NOT_YET_MAPPED
+    ).otherwise(SpaceClass.OWNER_UNKNOWN)
+    of_rest = F.when(F.col("kind") == LogFileKind.COMPACTING, SpaceClass.NOT_YET_MAPPED).otherwise(unclear)
+    named = F.when(F.col("kind") == LogFileKind.LOG, F.coalesce("entry_bytes", F.lit(0))).otherwise(F.lit(0))
     sizes = F.array(
-        F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS.value).alias("class"), of_format.alias("bytes")),
+        F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS).alias("class"), of_format.alias("bytes")),
         F.struct(of_rest.alias("class"), (F.col("bytes") - of_format - named).alias("bytes")),
     )
     flat = files.select(*_FILE, F.explode(sizes).alias("size"))
@@ -251,7 +243,7 @@ MISPLACED = schema_of(
 
 _LOG_AND_LEDGER = ("bookie_id", "logger", "log_id", *LEDGER)
 _LOCATED = (*_LOG_AND_LEDGER, *MISPLACED.names[5:-1])
-_INDEXED = [IndexState.OK.value, IndexState.CUT.value, IndexState.LIMBO.value]
+_INDEXED = [IndexState.OK, IndexState.CUT, IndexState.LIMBO]
 
 
 def misplaced_locations(
@@ -263,7 +255,7 @@ def misplaced_locations(
     earlier: DataFrame | None,
 ) -> DataFrame:
     """Rows of `MISPLACED`; arguments are the tables of these names, ``earlier`` this one of a run before."""
-    wrong = locations.where(F.col("probe") != Probe.OK.value).select(*_LOCATED, F.lit(False).alias("deep"))
+    wrong = locations.where(F.col("probe") != Probe.OK).select(*_LOCATED, F.lit(False).alias("deep"))
     if digests is not None:
         wrong = wrong.unionByName(_other_entries(digests))
     had = availability.where(F.col("state").isin(*_INDEXED)).select(*REPLICA).distinct()
@@ -281,9 +273,9 @@ def misplaced_locations(
 
 def _other_entries(digests: DataFrame) -> DataFrame:
     """Entries that were looked at whole, and are others than the index says."""
-    other = digests.where(F.col("reason") == NotChecked.OTHER.value).withColumns(
+    other = digests.where(F.col("reason") == NotChecked.OTHER).withColumns(
         {
-            "probe": F.lit(Probe.OTHER.value),
+            "probe": F.lit(Probe.OTHER),
             "probe_entry": F.col("entry_id"),
             "probe_offset": F.col("entry_offset"),
             "deep": F.lit(True),

@@ -1,6 +1,6 @@
 """verdicts: the class of every ledger, what it could become, and whose answer is missing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,8 +18,8 @@ from auditor.spark.part_tables import PartTable
 from auditor.spark.types import Column, DataFrame, SparkSession
 
 _CODED = ("status", "state")
-_CLASSES = [LedgerClass.HEALTHY.value, LedgerClass.NOT_CLOSED.value, LedgerClass.UNDECIDED.value]
-_CONFIDENCES = [Confidence.CONFIRMED.value, Confidence.UNKNOWN.value]
+_CLASSES = [LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED, LedgerClass.UNDECIDED]
+_CONFIDENCES = [Confidence.CONFIRMED, Confidence.UNKNOWN]
 _ROWS = 1 << 17
 
 VERDICTS = schema_of(
@@ -122,7 +122,7 @@ class _Ledgers:
 
 def _healthy(rows: pa.Table) -> pa.Table:
     undecided = rows["undecidable"].fill_null(False).to_numpy()
-    closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED.value).fill_null(False).to_numpy()
+    closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED).fill_null(False).to_numpy()
     classes = _codes(np.where(undecided, 2, np.where(closed, 0, 1)), _CLASSES)
     none = pa.array(np.zeros(rows.num_rows, np.int32))
     no_bookies = pa.ListArray.from_arrays(np.zeros(rows.num_rows + 1, np.int32), pa.array([], pa.string()))
@@ -139,7 +139,7 @@ def _healthy(rows: pa.Table) -> pa.Table:
     return pa.table([columns[name] for name in VERDICTS.names], VERDICTS.names)
 
 
-def _codes(places: NDArray[np.int64], names: list[str]) -> pa.DictionaryArray:
+def _codes(places: NDArray[np.int64], names: Sequence[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), pa.array(names))
 
 
