@@ -29,7 +29,7 @@ import pyarrow as pa
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import ON_DISK, IndexState
 from auditor.spark import functions as F
-from auditor.spark.types import Column, DataFrame
+from auditor.spark.types import DataFrame
 
 CONTENTS = schema_of(
     ("directory", pa.string(), "a directory with an index, as the table directories names it"),
@@ -135,8 +135,8 @@ def _of_owners(
         .agg(
             F.count("*").alias("odd"),
             F.count("members").alias("known"),
-            _times(F.expr(mine.format(""))).alias("known_named"),
-            _times(F.expr(mine.format(" and m.should = held"))).alias("known_exact"),
+            F.count_if(F.expr(mine.format(""))).alias("known_named"),
+            F.count_if(F.expr(mine.format(" and m.should = held"))).alias("known_exact"),
         )
     )
     # All that is there, less what is unequal: a pair that left no row in `unequal` holds just what it should.
@@ -188,9 +188,9 @@ def _counts(seen: DataFrame) -> DataFrame:
     exact = F.col("m.should").isNotNull() & F.col("m.should").eqNullSafe(F.col("held"))
     return each.groupBy("key", "m.id").agg(
         F.count("*").alias("named"),
-        _times(exact).alias("exact"),
-        _times(exact & ~F.col("mine") & F.col("m.lacks")).alias("better"),
-        _times(F.col("mine") & ~exact).alias("worse"),
+        F.count_if(exact).alias("exact"),
+        F.count_if(exact & ~F.col("mine") & F.col("m.lacks")).alias("better"),
+        F.count_if(F.col("mine") & ~exact).alias("worse"),
     )
 
 
@@ -262,8 +262,3 @@ def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame
         .where((F.col("rank") <= _SHOWN) | (F.col("candidate") == F.col("owner")))
         .select(*CONTENTS.names)
     )
-
-
-def _times(condition: Column) -> Column:
-    """In how many rows it holds; a null does not."""
-    return F.count(F.when(condition, F.lit(1)))

@@ -49,8 +49,6 @@ IDENTITIES = schema_of(
     ("cookie_names", pa.string(), "the id in the store's cookie under this id; null: no cookie, or damaged"),
     ("disks", pa.list_(pa.string()), "the ids in the VERSION files of its place, one a file"),
 )
-_COOKIE = ("layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id")
-
 
 Rows = Iterable[Mapping[str, Any]]
 
@@ -64,9 +62,7 @@ def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) 
     (False, None, None, ['a'])
     """
     connected = {row["bookie_id"]: row for row in registrations if row["used"]}
-    stored = {
-        row["bookie_id"]: {name: row[name] for name in _COOKIE} for row in cookies if row["damage"] is None
-    }
+    stored = {row["bookie_id"]: _cookie_of(row) for row in cookies if row["damage"] is None}
     disks: dict[str, list[str]] = {}
     for row in directories:
         if row["cookie_bookie_id"] is not None and row["place"] is not None:
@@ -78,6 +74,12 @@ def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) 
         | {"cookie": stored.get(row["bookie_id"]), "disks": sorted(disks.get(row["bookie_id"], ())) or None}
         for row in bookies
     ]
+
+
+def _cookie_of(row: Mapping[str, Any]) -> Cookie:
+    indexes = tuple(row["index_dirs"]) if row["index_dirs"] else None
+    lists = (row["journal_dirs"], tuple(row["ledger_dirs"]), indexes)
+    return Cookie(row["layout"], row["bookie_host"], *lists, row["instance_id"])
 
 
 def _answers_at(registration: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -136,27 +138,16 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
 
 def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
     """Rows of `facts` as the rules take them, by id."""
-    return {row["bookie_id"]: _facts_of(row) for row in rows}
-
-
-def _facts_of(row: Mapping[str, Any]) -> BookieFacts:
-    cookie = row["cookie"]
-    return BookieFacts(
-        registered=row["registered"],
-        address=None if row["host"] is None else (row["host"], row["port"]),
-        hosts=tuple(row["hosts"] or ()),
-        cookie=None
-        if cookie is None
-        else Cookie(
-            cookie["layout"],
-            cookie["bookie_host"],
-            cookie["journal_dirs"],
-            tuple(cookie["ledger_dirs"]),
-            tuple(cookie["index_dirs"]) if cookie["index_dirs"] else None,
-            cookie["instance_id"],
-        ),
-        disks=tuple(row["disks"] or ()),
-    )
+    return {
+        row["bookie_id"]: BookieFacts(
+            registered=row["registered"],
+            address=None if row["host"] is None else (row["host"], row["port"]),
+            hosts=tuple(row["hosts"] or ()),
+            cookie=row["cookie"],
+            disks=tuple(row["disks"] or ()),
+        )
+        for row in rows
+    }
 
 
 def compare_contents(
@@ -194,7 +185,7 @@ def identity_rows(facts: Iterable[Mapping[str, Any]], identity: Mapping[str, str
         }
         | {"identity": name, "stranded": _is_stranded(group)}
         | {"aliases": [other["bookie_id"] for other in group if other is not row]}
-        | {"cookie_names": row["cookie"]["bookie_host"] if row["cookie"] else None}
+        | {"cookie_names": row["cookie"].bookie_id if row["cookie"] else None}
         for name, group in members.items()
         for row in group
     ]
