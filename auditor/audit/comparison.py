@@ -26,7 +26,7 @@ from auditor.audit.bookies import ClusterBookies, bookie_states
 from auditor.audit.index_scan import Indexes, gap_reasons
 from auditor.audit.landing import STEPS, Landing, rows_that_matter
 from auditor.audit.metadata_scan import FirstScan
-from auditor.model.amounts import plural
+from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import WHOLE, Remark, RemarkKind, remark
@@ -85,8 +85,7 @@ class Witness:
             entries = plural(sum(row["unknown"] for row in silent), "entry")
             text = f"no answer from {plural(len(silent), 'bookie')} about {entries}: these stay suspect"
             named = [f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})" for row in silent[:NAMED]]
-            more = [f"and {len(silent) - NAMED:,} more"] if len(silent) > NAMED else []
-            remarks.append(remark(RemarkKind.WITNESS_SILENT, text, *named, *more))
+            remarks.append(remark(RemarkKind.WITNESS_SILENT, text, *named, *and_more(len(silent) - NAMED)))
         return sum(row["requests"] for row in by_bookie), remarks
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from auditor.audit.landing import Landing
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model import start_refusal
-from auditor.model.amounts import plural
+from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
@@ -296,8 +296,7 @@ def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    more = [f"and {len(names) - _NAMED:,} more"] if len(names) > _NAMED else []
-    return [*names[:_NAMED], *more]
+    return [*names[:_NAMED], *and_more(len(names) - _NAMED)]
 
 
 def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.doctor.store import Metadata
-from auditor.model.amounts import age, duration, plural, size
+from auditor.model.amounts import age, and_more, duration, plural, size
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import NOT_COVERED
 from auditor.model.states import BookieRead
@@ -95,10 +95,9 @@ def journal_lines(
         if stopped:
             said += f"; {len(stopped):,} went down cleanly, and all is in the index"
         yield Line("bookies", "journals", State.OK if not torn else State.WARN, said, _way_out(torn))
-    for name in torn[:JOURNALS_NAMED]:
-        yield BOOKIES.warn("journal", f"{name}: {gone[name]}")
-    if len(torn) > JOURNALS_NAMED:
-        yield BOOKIES.warn("journal", f"and {len(torn) - JOURNALS_NAMED:,} more")
+    named = [f"{name}: {gone[name]}" for name in torn[:JOURNALS_NAMED]]
+    for words in named + and_more(len(torn) - JOURNALS_NAMED):
+        yield BOOKIES.warn("journal", words)
     kept = sum(len(look.below) for look in looks.values())
     if kept:
         taken = size(sum(look.below_bytes for look in looks.values()))
@@ -232,10 +231,9 @@ def _coverage_lines(
             "them, with --bookies rpc:",
             NOT_COVERED,
         )
-    for name in sorted(missing)[:NAMED]:
-        yield BOOKIES.warn("not read", f"{name}: {missing[name]}")
-    if len(missing) > NAMED:
-        yield BOOKIES.warn("not read", f"and {len(missing) - NAMED:,} more")
+    named = [f"{name}: {missing[name]}" for name in sorted(missing)[:NAMED]]
+    for words in named + and_more(len(missing) - NAMED):
+        yield BOOKIES.warn("not read", words)
 
 
 def _rights(directories: Sequence[IndexDirectory]) -> Line:

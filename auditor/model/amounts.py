@@ -56,6 +56,15 @@ def first_names(names: Sequence[str], shown: int, total: int | None = None) -> s
     return ", ".join(names[:shown]) + (f" and {left:,} more" if left > 0 else "")
 
 
+def and_more(left: int, what: str = "", indent: str = "") -> list[str]:
+    """The line below the first of many: how many are left; none where none is.
+
+    >>> and_more(1200, " bookies"), and_more(0)
+    (['and 1,200 more bookies'], [])
+    """
+    return [f"{indent}and {left:,} more{what}"] if left > 0 else []
+
+
 def percent(part: int, whole: int) -> str:
     """A share that never says 100 % of what is not whole, nor 0 % of what is there.
 

@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import replace
 
 from auditor.checks import BY_ID
-from auditor.model.amounts import format_time, plural
+from auditor.model.amounts import and_more, format_time, plural
 from auditor.model.states import BookieRead, TailRead
 from auditor.model.views import (
     AliasView,
@@ -188,8 +188,7 @@ def _problems(bookie: BookieView, width: int) -> list[str]:
         for message, standing in zip(problem.messages, standings, strict=True):
             since = since_when(standing)
             lines += _fold(message if since is None else f"{message} [since: {since}]", "    ", width)
-        if problem.count > len(problem.messages):
-            lines.append(f"    and {problem.count - len(problem.messages):,} more")
+        lines += and_more(problem.count - len(problem.messages), indent="    ")
         if (check := BY_ID.get(problem.id)) is not None:
             blanks, counts = _blanks(bookie.bookie_id, problem, instance), (problem.count, problem.unsure)
             lines += page_advice(check, blanks, width, "    ", *counts, bookie.storage, problem.first)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
+from auditor.model.amounts import and_more
 from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import CLEAN, FOUND
@@ -43,8 +44,7 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference]) ->
         some = [each for each in shown if each.change is change]
         for each in some:
             lines += fold_text(_difference(each), _WIDTH, "  ", "      ")
-        if comparison.count(change) > len(some):
-            lines.append(f"  and {comparison.count(change) - len(some):,} more; --format jsonl has all")
+        lines += and_more(comparison.count(change) - len(some), "; --format jsonl has all", "  ")
     lines += [""] if comparison.gaps or comparison.notes else []
     for label, texts in (("not read", comparison.gaps), ("note", comparison.notes)):
         for text in texts:

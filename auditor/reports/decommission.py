@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from auditor.model.amounts import duration, first_names, format_time, plural, size
+from auditor.model.amounts import and_more, duration, first_names, format_time, plural, size
 from auditor.model.decommission import Answer, Blocker, Cause, CopyLoad, Rehearsal, Work
 from auditor.reports.plain_text import fold_text, labelled, printable, text_table
 
@@ -179,8 +179,7 @@ def _loads(loads: Sequence[CopyLoad]) -> Iterator[str]:
     ]  # fmt: skip
     yield ""
     yield from text_table(("bookie", "reads", "bytes", "writes", "bytes"), rows)
-    if len(ordered) > _LOADS_SHOWN:
-        yield f"and {len(ordered) - _LOADS_SHOWN:,} more; --format json has all"
+    yield from and_more(len(ordered) - _LOADS_SHOWN, "; --format json has all")
 
 
 def _remains(rehearsal: Rehearsal) -> Iterator[str]:
@@ -229,5 +228,4 @@ def _commands(rehearsal: Rehearsal) -> Iterator[str]:
     # Without the flag it is the local bookie that goes; an id in its place is ignored (pulsar 21607).
     for bookie in order[:_NAMES_SHOWN]:
         yield f"  bookkeeper shell decommissionbookie -bookieid {printable(bookie)}"
-    if len(order) > _NAMES_SHOWN:
-        yield f"  and {len(order) - _NAMES_SHOWN:,} more"
+    yield from and_more(len(order) - _NAMES_SHOWN, indent="  ")

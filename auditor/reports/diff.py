@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from auditor.model.amounts import format_time
+from auditor.model.amounts import and_more, format_time
 from auditor.model.comparison import StoreDifference
 from auditor.model.finding import decimal
 from auditor.model.history import ChangedFinding, Difference, RunSummary
@@ -51,8 +51,7 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
         lines += ["", *fold_text(f"{count:,} {TITLES[change]}: {', '.join(of)}", width, "", "    ")]
         for finding in shown.get(change, ()):
             lines += fold_text(_sentence(finding), width, "  ", "      ")
-        if count > len(shown.get(change, ())):
-            lines.append(f"  and {count - len(shown.get(change, ())):,} more; --format jsonl has all")
+        lines += and_more(count - len(shown.get(change, ())), "; --format jsonl has all", "  ")
     lines += ["", _verdict(difference)]
     return "\n".join(lines)
 
@@ -75,8 +74,7 @@ def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> 
             continue
         lines += ["", f"### {count:,} {TITLES[change]}", ""]
         lines += [f"- {escape_markdown(_sentence(finding))}" for finding in found]
-        if count > len(found):
-            lines.append(f"- and {count - len(found):,} more")
+        lines += and_more(count - len(found), indent="- ")
     return "\n".join(lines)
 
 

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 
-from auditor.model.amounts import first_names, format_time, plural
+from auditor.model.amounts import and_more, first_names, format_time, plural
 from auditor.model.finding import Confidence, Finding, Group, Missing, Standing
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
@@ -97,8 +97,7 @@ def missing_text(finding: Finding, bookies: int) -> str:
 def _missing_parts(missing: Sequence[Missing], bookies: int) -> list[str]:
     """A part for each of at most so many bookies that lack entries, and how many more there are."""
     parts = [f"{each.bookie_id} lacks {entries(each.groups, each.count)}" for each in missing[:bookies]]
-    more = [f"and {len(missing) - bookies:,} more bookies"] if len(missing) > bookies else []
-    return [*parts, *more]
+    return parts + and_more(len(missing) - bookies, " bookies")
 
 
 _IN_CLASS: dict[str, str] = {

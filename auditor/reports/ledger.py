@@ -18,6 +18,7 @@ import numpy as np
 
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import GROUP, Groups
+from auditor.model.amounts import and_more
 from auditor.model.finding import Group
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState
@@ -174,8 +175,7 @@ def _metadata(ledger: LedgerView) -> list[str]:
         ]
     lines.append(f"  written   created {_time(ledger.ctime)}, changed {_time(ledger.mtime)}")
     attached = [shorten(f"{key} = {value}", WIDTH - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
-    if len(ledger.attached) > ATTACHED_SHOWN:
-        attached.append(f"and {len(ledger.attached) - ATTACHED_SHOWN:,} more")
+    attached += and_more(len(ledger.attached) - ATTACHED_SHOWN)
     told = (
         ("queue", ledger.queue),
         ("attached", attached),
@@ -204,8 +204,7 @@ def _segments(ledger: LedgerView) -> list[str]:
             subsequent_indent="      ",
             break_on_hyphens=False,
         )
-    if len(segments) > SEGMENTS_SHOWN:
-        lines.append(f"  and {len(segments) - SEGMENTS_SHOWN:,} more segments")
+    lines += and_more(len(segments) - SEGMENTS_SHOWN, " segments", "  ")
     return ["segments", *lines] if lines else []
 
 
@@ -228,8 +227,7 @@ def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, s
         lines.append(f"{'segments':<{label}}{cuts}".rstrip())
     for bookie_id, cells in zip(stripes.bookies, stripes.cells, strict=True):
         lines.append(f"{_short(bookie_id):<{label}}{''.join(signs[cell] for cell in cells)}")
-    if len(rows) > ROWS_SHOWN:
-        lines.append(f"and {len(rows) - ROWS_SHOWN:,} more bookies")
+    lines += and_more(len(rows) - ROWS_SHOWN, " bookies")
     if columns <= last:
         lines.append(f"a column is about {column_width(last, columns)} entries")
     return [*lines, "  ".join(f"{sign} {cell}" for cell, sign in signs.items())]
@@ -284,9 +282,7 @@ def _answers(ledger: LedgerView) -> list[str]:
         asked = _entries(np.frombuffer(answer.entries, GROUP))
         line = f"  {answer.bookie_id} {_SAYS[answer.answer]} {asked}{reason}"
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-    if len(ledger.answers) > ROWS_SHOWN:
-        lines.append(f"  and {len(ledger.answers) - ROWS_SHOWN:,} more answers")
-    return lines
+    return lines + and_more(len(ledger.answers) - ROWS_SHOWN, " answers", "  ")
 
 
 def _entries(groups: Groups) -> str:

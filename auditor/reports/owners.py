@@ -11,7 +11,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from auditor.model.amounts import duration, plural, size
+from auditor.model.amounts import and_more, duration, plural, size
 from auditor.model.finding import Severity
 from auditor.model.report_source import NO_OWNER, NOBODY, Leak, LeakTotals, Level, OwnerFigures, OwnerTotal
 from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView
@@ -133,8 +133,7 @@ def leaks_text(totals: LeakTotals, leaks: Iterable[Leak], now: int) -> Iterator[
     some = list(islice(leaks, SHOWN))
     if some:
         yield "\n".join(text_table(_HEAD, (_cells(each, now) for each in some))) + "\n"
-    if totals.ledgers > len(some):
-        yield f"and {totals.ledgers - len(some):,} more; --format csv or jsonl has all\n"
+    yield from and_more(totals.ledgers - len(some), "; --format csv or jsonl has all\n")
     yield f"\n{_sentence(totals)}\n"
     if totals.ledgers:
         yield f"{ORDER}\n"
@@ -150,8 +149,7 @@ def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now: int) -> Itera
     for each in islice(leaks, SHOWN):
         shown += 1
         yield f"| {' | '.join(map(escape_markdown, _cells(each, now)))} |\n"
-    if totals.ledgers > shown:
-        yield f"\nand {totals.ledgers - shown:,} more\n"
+    yield from and_more(totals.ledgers - shown, "\n", "\n")
 
 
 def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now: int) -> Iterator[str]:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from auditor.checks import BY_ID, Check
 from auditor.checks.needs import Sight
-from auditor.model.amounts import first_names, format_time, plural
+from auditor.model.amounts import and_more, first_names, format_time, plural
 from auditor.model.finding import Confidence, Finding, Severity, Urgency
 from auditor.model.report import Report, exit_code
 from auditor.model.run_facts import Tally
@@ -145,10 +145,7 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
         why = f": {each.reason}" if each.reason else ""
         left = f"; at most {plural(each.replicas, 'replica')} undecided" if each.replicas else ""
         lines += fold_text(f"{each.bookie_id}, {how}{why}{left}", width, "  ", "    ")
-    unread = run.report.coverage.bookies.unread
-    if len(unread) > len(run.unread):
-        lines.append(f"  and {len(unread) - len(run.unread):,} more bookies")
-    return lines
+    return lines + and_more(len(run.report.coverage.bookies.unread) - len(run.unread), " bookies", "  ")
 
 
 def _blind(run: RunView, width: int) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from io import StringIO
 
-from auditor.model.amounts import duration, percent, plural, size
+from auditor.model.amounts import and_more, duration, percent, plural, size
 from auditor.model.space import FULL, DiskTotal, FillForecast, SpaceStep, SpaceView
 from auditor.model.states import SpaceClass
 from auditor.reports.plain_text import printable, text_table
@@ -106,8 +106,7 @@ def _steps(view: SpaceView) -> Iterator[str]:
             yield f"     risk: {step.risk}"
             if step.doubt is not None:
                 yield f"     in doubt: {step.doubt}"
-    if len(ordered) > BOOKIES_SHOWN:
-        yield f"\nand {len(ordered) - BOOKIES_SHOWN:,} more bookies: --format json has all"
+    yield from and_more(len(ordered) - BOOKIES_SHOWN, " bookies: --format json has all", "\n")
 
 
 def to_csv(view: SpaceView) -> str:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
-from auditor.model.amounts import format_time, plural
+from auditor.model.amounts import and_more, format_time, plural
 from auditor.model.finding import Finding, Standing, Urgency
 from auditor.model.views import LedgerView
 from auditor.reports.finding_text import class_text, command_for, entries, explained, positions_text
@@ -105,8 +105,7 @@ def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
 
 
 def _items(some: Iterable[str], total: int) -> str:
-    more = [f"and {total - BOOKIES_SHOWN:,} more bookies"] if total > BOOKIES_SHOWN else []
-    return BETWEEN.join([*some, *more])
+    return BETWEEN.join([*some, *and_more(total - BOOKIES_SHOWN, " bookies")])
 
 
 def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -> list[Markup]:
