@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import dataset, fs
 
-from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import UsageError
 from auditor.model.columns import column
 from auditor.model.options import AuditOptions
@@ -300,9 +299,7 @@ def _place_tables(
 
 
 def _version_row(found: DirectoryFound) -> dict[str, Any]:
-    cookie, damage = (
-        (None, found.version_error) if found.version is None else cookie_codec.read(found.version)
-    )
+    cookie, damage = found.cookie
     row = StoreCookie(cookie.bookie_id if cookie else "", cookie, damage).row()
     return {**row, "bookie_id": row["bookie_host"], "path": found.path}
 

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 from auditor.sources.bookies.journal.files import NONE, Journals, journals_of
@@ -27,7 +26,7 @@ from auditor.sources.bookies.paths import (
     paths_of,
     shared_parts,
 )
-from auditor.sources.bookies.places import DirectoryFound, PlaceFound
+from auditor.sources.bookies.places import PlaceFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ def attribute(
     owned: dict[str | None, dict[str, OwnedDirectory]] = {}
     gaps: dict[str, list[str]] = {}
     for place in places:
-        opened = [(found, *_open(found)) for found in place.directories]
+        opened = [(found, *found.cookie) for found in place.directories]
         place_id = _place_id(place, known_ids, [cookie for _, cookie, _ in opened if cookie is not None])
         if place_id is not None:
             owned.setdefault(place_id, {})
@@ -145,10 +144,6 @@ def attribute(
         dict(sorted(bookies.items())),
         tuple(each for directories in owned.values() for each in directories.values()),
     )
-
-
-def _open(found: DirectoryFound) -> tuple[Cookie | None, str | None]:
-    return (None, found.version_error) if found.version is None else cookie_codec.read(found.version)
 
 
 def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie]) -> str | None:

@@ -32,10 +32,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.codecs.bookie import last_mark
 from auditor.codecs.bookie.last_mark import START, LastMark
 from auditor.errors import DecodeError, UsageError
 from auditor.model.bookie_id import is_accepted
+from auditor.model.cookie import Cookie
 from auditor.sources.regular_file import is_directory, open_regular, read_toml, visible_path
 
 ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
@@ -189,6 +191,11 @@ class DirectoryFound:
     old_data: bool = False
     marks: tuple[tuple[str, LastMark], ...] = ()
     unclean: bool | None = None
+
+    @property
+    def cookie(self) -> tuple[Cookie | None, str | None]:
+        """What its VERSION says, or why that cannot be read."""
+        return (None, self.version_error) if self.version is None else cookie_codec.read(self.version)
 
     @property
     def lacks_disk(self) -> bool:

@@ -73,7 +73,9 @@ def find_indexes(options: Mapping[str, str]) -> NamedSources:
     if not options.get("bookies"):
         raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory per bookie")
     places = find_places(_directories(options["bookies"]))
-    known = {cookie.bookie_id for place in places for cookie in _cookies(place)}
+    # Where one cannot be read, its directory's row says why; here it only names nobody.
+    cookies = [each.cookie[0] for place in places for each in place.directories]
+    known = {cookie.bookie_id for cookie in cookies if cookie is not None}
     store = _Store()
     if uri := options.get("metadata"):
         store = _store_at(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
@@ -160,12 +162,6 @@ def _tasks(options: Mapping[str, str]) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(f"{FORMAT}: tasks: {text!r} is not a number of 1 or more")
     return int(text)
-
-
-def _cookies(place: PlaceFound) -> list[Cookie]:
-    # Where one cannot be read, its directory's row says why; here it only names nobody.
-    versions = [cookie_codec.read(each.version)[0] for each in place.directories if each.version is not None]
-    return [cookie for cookie in versions if cookie is not None]
 
 
 class IndexSource(NamedSource):

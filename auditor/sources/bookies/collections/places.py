@@ -14,14 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import UnreadError
-from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest, places_of
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.paths import OwnedDirectory, paths_of
-from auditor.sources.bookies.places import DirectoryFound, PlaceFound
+from auditor.sources.bookies.places import PlaceFound
 
 
 class NewestCollection:
@@ -46,7 +44,7 @@ class NewestCollection:
         newer = {key[0]: self._directories[key] for key in _logical(place) if key in self._directories}
         if (again := self._places.get((place.name, place.path))) is not None:
             newer[None] = again
-        named = [(found, _cookie(found)) for found in place.directories]
+        named = [(found, found.cookie[0]) for found in place.directories]
         gone.update((bookie_id, path) for bookie_id, path in newer.items() if bookie_id is not None)
         ids = {cookie.bookie_id for _, cookie in named if cookie is not None}
         if newer and ids <= newer.keys():
@@ -59,17 +57,13 @@ def _logical(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
     """Which directories a place has, by what their VERSION says: (id, instance, path on the bookie)."""
     owned: dict[str, list[OwnedDirectory]] = {}
     for found in place.directories:
-        if (cookie := _cookie(found)) is not None:
+        if (cookie := found.cookie[0]) is not None:
             owned.setdefault(cookie.bookie_id, []).append(
                 OwnedDirectory(found, cookie, None, None, [found.declared] if found.declared else [])
             )
     for bookie_id, directories in owned.items():
         for path, directory in paths_of(bookie_id, directories, None).found.items():
             yield bookie_id, directory.cookie.instance_id if directory.cookie else None, path
-
-
-def _cookie(found: DirectoryFound) -> Cookie | None:
-    return None if found.version is None else cookie_codec.read(found.version)[0]
 
 
 IN_COLLECTION = "#"
