@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from auditor.cli import completion
-from auditor.cli.options import URI_FORMS, format_option, option_flags, options_from_flags
+from auditor.cli.options import STORE_OPTIONS, URI_FORMS, format_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.spark.types import SparkSession
@@ -40,9 +40,7 @@ not all of it could be read, or something changed meanwhile; 4 a store could not
 )
 @format_option("text", "json", "jsonl")
 @verbosity_options
-@option_flags(
-    "rate_limit", "in_flight", "batch", "timeout", "credentials", "parts_per_core", "master", "driver_memory"
-)
+@option_flags(*STORE_OPTIONS, "parts_per_core", "master", "driver_memory")
 @click.pass_obj
 def compare(
     session: Callable[[], SparkSession] | None,

@@ -11,7 +11,7 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import sources
-from auditor.cli.options import cluster_option, option_flags, options_from_flags
+from auditor.cli.options import STORE_OPTIONS, cluster_option, option_flags, options_from_flags
 from auditor.cli.progress import PERIOD_S
 from auditor.cli.verbosity import quietness_options, say
 from auditor.errors import UsageError
@@ -27,7 +27,7 @@ from auditor.model.report import CLEAN, NOT_COVERED
     "--without-owners", is_flag=True, help="Leave out what lies beside BookKeeper's root: Pulsar's topics."
 )
 @quietness_options
-@option_flags("rate_limit", "in_flight", "batch", "timeout", "credentials")
+@option_flags(*STORE_OPTIONS)
 def dump(
     names: tuple[str, ...],
     cluster: str | None,

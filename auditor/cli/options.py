@@ -125,15 +125,14 @@ def tuning_options(command: Command) -> Command:
     return option_flags(*option_types())(command)
 
 
+STORE_OPTIONS = ("rate_limit", "in_flight", "batch", "timeout", "credentials")
+"""How a metadata store is read."""
+
 SCAN_OPTIONS = (
     "scan_time",
     "since",
     "resume_within",
-    "rate_limit",
-    "in_flight",
-    "batch",
-    "timeout",
-    "credentials",
+    *STORE_OPTIONS,
     "parts_per_core",
     "master",
     "driver_memory",
@@ -141,18 +140,8 @@ SCAN_OPTIONS = (
 """What a scan of the metadata alone goes by."""
 
 DOCTOR_OPTIONS = (
-    "grace",
-    "scan_time",
-    "index_time",
-    "rate_limit",
-    "in_flight",
-    "batch",
-    "timeout",
-    "credentials",
-    "bookie_rate_limit",
-    "bookie_in_flight",
-    "master",
-    "driver_memory",
+    *("grace", "scan_time", "index_time", *STORE_OPTIONS, "bookie_rate_limit", "bookie_in_flight"),
+    *("master", "driver_memory"),
 )
 """What the look before an audit goes by."""
 

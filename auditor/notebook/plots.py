@@ -14,6 +14,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from auditor.errors import UsageError
+from auditor.model.amounts import first_names
 from auditor.model.arrow import pd
 from auditor.model.ledger_id import LedgerId
 from auditor.reports.ledger import Cell
@@ -284,8 +285,7 @@ def new_figure(height: float) -> Figure:
 def describe(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) -> None:
     """Give a figure its alternative text: the title, and the first rows with their numbers."""
     said = [f"{name} {number:,}" if isinstance(number, int) else f"{name} {number}" for name, number in rows]
-    more = f" and {len(said) - _TICKS:,} more" if len(said) > _TICKS else ""
-    figure.set_label(printable(f"{title}: {', '.join(said[:_TICKS]) or 'none'}{more}"))
+    figure.set_label(printable(f"{title}: {first_names(said, _TICKS) or 'none'}"))
 
 
 def label(text: str) -> str:

@@ -154,10 +154,7 @@ def _metadata(ledger: LedgerView) -> list[str]:
     verdict = ledger.judged_class or "not judged"
     if ledger.potential_class not in (None, ledger.judged_class):
         verdict += f" (could be {ledger.potential_class})"
-    lines = [
-        f"{name.in_words}: {verdict}",
-        f"  at        {ledger.path}, version {ledger.version}",
-    ]
+    lines = [f"{name.in_words}: {verdict}", f"  at        {ledger.path}, version {ledger.version}"]
     if ledger.scope_id:
         lines.append(f"  named     {name.qualified_name}")
     if ledger.damage is not None:
