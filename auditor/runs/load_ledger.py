@@ -288,8 +288,9 @@ def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> d
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged
     segments = [(each["first_entry_id"], each["ensemble"]) for each in row["segments"]]
-    names = ("ledger_id", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
-    ledger = LedgerFacts(closed=False, segments=segments, **{name: row[name] for name in names})
+    names = ("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
+    facts = {name: row[name] for name in names}
+    ledger = LedgerFacts(row["ledger_id"], closed=False, segments=segments, **facts)
     held = [groups_of(each["groups"]) for each in indexes if each["bookie_id"] in judged]
     newest = max((last_entry(groups) for groups in held), default=-1)
     return {member: striped_to(ledger, member, newest).tobytes() for member in judged}

@@ -147,7 +147,7 @@ _HELD = pa.schema(
 )  # fmt: skip
 
 
-_OF_LEAK = ("ledger_id", "confidence", "claim", "made", "bytes", "entries", "state", "doubt")
+_OF_LEAK = ("confidence", "claim", "made", "bytes", "entries", "state", "doubt")
 
 
 class Leaks:
@@ -226,4 +226,5 @@ def _row(finding: dict[str, Any]) -> dict[str, Any]:
 def _leak(row: dict[str, Any]) -> Leak:
     again = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
     why = f"{row['claim']} does not name it{again}"
-    return Leak(owner=last_owner(row["claim"]), why=why, **{name: row[name] for name in _OF_LEAK})
+    said = {name: row[name] for name in _OF_LEAK}
+    return Leak(row["ledger_id"], owner=last_owner(row["claim"]), why=why, **said)
