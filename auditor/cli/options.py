@@ -1,7 +1,7 @@
 """Options that several commands share, and the headings of a command's help under which each stands."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -205,6 +205,21 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
         show_default=True,
         help="What to print.",
     )
+
+
+class ScaledNumber(click.ParamType[int]):
+    """A whole number above 0; a letter behind it, one of ``units``, says of how many each."""
+
+    def __init__(self, name: str, units: Mapping[str, int], wanted: str) -> None:
+        self.name, self._units, self._wanted = name, units, wanted
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that ``value`` says."""
+        text = str(value).strip()
+        digits, unit = (text[:-1], text[-1:]) if text[-1:] in self._units else (text, "")
+        if not digits.isdecimal() or not int(digits):
+            self.fail(f"{text!r} is not {self._wanted}", param, ctx)
+        return int(digits) * self._units.get(unit, 1)
 
 
 def run_to_make(kind: str, of: Sources, options: AuditOptions) -> str:

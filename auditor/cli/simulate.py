@@ -3,7 +3,7 @@
 import click
 
 from auditor.cli import completion
-from auditor.cli.options import chosen_run, format_option, run_argument
+from auditor.cli.options import ScaledNumber, chosen_run, format_option, run_argument
 from auditor.cli.terminal import show_text
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations
@@ -95,28 +95,13 @@ def _locations(run: RunReader, mapping: str) -> Locations:
     return Locations(locate_all({name: hosts.get(name) for name in names}, said), f"--racks {mapping}")
 
 
-_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
-
-
-class _Bytes(click.ParamType[int]):
-    """A number of bytes; k, M and G are a thousand, a million and a thousand million of them."""
-
-    name = "bytes"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number that ``value`` says."""
-        text = str(value).strip()
-        digits = text.rstrip("kMG")
-        unit = text[len(digits) :]
-        if not digits.isdecimal() or unit not in _UNITS or not int(digits):
-            self.fail(f"{text!r} is not a number of bytes, such as 500k or 20M", param, ctx)
-        return int(digits) * _UNITS[unit]
+_BYTES = ScaledNumber("bytes", {"k": 10**3, "M": 10**6, "G": 10**9}, "a number of bytes, such as 500k or 20M")
 
 
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=completion.runs)
 @click.argument("bookies", metavar="BOOKIE...", nargs=-1, required=True, shell_complete=completion.bookies)
-@click.option("--rate", type=_Bytes(), help="Bytes that one replication worker copies a second, such as 20M.")
+@click.option("--rate", type=_BYTES, help="Bytes that one replication worker copies a second, such as 20M.")
 @click.option(
     "--round-trip",
     type=click.FloatRange(0, 60_000),

@@ -16,6 +16,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import Sources, sources
 from auditor.cli.options import (
+    ScaledNumber,
     bookies_option,
     options_from_flags,
     run_to_make,
@@ -34,21 +35,11 @@ from auditor.sources.file_systems import child_of
 if TYPE_CHECKING:
     from auditor.watch.rounds import Round
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-class _Interval(click.ParamType[float]):
-    """A time of a second or more: a number of seconds, or with m, h or d of minutes, hours or days."""
-
-    name = "interval"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds that ``value`` says."""
-        text = str(value).strip()
-        digits, unit = (text[:-1], text[-1:]) if text[-1:] in _UNITS else (text, "s")
-        if not digits.isdecimal() or not int(digits):
-            self.fail(f"{text!r} is not a time of a second or more, such as 90s, 15m or 1h", param, ctx)
-        return float(int(digits) * _UNITS[unit])
+_SECONDS = ScaledNumber(
+    "interval",
+    {"s": 1, "m": 60, "h": 3600, "d": 86400},
+    "a time of a second or more, such as 90s, 15m or 1h",
+)
 
 
 @click.command()
@@ -57,7 +48,7 @@ class _Interval(click.ParamType[float]):
 @bookies_option()
 @click.option(
     "--interval",
-    type=_Interval(),
+    type=_SECONDS,
     default="1h",
     show_default=True,
     metavar="TIME",
