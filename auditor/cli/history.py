@@ -1,7 +1,6 @@
 """``bkaudit history``, ``status``, ``diff``: a directory of runs, its newest, and what changed."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -9,13 +8,9 @@ from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
 from auditor.cli.options import format_option, runs_options
 from auditor.errors import RunError, RunUsageError
-from auditor.model.finding import Severity
-from auditor.model.json_shape import parse_json
-from auditor.model.options import NEW, FailOn
 from auditor.model.report import NOT_COVERED, Report, exit_code
-from auditor.model.run_facts import MANIFEST
 from auditor.reports.history import status_line
-from auditor.runs.directory import damaged
+from auditor.runs.directory import damaged, fail_on_of
 from auditor.runs.newest import newest_report
 from auditor.sources.clock import now_ms
 from auditor.sources.regular_file import read_regular
@@ -69,23 +64,12 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
         raise RunUsageError(f"{file}: {error}") from error
     except RunError as error:
         raise damaged(str(file), error) from error
-    now = now_ms()
-    click.echo(status_line(report, str(file.parent), now))
-    code = exit_code(report, *_fail_on(file.parent))
+    now, run = now_ms(), file.parent
+    code = exit_code(report, *fail_on_of(str(run), lambda name: read_regular(run / name)))
+    click.echo(status_line(report, str(run), now))
     if code == 0 and max_age is not None and now - report.run.finished > max_age * _HOUR_MS:
         code = NOT_COVERED
     raise click.exceptions.Exit(code)
-
-
-def _fail_on(run: Path) -> tuple[FailOn, bool]:
-    """What the audit was to fail on; the default where its manifest does not say."""
-    try:
-        options: dict[str, Any] = parse_json(read_regular(run / MANIFEST))["identity"]["options"]
-        word = options["fail_on"]
-        given: FailOn = Severity(word) if word != NEW else "new"
-        return given, bool(options["fail_on_suspect"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return Severity.ERROR, False
 
 
 @click.command()

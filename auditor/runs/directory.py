@@ -7,14 +7,16 @@ What lies in it: `auditor.model.run_facts`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
 from auditor.errors import RunError, RunUsageError
 from auditor.model.arrow import ds, fs, pa, pq
+from auditor.model.finding import Severity
 from auditor.model.json_shape import parse_json
+from auditor.model.options import NEW, FailOn
 from auditor.model.run_facts import MANIFEST, REPORT, WHOLE
 from auditor.sources.file_systems import require_file, run_files
 from auditor.sources.regular_file import read_at_most
@@ -41,6 +43,25 @@ def damaged(path: str, why: object) -> RunError:
     else:
         reason = (str(why).strip().splitlines() or [type(why).__name__])[0]
     return RunError(f"{path} is damaged ({reason}): {WAY_OUT}")
+
+
+def fail_on_of(run: str, read: Callable[[str], bytes]) -> tuple[FailOn, bool]:
+    """What the exit code of a run's audit came from: ``--fail-on`` and ``--fail-on-suspect``.
+
+    ``read`` gives the bytes of a file of the run by its name. A run of an older version has the first alone.
+
+    Raises:
+        RunError: the manifest does not say it.
+
+    >>> fail_on_of("runs/1", lambda name: b'{"identity": {"options": {"fail_on": "new"}}}')
+    ('new', False)
+    """
+    try:
+        options: dict[str, Any] = parse_json(read(MANIFEST))["identity"]["options"]
+        word = options["fail_on"]
+        return "new" if word == NEW else Severity(word), bool(options.get("fail_on_suspect", False))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(f"{run}/{MANIFEST}", error) from error
 
 
 class RunDirectory:

@@ -6,7 +6,7 @@ are kept.
 
 import difflib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from auditor.checks import place_of_check
 from auditor.codecs.bookie.last_mark import LastMark
@@ -14,8 +14,6 @@ from auditor.errors import RunError, RunUsageError
 from auditor.model.amounts import first_names
 from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence, Finding, Severity, Urgency
-from auditor.model.json_shape import parse_json
-from auditor.model.run_facts import MANIFEST
 from auditor.model.states import BookieRead
 from auditor.model.views import (
     AliasView,
@@ -29,7 +27,7 @@ from auditor.model.views import (
     RunView,
     UnreadBookie,
 )
-from auditor.runs.directory import damaged
+from auditor.runs.directory import fail_on_of
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.standings import standings_of
 
@@ -47,7 +45,7 @@ def run_view(run: RunReader) -> RunView:
         RunError: a table of the run is missing or broken.
     """
     wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != BookieRead.READ)
-    fail_on, fail_on_suspect = _fail_on(run)
+    fail_on, fail_on_suspect = fail_on_of(run.path, run.directory.read_file)
     unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], wanted)
     order = pc.sort_indices(unread, [("replicas", "descending"), ("bookie_id", "ascending")])
     return RunView(
@@ -60,16 +58,6 @@ def run_view(run: RunReader) -> RunView:
         storages=storages(run),
         standings=standings_of(run.directory, run.report, [each.fingerprint for each in run.report.findings]),
     )
-
-
-def _fail_on(run: RunReader) -> tuple[Severity | Literal["new"], bool]:
-    """The options that the exit code comes from: a run of an older version has the first alone."""
-    try:
-        options: dict[str, Any] = parse_json(run.directory.read_file(MANIFEST))["identity"]["options"]
-        value = options["fail_on"]
-        return "new" if value == "new" else Severity(value), bool(options.get("fail_on_suspect", False))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise damaged(f"{run.path}/{MANIFEST}", error) from error
 
 
 def bookie_view(run: RunReader, bookie_id: str) -> BookieView:

@@ -65,6 +65,17 @@ def test_the_exit_code_is_that_of_the_audit(tmp_path: Path, outcome: Report, fai
     assert status(tmp_path).exit_code == code
 
 
+def test_a_run_of_an_older_version_says_what_it_was_to_fail_on(tmp_path: Path) -> None:
+    run_in(tmp_path, report([tally("a", "warning")], coverage=coverage(True)))
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text('{"identity": {"options": {"fail_on": "warning"}}}')
+    assert status(tmp_path).exit_code == 1
+    manifest.write_text("{}")
+    found = status(tmp_path)
+    said = f"{manifest} is damaged (it has no 'identity'): put a whole copy of it back, or audit again"
+    assert (found.exit_code, found.stderr) == (2, f"bkaudit: {said}\n"), "no exit code is made up"
+
+
 def test_an_old_run_is_not_good_enough(tmp_path: Path) -> None:
     old: Any = report([], coverage=coverage(True))
     run_in(tmp_path / "a", old)
