@@ -3,7 +3,6 @@
 Every line but commands fits into the width; nothing is coloured.
 """
 
-import textwrap
 from dataclasses import replace
 
 from auditor.checks import BY_ID
@@ -18,6 +17,7 @@ from auditor.model.views import (
     RegistrationView,
 )
 from auditor.reports.advice import blanks_of, page_advice, since_when
+from auditor.reports.plain_text import fold_text
 
 _LABEL = 12
 _TAILS: dict[str, str] = {
@@ -203,18 +203,11 @@ def _blanks(bookie_id: str, problem: ProblemView, instance_id: str | None) -> di
 
 def _line(label: str, text: str, width: int) -> list[str]:
     """A labelled text, what does not fit below it."""
-    parts = _wrap(text, width - _LABEL, "  ")
-    return [f"{'' if number else label:<{_LABEL}}{part}" for number, part in enumerate(parts)]
+    return fold_text(text, width, f"{label:<{_LABEL}}", " " * (_LABEL + 2))
 
 
 def _fold(text: str, indent: str, width: int) -> list[str]:
-    return [indent + part for part in _wrap(text, width - len(indent), "    ")]
-
-
-def _wrap(text: str, width: int, later: str) -> list[str]:
-    # What a terminal would obey, in a name that someone chose, is shown as a question mark.
-    shown = "".join(char if char.isprintable() else "?" for char in text)
-    return textwrap.wrap(shown, width, subsequent_indent=later, break_on_hyphens=False)
+    return fold_text(text, width, indent, f"{indent}    ")
 
 
 def _time(ms: int | None) -> str:
