@@ -31,6 +31,8 @@ def made_run(
     for number, finding in enumerate(findings, 1):
         write(path / "findings", [finding_row(finding)], FINDINGS, number)
     write_tables(path, **{name: tables.get(name, []) for name in TABLES})
+    options = {"fail_on": "error", "fail_on_suspect": False}
+    (path / "manifest.json").write_text(json.dumps({"identity": {"options": options}}))
     (path / "report.json").write_text((report or sample_report()).to_json(), "utf-8")
     return open_run(path)
 

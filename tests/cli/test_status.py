@@ -66,8 +66,8 @@ def test_the_exit_code_is_that_of_the_audit(tmp_path: Path, outcome: Report, fai
 
 
 def test_a_run_of_an_older_version_says_what_it_was_to_fail_on(tmp_path: Path) -> None:
-    run_in(tmp_path, report([tally("a", "warning")], coverage=coverage(True)))
-    manifest = tmp_path / "manifest.json"
+    run_in(tmp_path / "a", report([tally("a", "warning")], coverage=coverage(True)))
+    manifest = tmp_path / "a" / "manifest.json"
     manifest.write_text('{"identity": {"options": {"fail_on": "warning"}}}')
     assert status(tmp_path).exit_code == 1
     manifest.write_text("{}")
