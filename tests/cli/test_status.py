@@ -73,7 +73,7 @@ def test_a_run_of_an_older_version_says_what_it_was_to_fail_on(tmp_path: Path) -
     manifest.write_text("{}")
     found = status(tmp_path)
     said = f"{manifest} is damaged (it has no 'identity'): put a whole copy of it back, or audit again"
-    assert (found.exit_code, found.stderr) == (2, f"bkaudit: {said}\n"), "no exit code is made up"
+    assert (found.exit_code, found.stderr) == (5, f"bkaudit: {said}\n"), "no exit code is made up"
 
 
 def test_an_old_run_is_not_good_enough(tmp_path: Path) -> None:
