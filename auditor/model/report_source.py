@@ -7,7 +7,7 @@ what the ledgers of a tenant, a namespace or a topic add up to, and what belongs
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
 from auditor.model.finding import Finding, Standings
@@ -52,9 +52,13 @@ class OwnerTotal:
         >>> total.ledgers, total.bytes, total.unowned, total.findings
         (3, 750, 3, {'error': 3, 'note': 1})
         """
-        for each in fields(self):
-            if each.name not in ("name", "findings"):
-                setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        self.ledgers += other.ledgers
+        self.bytes += other.bytes
+        self.dangling += other.dangling
+        self.unowned += other.unowned
+        self.leaked_bytes += other.leaked_bytes
+        self.entries += other.entries
+        self.leaked_entries += other.leaked_entries
         for severity, count in other.findings.items():
             self.findings[severity] = self.findings.get(severity, 0) + count
 

@@ -36,7 +36,7 @@ class RemarkKind(StrEnum):
     LOCATIONS_UNREAD = "locations-unread"
     SPACE_UNREAD = "space-unread"
     COLLECTOR_DEFAULTS = "collector-defaults"
-    EARLIER_VERSION = "earlier-version"  # its kind is not known; the last of those that act
+    EARLIER_VERSION = "earlier-version"  # its kind is not known
     SAVED = "saved"
     STORE_LIMIT = "store-limit"  # what its kind of store does not keep
     SCAN_RESTARTED = "scan-restarted"
@@ -58,8 +58,27 @@ class RemarkKind(StrEnum):
 
         It does where findings are less sure, or may be too few, for a reason that somebody can mend.
         """
-        kinds = list(RemarkKind)
-        return kinds.index(self) <= kinds.index(RemarkKind.EARLIER_VERSION)
+        return self in _ACTING
+
+
+_ACTING = frozenset(
+    {
+        RemarkKind.NEAR_LOSS,
+        RemarkKind.NOT_COMPARED,
+        RemarkKind.END_UNKNOWN,
+        RemarkKind.SAVED_FILE,
+        RemarkKind.LAYOUT_ASSUMED,
+        RemarkKind.COLLECTION_UNUSED,
+        RemarkKind.JOURNAL_INCOMPLETE,
+        RemarkKind.WITNESS_BOUND,
+        RemarkKind.WITNESS_SILENT,
+        RemarkKind.OWNERS_UNREAD,
+        RemarkKind.LOCATIONS_UNREAD,
+        RemarkKind.SPACE_UNREAD,
+        RemarkKind.COLLECTOR_DEFAULTS,
+        RemarkKind.EARLIER_VERSION,
+    }
+)
 
 
 class Remark(TypedDict):

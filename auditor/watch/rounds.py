@@ -127,10 +127,15 @@ def _audit(
 ) -> tuple[Report | None, AuditorError | OSError | None]:
     try:
         return audit.run(spark, progress), None
-    except (AuditorError, OSError) as error:
-        asked_wrong = isinstance(error, UsageError) and not isinstance(error, LockedError)
-        if isinstance(error, (SparkError, JavaMissingError)) or (first and asked_wrong):
+    except (SparkError, JavaMissingError):
+        raise
+    except LockedError as error:
+        return None, error
+    except UsageError as error:
+        if first:
             raise
+        return None, error
+    except (AuditorError, OSError) as error:
         return None, error
 
 

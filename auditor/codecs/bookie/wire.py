@@ -208,7 +208,19 @@ _REQUEST_2 = struct.Struct(">BBxxqq")
 _RESPONSE_2 = struct.Struct(">BBxxiqq")
 _OPERATION_2 = 2
 # Codes of ``BookieProtocol``; version 3 has other numbers for the same answers.
-_STATUS_2 = dict(zip((0, 1, 2, *range(100, 108)), Status, strict=True))
+_STATUS_2 = {
+    0: Status.EOK,
+    1: Status.ENOLEDGER,
+    2: Status.ENOENTRY,
+    100: Status.EBADREQ,
+    101: Status.EIO,
+    102: Status.EUA,
+    103: Status.EBADVERSION,
+    104: Status.EFENCED,
+    105: Status.EREADONLY,
+    106: Status.ETOOMANYREQUESTS,
+    107: Status.EUNKNOWNLEDGERSTATE,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,11 +206,10 @@ def _physical(data: bytes, at: int, block_end: int, what: str) -> tuple[int, byt
 
 COMPARATOR = b"leveldb.BytewiseComparator"
 
-_PASSED = {3: "n", 5: "ns", 201: "s", 202: "", 203: "n", 300: "n"}
-"""Fields that say nothing of the files there are: numbers and strings, in this order."""
-_COMPARATOR, _LOG_NUMBER, _LAST_SEQUENCE, _DELETED, _PREVIOUS, _LEAST_LOG = 1, 2, 4, 6, 9, 10
+_VARINT = (3, 203, 300)
+_COMPARATOR, _LOG_NUMBER, _LAST_SEQUENCE, _CURSOR, _DELETED, _PREVIOUS, _LEAST_LOG = 1, 2, 4, 5, 6, 9, 10
 _NEW, _NEW_2, _NEW_3, _NEW_4 = 7, 100, 102, 103
-_FAMILY = 200
+_FAMILY, _FAMILY_NAME, _FAMILY_DROP = 200, 201, 202
 _LOG_ADDED_OLD, _LOG_DELETED_OLD, _LOG_ADDED, _LOG_DELETED = 8196, 8197, 8199, 8200
 _MAY_BE_PASSED = 1 << 13
 _END, _MUST_BE_KNOWN, _PATH = 1, 1 << 6, 65
@@ -288,12 +287,15 @@ class _Edit:
     def _field(self, tag: int) -> None:
         if tag in (_LOG_NUMBER, _LAST_SEQUENCE, _PREVIOUS, _LEAST_LOG):
             self._numbers[tag] = self._varint()
-        elif tag in _PASSED:
-            for kind in _PASSED[tag]:
-                self._varint() if kind == "n" else self._string()
+        elif tag in _VARINT:
+            self._varint()
         elif tag == _COMPARATOR:
             if (name := self._string()) != COMPARATOR:
                 raise self._error(f"keys in the order of {name[:80]!r}")
+        # Where the next compaction of a level begins: no file depends on it.
+        elif tag == _CURSOR:
+            self._varint()
+            self._string()
         elif tag == _DELETED:
             self._varint()
             self._deleted.append(self._varint())
@@ -301,6 +303,8 @@ class _Edit:
             self._new_file(tag)
         elif tag == _FAMILY:
             self._family = self._varint()
+        elif tag == _FAMILY_NAME:
+            self._string()
         elif tag in (_LOG_ADDED, _LOG_ADDED_OLD):
             self._log_added(prefixed=tag == _LOG_ADDED)
         elif tag in (_LOG_DELETED, _LOG_DELETED_OLD):
@@ -309,7 +313,7 @@ class _Edit:
             self._logs_before = self._varint()
         elif tag & _MAY_BE_PASSED:
             self._string()
-        else:
+        elif tag != _FAMILY_DROP:
             raise self._error(f"unknown tag {tag}")
 
     def _new_file(self, tag: int) -> None:

@@ -12,7 +12,6 @@ Times are in ms since the epoch; where there is none, or none was ever written, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from google.protobuf.message import Message
 
@@ -87,20 +86,33 @@ def decode_layout(data: bytes) -> ReplicationLayout:
 
 
 def _check_time(kind: type[Message], data: bytes) -> int | None:
-    """The one field of a message, if it is there; raises `DecodeError`.
-
-    >>> _check_time(ReplicasCheckFormat, bytes.fromhex("088080babbc82e"))
-    1600000000000
-    """
+    """The one field of a message, if it is there."""
     message = proto_wire.parse(kind, data, "check time")
     return next((time for _, time in message.ListFields()), None)
 
 
-decode_check_all_ledgers_time = partial(_check_time, CheckAllLedgersFormat)
-"""When the auditor last checked all ledgers, in ms."""
+def decode_check_all_ledgers_time(data: bytes) -> int | None:
+    """When the auditor last checked all ledgers, in ms; raises `DecodeError`.
 
-decode_placement_policy_check_time = partial(_check_time, PlacementPolicyCheckFormat)
-"""When the auditor last checked placement, in ms."""
+    >>> decode_check_all_ledgers_time(bytes.fromhex("088080babbc82e"))
+    1600000000000
+    """
+    return _check_time(CheckAllLedgersFormat, data)
 
-decode_replicas_check_time = partial(_check_time, ReplicasCheckFormat)
-"""When the auditor last checked replicas, in ms."""
+
+def decode_placement_policy_check_time(data: bytes) -> int | None:
+    """When the auditor last checked placement, in ms; raises `DecodeError`.
+
+    >>> decode_placement_policy_check_time(b"") is None
+    True
+    """
+    return _check_time(PlacementPolicyCheckFormat, data)
+
+
+def decode_replicas_check_time(data: bytes) -> int | None:
+    """When the auditor last checked replicas, in ms; raises `DecodeError`.
+
+    >>> decode_replicas_check_time(bytes.fromhex("088080babbc82e"))
+    1600000000000
+    """
+    return _check_time(ReplicasCheckFormat, data)

@@ -180,8 +180,9 @@ class _Log:
         # Added up block by block: memory follows ledgers per block.
         sums = [(_none(), _none(), _none(), _none())]
         try:
-            for _, sizes, scopes, ledgers, _ in records.entries():
-                sums.append(_sum_per_ledger(scopes, ledgers, sizes, np.ones(len(sizes), np.int64)))
+            for entries in records.entries():
+                ones = np.ones(len(entries.sizes), np.int64)
+                sums.append(_sum_per_ledger(entries.scope_ids, entries.ledger_ids, entries.sizes, ones))
         except DecodeError as damage:
             found.damage = damage
         columns = (np.concatenate(each) for each in zip(*sums, strict=True))
