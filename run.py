@@ -2,7 +2,11 @@
 """Two commands for a machine with Python 3.11 or newer and nothing else.
 
     python3 run.py demo     a real ZooKeeper with a sample cluster in it, audited end to end
-    python3 run.py test     ruff, mypy and all tests; --quick: those of codecs, keys, model and checks
+    python3 run.py test     ruff, mypy and the tests that need no cluster of bookies
+
+`run.py test --quick` runs the tests that need nothing but their own process. `--all` runs all tests, the
+short forms of the proofs, and ten times as many examples of each property. `--rest` runs what `--all` has
+beyond `run.py test`.
 
 The first call makes an environment in .venv beside this file and installs the project into it; later calls
 find it there as long as pyproject.toml and constraints.txt are the same. Where there is no Java 17 or newer,
@@ -37,10 +41,16 @@ SIDE_BY_SIDE = (
 )
 """How all tests are run: files beside each other, with sessions in one Spark.
 
-The order is that of tests/conftest.py: the longest begin first, so that no process is left alone with one.
+The order is that of tests/plugin.py: the longest begin first, so that no process is left alone with one.
 """
-QUICK = ("tests/checks", "tests/codecs", "tests/keys", "tests/model")
-"""What a change is tried with while it is made: no server, no whole audit."""
+REST = "--rest"
+TIERS = {
+    "": ("-m", "not cluster and not proof"),
+    "--quick": ("-m", "unit and not proof", "--hypothesis-profile", "quick"),
+    REST: ("-m", "cluster or proof or property", "--hypothesis-profile", "all"),
+    "--all": ("--hypothesis-profile", "all"),
+}
+"""What pytest is asked for, by the option of `run.py test`; tests/tiers.py says what the markers mean."""
 JAVA_LIMIT_S = 60
 """A Java that has not printed its version by then is none."""
 
@@ -70,16 +80,19 @@ def _demo(arguments: list[str]) -> int:
 
 def _test(arguments: list[str]) -> int:
     """Everything that must hold: what is cheap first, and types beside the tests."""
+    option = arguments[0] if arguments and arguments[0] in TIERS else ""
+    if option or not arguments:
+        arguments = [*SIDE_BY_SIDE, *TIERS[option], *arguments[1:]]
+    if option == REST:
+        return _run("pytest", *arguments)  # ruff and mypy were run by the command that this one completes
     for tool in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
         code = _run(*tool)
         if code:
             return _say(f"{' '.join(tool)} failed", code)
-    if arguments[:1] == ["--quick"]:
-        arguments = [*SIDE_BY_SIDE, *QUICK, *arguments[1:]]
     # It takes one core half a minute, in which the tests are collected; what it finds is said at once.
     with ThreadPoolExecutor(1) as beside:
         types = beside.submit(_run, "mypy", "--no-error-summary")
-        tested = _run("pytest", *(arguments or SIDE_BY_SIDE))
+        tested = _run("pytest", *arguments)
         typed = types.result()
     if typed:
         _say("mypy failed; see what it said above, beside the tests")

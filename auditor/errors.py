@@ -7,15 +7,19 @@
     ├── RunError              5  a run directory that is damaged
     ├── StoreError            4  a metadata store could not be read, or would not let us in
     │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
+    │   ├── TooLargeError     4  an answer of etcd that passes the limit of a message
     │   └── NoRootError       4  a metadata store has nothing where it was to be read
     ├── UnreadError           3  a bookie's directory or file could not be read
+    │   ├── RefusedError      3  a bookie does not serve this client, whatever is asked
     │   └── DamagedError      3  a bookie's database that can be opened no more, or not to its end
     ├── DecodeError           5  bytes that do not follow their format
     ├── RuleError             5  bytes that follow their format and say what may not be
     ├── CoverageLimitError    3  sets of entries too irregular to compare within the bound
     ├── JavaMissingError      4  no Java runtime that Spark can use
     ├── SparkError            4  Spark could not be started, or its process has ended
-    └── DiskFullError         4  there is no room for the run, or for Spark's scratch files
+    ├── DiskFullError         4  there is no room for the run, or for Spark's scratch files
+    ├── OutputError           4  standard output cannot be written
+    └── FileSystemError       4  the file system of a path that an option names fails
 
 The number is the exit code of a command that ends with the error. Inside an audit most of them never end
 anything: they become a row and a finding. Anything else that escapes is a bug.
@@ -23,15 +27,119 @@ anything: they become a row and a finding. Anything else that escapes is a bug.
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, TypeVar
+import errno
+import json
+import os
+import re
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 Value = TypeVar("Value")
 
 
 class AuditorError(Exception):
-    """Catch this to catch every deliberate failure."""
+    """Catch this to catch every deliberate failure.
+
+    Spark brings nothing but the text of a traceback from a task to the driver. So that the error is itself
+    there, in a task it has its arguments as a note, which Python prints below the message.
+    """
 
     exit_code: ClassVar[int] = 4
+    _facts: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """Make the error, and keep what it was made from."""
+        error = super().__new__(cls, *arguments)
+        error._facts = arguments, options
+        return error
+
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]
+        """Lines that a traceback has below the message: outside of Spark's Python workers none."""
+        is_in_worker = any(name.startswith(_WORKER_VARIABLES) for name in os.environ)
+        return [self.note()] if is_in_worker else []
+
+    def note(self) -> str:
+        """Return the line from which `error_in_traceback` makes the error again."""
+        arguments, options = self._facts
+        facts = {"type": type(self).__name__, "arguments": arguments, "options": options}
+        return f"{_NOTE}{json.dumps(facts, default=lambda _: None)}"
+
+
+_WORKER_VARIABLES = "PYTHON_WORKER_FACTORY_"
+"""How variables begin that Spark sets for Python processes of tasks, and of planners of data sources."""
+
+_NOTE = "auditor error: "
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def error_in_traceback(text: str) -> AuditorError | None:
+    """Return the error that ended a task, from a text that has the traceback.
+
+    Returns None if the last exception of the text is not one of these. What an error carries beside text and
+    numbers, as the value of a `RuleError`, is lost.
+
+    >>> error = DamagedError("/l/1.sst", "cut", offset=7)
+    >>> found = error_in_traceback(f"Traceback (most recent call last):\\n{error}\\n{error.note()}")
+    >>> type(found).__name__, found.offset
+    ('DamagedError', 7)
+    """
+    last = text[text.rfind(_TRACEBACK) + 1 :]
+    notes = [line.strip() for line in last.splitlines() if line.strip().startswith(_NOTE)]
+    if not notes:
+        return _error_of_message(last)
+    try:
+        facts = json.loads(notes[-1].removeprefix(_NOTE))
+        kind = next(kind for kind in _kinds(AuditorError) if kind.__name__ == facts["type"])
+        return kind(*facts["arguments"], **facts["options"])
+    except (ValueError, KeyError, TypeError, StopIteration):
+        return None  # a line of data that looks like a note
+
+
+def _error_of_message(text: str) -> AuditorError | None:
+    """Return the error of a traceback without a note, if it is made of its message alone."""
+    for kind in _kinds(AuditorError):
+        pattern = rf"^(?:.*\s)?{__name__}\.{kind.__name__}: (.*)$"
+        found = re.search(pattern, text, re.MULTILINE)
+        if found is not None and kind.__init__ is Exception.__init__:
+            return kind(found[1].rstrip())
+    return None
+
+
+def _kinds(kind: type[AuditorError]) -> list[type[AuditorError]]:
+    return [kind, *(below for child in kind.__subclasses__() for below in _kinds(child))]
+
+
+WRONG_PATH = frozenset(
+    (
+        *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG),
+        *(errno.EINVAL, errno.EFBIG),  # `auditor.sources.regular_file`: no regular file, and a file too long
+    )
+)
+"""Errors of the system that say that a path names the wrong thing: the option has to change."""
+
+
+def path_error(error: OSError, message: str) -> UsageError | FileSystemError:
+    """Return the error for a path that an option names: UsageError if it is wrong, else of its file system.
+
+    >>> type(path_error(OSError(errno.ENOENT, "No such file"), "--racks x: No such file")).__name__
+    'UsageError'
+    >>> type(path_error(OSError(errno.ESTALE, "Stale file handle"), "--racks x: Stale file handle")).__name__
+    'FileSystemError'
+    """
+    return UsageError(message) if error.errno in WRONG_PATH else FileSystemError(message)
+
+
+def system_error_text(error: OSError) -> str:
+    """The path of an error of the system, and the system's words.
+
+    >>> system_error_text(FileNotFoundError(2, "No such file or directory", "/runs/1"))
+    '/runs/1: No such file or directory'
+    >>> system_error_text(OSError("Failed to open local file '/runs/1'"))
+    "Failed to open local file '/runs/1'"
+    """
+    paths = [str(path) for path in (error.filename, error.filename2) if path is not None]
+    words = error.strerror or str(error) or type(error).__name__
+    return f"{' to '.join(paths)}: {words}" if paths else words
 
 
 class UsageError(AuditorError):
@@ -53,6 +161,16 @@ class RunError(AuditorError):
     exit_code = 5
 
 
+class RunUnreadableError(RunError):
+    """A part of a run that its file system does not let this process read; nothing shows that it is damaged.
+
+    >>> RunUnreadableError.exit_code
+    4
+    """
+
+    exit_code = 4
+
+
 class RunUsageError(RunError, UsageError):
     """A run that is invalid: it is not there, another configuration or version wrote it, or what is
     asked for is not in it.
@@ -72,6 +190,10 @@ class CompactedError(StoreError):
     """etcd no longer keeps the revision that was being read: what was read of it cannot be completed."""
 
 
+class TooLargeError(StoreError):
+    """An answer of etcd passes the limit of a message; `EtcdPages` asks again in smaller pieces."""
+
+
 class NoRootError(StoreError):
     """A metadata store can be read, and has nothing at the root that was named."""
 
@@ -86,6 +208,14 @@ class SparkError(AuditorError):
 
 class DiskFullError(AuditorError):
     """No space is left where a run is written, or where Spark keeps its scratch files."""
+
+
+class FileSystemError(AuditorError):
+    """The file system of a path that an option names fails: not permitted, not reachable, full."""
+
+
+class OutputError(AuditorError):
+    """Standard output cannot be written, for another reason than a reader that has left."""
 
 
 class UnreadError(AuditorError):
@@ -104,6 +234,10 @@ class UnreadError(AuditorError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+class RefusedError(UnreadError):
+    """A bookie that does not serve this client with its credentials; asking again is of no use."""
 
 
 class DamagedError(UnreadError):

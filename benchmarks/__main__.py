@@ -8,6 +8,7 @@
     python -m benchmarks watch      rounds of one process beside audits in processes of their own
     python -m benchmarks load       others' latency at a store and at a bookie, with and without an audit
     python -m benchmarks page       the HTML report: written, and opened in Chromium
+    python -m benchmarks runs       the history of a directory with 10,000 runs
     python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
     python -m benchmarks scale      the audit of one and of ten million ledgers, what it asks of all rows,
                                     parts of one of thirty million, skewed ones, owners, failures,
@@ -38,6 +39,7 @@ PARTS = {
     "jvm": ("jvm",),
     "load": ("load_stores", "load_bookie"),
     "page": ("html_page",),
+    "runs": ("many_runs",),
     "scale": ("scale", "large_tables", "sampled", "skew", "owners", "loss", "causes"),
 }
 

@@ -27,7 +27,6 @@ from auditor.codecs.availability.groups import offsets_of
 from auditor.spark.java import find_java
 from benchmarks.codec import MILLION, holed_entries, striped_entries
 from benchmarks.measure import Line
-from tests.codecs.bp34_vectors import encode
 from tests.servers.bookies.jars import classpath
 
 ROUNDS, WARMING = 7, 5
@@ -132,7 +131,7 @@ def _measured(case: Case, file: Path, java: Encoder) -> Line:
 def _checked(case: Case, theirs: bytes) -> dict[str, int]:
     """The sizes of both values, which must stand for the entries that went in."""
     one = fold_entries(case.entries, np.array([0, len(case.entries)]))
-    ours = encode(one.groups())
+    ours = availability.encode(one.groups())
     sizes = {"ours": len(ours), RIVAL: len(theirs)}
     for name, value in (("ours", ours), (RIVAL, theirs)):
         if not np.array_equal(availability.expand(availability.decode(value)), case.entries):

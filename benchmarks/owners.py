@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarLedgerInfo, PulsarManagedLedgerInfo
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import Znode, ZnodeBatch
-from auditor.sources.owners.applications import owner_rows
+from auditor.sources.owners.applications import owner_rows, parse_owners_uri
 from auditor.sources.owners.pulsar import read_owner
 from auditor.spark.session import build_session
 from auditor.tables.ownership import Moments, ownership
@@ -69,7 +69,7 @@ def _batch(start: int) -> ZnodeBatch:
 
 
 def _read(batches: list[ZnodeBatch]) -> list[pa.RecordBatch]:
-    return [owner_rows(batch, "pulsar", read_owner, "") for batch in batches]
+    return [owner_rows(batch, parse_owners_uri("pulsar:zk://bench:2181"), read_owner) for batch in batches]
 
 
 def _write(folder: Path, batches: list[ZnodeBatch]) -> None:
@@ -108,4 +108,4 @@ def _join(spark: SparkSession, folder: str) -> float:
 
 
 def _joined(ledgers: DataFrame, owners: DataFrame, doubtful: DataFrame) -> DataFrame:
-    return ownership(ledgers, owners, None, doubtful, None, ("pulsar",), Moments(NOW, 86_400_000))
+    return ownership(ledgers, owners, None, doubtful, None, None, ("pulsar",), Moments(NOW, 86_400_000))

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.availability.wire import encode_unfolded
 from auditor.codecs.bookie.wire import LENGTH
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 from auditor.sources.bookies.rpc.listings import rpc_rows
 from auditor.sources.metadata.store import StoreOptions
 from benchmarks.measure import Line, alternate
-from tests.codecs.bp34_vectors import encode_unfolded
 
 LEDGERS, DELAY_S = 5_000, 0.0005
 WAYS = (1, 4, 16, 64)

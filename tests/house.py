@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from statistics import median
 
 ROOT = Path(__file__).parents[1]
-PACKAGE, TESTS = "auditor", "tests"
+PACKAGE, TESTS = "auditor", ("tests", "proofs")
 GENERATED = "auditor/codecs/protobuf/pb"
 FRAGMENT_LINES = 60
 """A module below this many lines has two importers, or is a row of a registry."""
@@ -50,18 +50,18 @@ def here() -> dict[str, str]:
     """The files as they lie here."""
     return {
         path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
-        for folder in (PACKAGE, TESTS)
+        for folder in (PACKAGE, *TESTS)
         for path in sorted((ROOT / folder).rglob("*.py"))
     }
 
 
 def at(revision: str) -> dict[str, str]:
     """The files of a revision that git knows."""
+    # git archive refuses a folder that the revision does not have.
+    listing = ["git", "ls-tree", "-d", "--name-only", revision, PACKAGE, *TESTS]
+    folders = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     archive = subprocess.run(
-        ["git", "archive", "--format=tar", revision, PACKAGE, TESTS],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
+        ["git", "archive", "--format=tar", revision, *folders], cwd=ROOT, capture_output=True, check=True
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         return {
@@ -148,7 +148,7 @@ class House:
             if path.startswith(f"{PACKAGE}/")
             for module in [Module(path, text)]
         }
-        self.tests = {path: text for path, text in ours.items() if path.startswith(f"{TESTS}/")}
+        self.tests = {path: text for path, text in ours.items() if path.partition("/")[0] in TESTS}
 
     @cached_property
     def arrows(self) -> dict[str, Counter[str]]:

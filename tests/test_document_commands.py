@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 from auditor.cli import main
 from auditor.demo.sample import extract
+from auditor.runs.reader import RunReader
 from tests.test_documents import PAGES, ROOT
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ ELSEWHERE = {
     "python3 run.py test": "tests/test_run.py",
     "pip install .": "tests/test_packaging.py",
     'eval "$(_BKAUDIT_COMPLETE': "tests/test_documents.py",
-    ".venv/bin/python -m tests.living": "tests/living/test_living_loop.py",
+    ".venv/bin/python -m proofs.living": "proofs/living/test_living_loop.py",
 }
 """How commands begin that other tests run, and where."""
 
@@ -73,7 +74,7 @@ def commands(page: Path) -> tuple[list[str], list[str]]:
     for info, lines in blocks(page.read_text("utf-8")):
         for line in lines:
             if match := PROGRAM.fullmatch(line):
-                kinds["example" in info.split()].append(re.split(r" {2,}| \| ", match[1])[0].strip())
+                kinds["example" in info.split()].append(re.split(r" {2,}| \| | >> ", match[1])[0].strip())
     return kinds
 
 
@@ -106,9 +107,11 @@ def words_of(command: str, page: Path, cluster: dict[str, str]) -> list[str]:
 
     A page that makes a run has it to itself; others speak of the README's.
     """
-    run = page.stem if page.stem in MAKES_RUNS else "README"
+    run = f"runs/{page.stem if page.stem in MAKES_RUNS else 'README'}"
     words = shlex.split(command.partition("bkaudit")[2])
-    return [cluster.get(word, f"runs/{run}" if word in ("RUN", "run-1") else word) for word in words]
+    if "FINGERPRINT" in words:
+        cluster = cluster | {"FINGERPRINT": next(iter(RunReader(run).findings)).fingerprint}
+    return [cluster.get(word, run if word in ("RUN", "run-1") else word) for word in words]
 
 
 def test_what_documents_show_runs(

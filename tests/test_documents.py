@@ -69,9 +69,15 @@ def test_a_shell_gets_its_completion() -> None:
 
 
 FILE = re.compile(
-    r"\b((?:auditor|tests|benchmarks|jobs|conf|schemas)/[\w/.-]+?\.(?:py|toml|json|proto|yml))\b"
+    r"(?<![\w/.$~-])((?:[\w.-]+/)+[\w.-]+\.(?:py|toml|json|proto|yml|yaml|md|ipynb|service|timer|j2)(?:\.gz)?)\b"
 )
-DOTTED = re.compile(r"`((?:auditor|tests|benchmarks)(?:\.\w+)+)")
+BASES = (ROOT, ROOT / "auditor", ROOT / "tests", ROOT / "proofs", ROOT / "conf")
+"""What paths of documents are relative to, besides the page itself."""
+
+OF_READERS = ("RUN/", "checkout/")
+"""How paths begin that are not of the project: in a run, or wherever a reader has the checkout."""
+
+DOTTED = re.compile(r"`((?:auditor|tests|proofs|benchmarks)(?:\.\w+)+)")
 
 
 def is_module_or_in_one(name: str) -> bool:
@@ -86,5 +92,42 @@ def is_module_or_in_one(name: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_and_modules_that_a_page_names_are_there(page: Path) -> None:
     text = page.read_text("utf-8")
-    assert [name for name in FILE.findall(text) if not (ROOT / name).is_file()] == []
+    named = [name for name in FILE.findall(text) if not name.startswith(OF_READERS)]
+    bases = (*BASES, page.parent)
+    assert [name for name in named if not any((base / name).is_file() for base in bases)] == []
     assert [name for name in DOTTED.findall(text) if not is_module_or_in_one(name)] == []
+
+
+def test_the_packages_that_the_architecture_lists_are_there() -> None:
+    """The list of docs/architecture.md: a path and what it has, in lines of code."""
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    _, _, house = page.partition("## The house\n")
+    lines = re.findall(
+        r"^    ([a-z_]+(?:/|\.py)(?: [a-z_]+/)*)(?:  |$)", house.partition("\n## ")[0], re.MULTILINE
+    )
+    listed = [name for line in lines for name in line.split()]
+    assert len(listed) > 20
+    assert [name for name in listed if not any((base / name).exists() for base in BASES[:2])] == []
+    packages = {f"{path.parent.name}/" for path in (ROOT / "auditor").glob("*/__init__.py")}
+    assert packages <= set(listed)
+
+
+INSTALL = re.compile(r"(?:pip3?|pipx|uv tool|uv pip) install (.*)|\b(?:uvx|pipx run) (.*)")
+SHOWN = (
+    *PAGES,
+    *(path for folder in ("conf", "notebooks", "auditor") for path in sorted((ROOT / folder).rglob("*"))),
+)
+TEXT_ENDINGS = {".md", ".py", ".ipynb", ".toml", ".yaml", ".yml", ".service", ".timer", ".j2", ".conf", ""}
+
+
+def test_no_install_line_takes_this_project_from_an_index() -> None:
+    """The project is in no index: whoever takes its name there would be installed."""
+    lines = [
+        (path.relative_to(ROOT), found[0])
+        for path in SHOWN
+        if path.is_file() and path.suffix in TEXT_ENDINGS and "__pycache__" not in path.parts
+        for found in INSTALL.finditer(path.read_text("utf-8", "replace"))
+    ]
+    assert len(lines) > 5
+    by_name = re.compile(r"(?<![\w./-])(?:bookkeeper[-_.]auditor|bkaudit)(?![\w/-]|\.whl)", re.IGNORECASE)
+    assert [(path, line) for path, line in lines if by_name.search(line)] == []

@@ -31,6 +31,7 @@ FLOORS = (
     "tables",
     "checks",
     "findings",
+    "actions",
     "reports",
     "runs",
     "simulate",
@@ -51,6 +52,7 @@ NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs", "simulate", 
 SPARK_WHEN_CALLED = (
     "checks",
     "findings",
+    "actions",
     "tables",
     "notebook",
     "audit",
@@ -182,6 +184,18 @@ def circle(arrows: dict[str, set[str]]) -> list[str]:
 
 def test_no_module_imports_itself_by_a_detour() -> None:
     assert circle(graph()) == []
+
+
+def test_no_test_imports_a_proof() -> None:
+    """Proofs import the harness of the tests, never the other way round."""
+    folders = [ROOT / name for name in ("auditor", "jobs", "benchmarks", "tests")]
+    modules = [module for folder in folders for module in sorted(folder.rglob("*.py"))]
+    assert len(modules) > len(MODULES) + 300
+    assert [
+        str(module.relative_to(ROOT))
+        for module in modules
+        if any(name.split(".")[0] == "proofs" for name in imported_anywhere(module))
+    ] == []
 
 
 def test_spark_stays_where_it_belongs() -> None:

@@ -39,12 +39,12 @@ def declared(*extras: str) -> list[Requirement]:
 
 
 def test_every_dependency_has_one_exact_version() -> None:
-    names = {each.name for each in declared("java", "notebook", "dev")}
+    names = {each.name for each in declared("java", "notebook", "kerberos", "dev")}
     assert names == {*PINS}
     assert all(str(pin.specifier).startswith("==") for pin in PINS.values())
 
 
-@pytest.mark.parametrize("each", declared("java", "notebook"), ids=lambda each: each.name)
+@pytest.mark.parametrize("each", declared("java", "notebook", "kerberos"), ids=lambda each: each.name)
 def test_what_is_installed_with_the_package_is_a_range_that_holds_the_exact_version(
     each: Requirement,
 ) -> None:
@@ -111,6 +111,11 @@ def test_a_build_is_the_same_to_the_byte_wherever_and_whenever_it_is_made(tmp_pa
             os.utime(path, (0, 0))
     assert build(elsewhere, "sdist", tmp_path / "again") == sdist
     assert build(elsewhere, "wheel", tmp_path / "wheel") == build(ROOT, "wheel", tmp_path / "first")
+
+
+def test_a_wheel_installs_the_manual_page(wheel: Path) -> None:
+    [page] = wheel.glob("*.data/data/share/man/man1/bkaudit.1")
+    assert page.read_bytes() == (ROOT / "docs" / "bkaudit.1").read_bytes()
 
 
 def test_jobs_and_documents_are_in_a_wheel(wheel: Path, tmp_path: Path) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import subprocess
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0")
 
 
 @pytest.fixture
@@ -34,7 +38,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[tuple[str, ...]]]:
 @pytest.mark.parametrize(
     ("words", "last"),
     [
-        ([], ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0"]),
+        ([], [*SIDE_BY_SIDE, "-m", "not cluster and not proof"]),
+        (
+            ["--quick", "-x"],
+            [*SIDE_BY_SIDE, "-m", "unit and not proof", "--hypothesis-profile", "quick", "-x"],
+        ),
+        (["--all"], [*SIDE_BY_SIDE, "--hypothesis-profile", "all"]),
         (["tests/codecs", "-x"], ["tests/codecs", "-x"]),
     ],
 )
@@ -99,13 +108,44 @@ def test_after_the_demonstration_its_commands_can_be_typed(
     assert (f'PATH="{module._scripts()}' in capsys.readouterr().err) == (found is None)
 
 
-def test_the_quick_tests_are_there_and_start_no_server(
+def test_the_first_command_and_the_rest_run_every_test(run: tuple[Any, list[tuple[str, ...]]]) -> None:
+    """Whatever markers a test has, one of the two commands of .ci/run takes it."""
+    module, _ = run
+    first, rest = (module.TIERS[option][1] for option in ("", "--rest"))
+    names = ("unit", "process", "spark", "server", "cluster", "proof", "property")
+    for count in range(len(names) + 1):
+        for markers in combinations(names, count):
+            is_set = {name: name in markers for name in names}
+            assert eval(first, {}, is_set) or eval(rest, {}, is_set)
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    assert re.findall(r"^    run_tests \w+ ?(.*?) \|\|", script, re.MULTILINE) == ["", "--rest"]
+
+
+def test_the_rest_is_without_the_linters_of_the_first_command(
     run: tuple[Any, list[tuple[str, ...]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, ran = run
-    monkeypatch.setattr("sys.argv", ["run.py", "test", "--quick", "-x"])
+    monkeypatch.setattr("sys.argv", ["run.py", "test", "--rest"])
     assert module.main() == 0
-    asked = of_pytest(ran)
-    assert set(module.QUICK) <= set(asked)
-    assert asked[-1] == "-x"
-    assert [place for place in module.QUICK if not (ROOT / place).is_dir()] == []
+    assert [command[0] for command in ran] == ["pytest"]
+    assert {"cluster or proof or property", "--hypothesis-profile"} <= set(of_pytest(ran))
+
+
+@pytest.mark.parametrize(
+    ("parts", "last"),
+    [
+        (["2 passed, 3 deselected in 1.50s", "10 passed in 2.25s (0:00:02)"], "12 passed in 3.75s"),
+        (["1 failed, 2 passed in 1.00s", "3 passed, 1 warning in 2.00s"], "1 failed, 5 passed in 3.00s"),
+        (
+            ["1 failed, 2 passed, 1 error in 1.00s", "4 failed, 2 errors in 1s"],
+            "5 failed, 2 passed, 3 errors in 2.00s",
+        ),
+    ],
+)
+def test_the_last_line_counts_both_parts(parts: list[str], last: str, tmp_path: Path) -> None:
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    [function] = re.findall(r"^summary\(\) \{.*?^\}$", script, re.MULTILINE | re.DOTALL)
+    for name, line in zip(("first", "rest"), parts, strict=True):
+        (tmp_path / f"tests-{name}.txt").write_text(f"....\n{line}\n")
+    command = ["bash", "-c", f"work={tmp_path}\n{function}\nsummary"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"{last}\n"

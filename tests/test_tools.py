@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import LONGEST_FIRST, TOGETHER, Tool, in_turn, skipped_for, tools, unit_of
+from tests.plugin import LONGEST_FIRST, TOGETHER, Tool, in_turn, skipped_for, tools, unit_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 def test_the_list_has_every_tool_that_a_test_is_skipped_for() -> None:
     named = {tool.name for tool in tools()} | {tool.package for tool in tools()}
     wanted: set[str] = set()
-    for path in (ROOT / "tests").rglob("*.py"):
+    for path in [path for folder in ("tests", "proofs") for path in (ROOT / folder).rglob("*.py")]:
         for reason in re.findall(r"skip\(\"needs (?:Debian's )?([^\"{]+)\"", path.read_text("utf-8")):
             wanted |= set(reason.split(" and "))
     assert {"promtool", "libzookeeper-java", "mvn", "javac", "chromium", "cc"} <= wanted
@@ -32,7 +32,7 @@ def test_reasons_are_counted_and_packages_named() -> None:
 
 
 def test_the_last_lines_say_what_was_skipped(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text("from tests.conftest import *\n")
+    (tmp_path / "conftest.py").write_text("from tests.plugin import *\n")
     (tmp_path / "test_x.py").write_text("import pytest\n\n\ndef test_x():\n    pytest.skip('needs wings')\n")
     program = [
         sys.executable,
@@ -56,13 +56,19 @@ def test_the_last_lines_say_what_was_skipped(tmp_path: Path) -> None:
 
 
 def test_long_files_are_begun_first_and_directories_take_turns() -> None:
-    names = ["test_house.py", "corpora/test_a.py", "corpora/test_b.py", "keys/test_k.py", "living/test_l.py"]
+    names = [
+        "test_house.py",
+        "corpora/test_a.py",
+        "corpora/test_b.py",
+        "keys/test_k.py",
+        "clusters/test_c.py",
+    ]
     outside = ROOT / "auditor" / "keys" / "paths.py"
     paths = [outside, *(ROOT / "tests" / name for name in names)]
-    first = ["living/test_l.py", "corpora/test_a.py", "corpora/test_b.py"]
+    first = ["clusters/test_c.py", "corpora/test_a.py", "corpora/test_b.py"]
     others = [outside, ROOT / "tests" / "test_house.py", ROOT / "tests" / "keys" / "test_k.py"]
     assert in_turn(paths) == [*(ROOT / "tests" / name for name in first), *others]
-    assert all((ROOT / "tests" / name).is_dir() for name in LONGEST_FIRST)
+    assert all((ROOT / name).is_dir() for name in LONGEST_FIRST)
 
 
 def test_files_that_share_what_one_process_has_are_one_unit() -> None:

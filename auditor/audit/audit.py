@@ -20,8 +20,8 @@ asked of the running store: a few hundred reads at most, whatever its size.
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from auditor.audit.comparison import compare_sides, query_bookies
 from auditor.audit.derived_tables import derive_tables, with_declared
 from auditor.audit.earlier_run import check_since, find_earlier_run
 from auditor.audit.entry_log_scan import read_entry_logs
+from auditor.audit.hold_stage import RunScope, land_holds
 from auditor.audit.index_scan import read_indexes
 from auditor.audit.landing import Landing, drop_few_rows, resumption_of, run_identity
 from auditor.audit.lock import run_lock
@@ -45,20 +46,30 @@ from auditor.audit.metadata import (
 )
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
 from auditor.audit.offload_scan import check_listing, with_offloads
-from auditor.audit.owner_scan import check_owners, land_ownership, read_owners, resolve_cursors
+from auditor.audit.owner_scan import (
+    check_owners,
+    land_owner_stores,
+    land_ownership,
+    read_owners,
+    resolve_cursors,
+)
 from auditor.audit.placement_scan import check_placement, read_placement, with_placement
+from auditor.audit.source_age import find_old_sources
+from auditor.audit.source_scopes import land_sources
 from auditor.audit.space_scan import collector_settings, with_foresight, with_space
 from auditor.audit.summary import Audited, count_for_report, find_holes, summarise
 from auditor.errors import StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
+from auditor.model.source_scope import oldest_as_of
 from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.places import find_places
+from auditor.sources.bookies.rpc.access import read_access
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import absolute
-from auditor.sources.metadata.credentials import credentials_file, read_credentials
+from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.stores import (
     check_reachable,
     choose_layout,
@@ -70,7 +81,7 @@ from auditor.sources.metadata.stores import (
 from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
-from auditor.spark.tasks import run_errors
+from auditor.spark.tasks import background_thread, run_errors
 from auditor.spark.types import SparkSession
 
 SMALL_BYTES = 8 << 20
@@ -157,22 +168,26 @@ class Audit:
         placement = read_placement(source.uri, source.store, options)
         bookies = find_bookies(landing, first, self.bookies)
         indexes = read_indexes(landing, first, bookies, earlier, options)  # I
+        indexes = replace(indexes, old=find_old_sources(first, indexes))
         owners = resolve_cursors(owners, first, indexes)
-        entry_logs = read_entry_logs(landing, indexes.bookies, options)
+        entry_logs = read_entry_logs(landing, indexes.bookies, first.ledgers, options)
         answers = query_bookies(landing, first, indexes, options)
-        comparison = compare_sides(landing, first, indexes, answers, options)  # join, witness
+        has_gone = entry_logs is not None and "gone_entries" not in landing.empty
+        comparison = compare_sides(landing, first, indexes, answers, options, has_gone)  # join, witness
         metadata = ClusterMetadata(first, scan_second(first))  # M1, after all that bookies were asked
         difference = land_difference(metadata)
         before = find_runs_before(landing, source.cluster, source.live, source.scan_time)
         ownership = land_ownership(owners, metadata, difference, before, options)
+        owner_stores = land_owner_stores(owners, ownership, source, options)
         tables = derive_tables(
             landing, metadata, difference, indexes, answers, comparison, ownership, before, placement
         )
         if entry_logs is not None:
-            tables = with_space(landing, entry_logs, indexes.rows, tables, before)
+            tables = with_space(landing, entry_logs, indexes.rows, tables, before, options.bookie_conf)
         tables = with_foresight(metadata, tables, before, options.bookie_conf)
         tables = with_placement(landing, tables)
         tables = with_declared(landing, with_offloads(landing, owners, tables, options))
+        sources = land_sources(landing, metadata, indexes, tables, before, owner_stores)
         holes = landing.run_in_background(partial(find_holes, metadata, difference.doubtful_ids))
         findings, claims = run_checks(landing, tables, before, options)  # check, confirm
         drop_few_rows(landing)
@@ -183,6 +198,8 @@ class Audit:
         changes = compare_with_previous(
             landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms()
         )
+        scope = RunScope(not any(holes()), owners.rows is not None, oldest_as_of(sources) or source.scan_time)
+        holds, actions = land_holds(landing, findings, changes, tables, before, scope)
         return Audited(
             started=started,
             metadata=metadata,
@@ -197,6 +214,8 @@ class Audit:
             tables=tables,
             holes=holes(),
             changes=changes,
+            holds=holds,
+            actions=actions,
             numbers=numbers(),
         )
 
@@ -218,7 +237,7 @@ class Audit:
     def _check_request(self) -> MetadataUri:
         """Say what is invalid before a session costs five seconds; the URI is taken apart here only."""
         uri = parse_metadata_uri(self.metadata)
-        read_credentials(credentials_file(self.options.credentials))
+        read_access(credentials_file(self.options.credentials))
         check_suppressions(self.options)
         check_since(self.options.since)
         check_owners(self.options)
@@ -250,5 +269,5 @@ class Audit:
                     small=partial(is_small, uri, self.options),
                     given=spark,
                 )
-                with query_plans(session) as plans, ThreadPoolExecutor(1, "beside") as second:
+                with query_plans(session) as plans, background_thread(session) as second:
                     yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)

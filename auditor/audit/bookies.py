@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from auditor.audit import journal_scan
 from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.placement_scan import read_properties
+from auditor.model.bookie_conf import configured_bookie
 from auditor.model.bookie_id import is_accepted
-from auditor.model.states import BookieRead
+from auditor.model.states import BookieRead, TailRead
 from auditor.sources.bookies import owners as bookie_owners
 from auditor.sources.bookies.collections.places import (
     CollectedPlaces,
@@ -133,7 +135,13 @@ def bookie_states(indexes: Indexes, asked: Mapping[str, str | None]) -> dict[str
     names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
     rows = (_row(indexes, name, None, asked) for name in names)
     return {
-        row["bookie_id"]: BookieState(row["read"], row["suspect"], row["index_time"], row["foreign_instance"])
+        row["bookie_id"]: BookieState(
+            row["read"],
+            row["suspect"],
+            row["index_time"],
+            row["foreign_instance"],
+            journal_read=row["tail"] == TailRead.READ,
+        )
         for row in rows
     }
 
@@ -158,13 +166,20 @@ def bookie_rows(
     ]
 
 
-def start_rows(indexes: Indexes, metadata: ClusterMetadata) -> list[dict[str, Any]]:
-    """Rows of the table starts: what each bookie would say if it were started now."""
+def start_rows(
+    indexes: Indexes, metadata: ClusterMetadata, conf_path: str | None = None
+) -> list[dict[str, Any]]:
+    """Rows of the table starts: what each bookie would say if it were started now.
+
+    ``conf_path`` is the file of ``--bookie-conf``.
+    """
     instance_id = metadata.source.instance_id
     known = instance_id is not None or metadata.instance_id_missing()
     attribution = indexes.bookies.attribution
-    replays = indexes.refused_replays()
-    return starts(attribution.found, metadata.cookies(), instance_id, replays) if known else []
+    if not known:
+        return []
+    conf = None if conf_path is None else configured_bookie(read_properties("--bookie-conf", conf_path))
+    return starts(attribution.found, metadata.cookies(), instance_id, indexes.refused_replays(), conf)
 
 
 def _row(
@@ -181,7 +196,11 @@ def _row(
     if name in indexes.gaps and read == BookieRead.READ:
         # An index that broke off while it was read was not read completely.
         read, reason = BookieRead.PARTIAL, indexes.gaps[name]
+    if name in indexes.old and read == BookieRead.READ:
+        # An old index proves what was there, and not what is absent.
+        read, reason = BookieRead.PARTIAL, indexes.old[name]
     tail, tail_reason = indexes.tail(name)
+    date = indexes.date_bookie(name)
     foreign = bool(attributed and attributed.foreign_instance)
     if foreign:
         reason = "all of its directories carry another cluster's instance id"
@@ -197,7 +216,8 @@ def _row(
         "absent_directories": list(attributed.absent_directories)
         if attributed and reason == attributed.reason
         else [],
-        "index_time": indexes.index_time(name),
+        "index_time": None if date is None else date.at,
+        "index_time_basis": None if date is None else date.basis,
         "suspect": bool(attributed and attributed.suspect),
         "foreign_instance": foreign,
         "tail": tail,

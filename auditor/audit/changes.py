@@ -13,7 +13,7 @@ they stay undecided, and the report keeps saying so, but they do not make the ex
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -22,13 +22,32 @@ from auditor.checks import GROUP_OF, Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
-from auditor.findings.suppress import Suppress, apply_suppressions, read_suppressions
+from auditor.findings.suppress import (
+    Suppress,
+    apply_suppressions,
+    digests_by_fingerprint,
+    find_refusals,
+    read_suppressions,
+    refusal_sentences,
+)
 from auditor.findings.table import FindingCount, order
+from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.history import RunSummary
 from auditor.model.options import AuditOptions
-from auditor.model.report import Cluster
-from auditor.model.run_facts import WHOLE, AcceptedGaps, Changes, Suppression, Tally, empty_tally
+from auditor.model.report import Cluster, is_unaccepted_loss
+from auditor.model.run_facts import (
+    WHOLE,
+    AcceptedGaps,
+    Changes,
+    Remark,
+    RemarkKind,
+    Suppression,
+    Tally,
+    empty_tally,
+    remark,
+    remark_with_reason,
+)
 from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.history import Previous, RunsBeside, comparable_run, runs_beside
@@ -41,6 +60,9 @@ from auditor.tables import Tables
 from auditor.tables.changes import CHANGED
 from auditor.tables.orphans import COLLECTED_WITHIN_MS
 from auditor.tables.scans import scan_ids
+
+REFUSALS_SHOWN = 20
+"""A report names so many entries of the suppressions file that could not accept a finding."""
 
 _COUNTED = ("change", "urgency", "severity", "id", "confidence", "suppression", "bookie_id")
 
@@ -55,6 +77,8 @@ class RunChanges:
     entries: tuple[Suppress, ...]
     finished: int  # ms; when the findings were complete
     changes: DataFrame
+    refused: int = 0  # findings of data loss that the suppressions name and cannot accept
+    refusals: tuple[str, ...] = ()  # why, a sentence for each entry
 
     def change_counts(self) -> Changes | None:
         """How many findings changed how; None where there is no run before."""
@@ -97,6 +121,15 @@ class RunChanges:
         """The counts of what this run found."""
         return [each for each in self.counts if each.change in FOUND]
 
+    def remarks(self) -> list[Remark]:
+        """What was not compared, and what the suppressions name and cannot accept."""
+        remarks = [remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in self.notes]
+        if self.refused:
+            losses = plural(self.refused, "finding")
+            text = f"suppressions name {losses} of data loss that they cannot accept"
+            remarks.append(remark(RemarkKind.NOT_ACCEPTED, text, *self.refusals))
+        return remarks
+
     def suppressions(self) -> list[Suppression]:
         """The entries of the suppressions file, and how many findings each suppresses."""
         counts: Counter[int | None] = Counter()
@@ -130,10 +163,13 @@ def compare_with_previous(
         UsageError: the suppressions file, or a baseline that it names, is not what it should be.
     """
     finished: int = landing.pin_fact("finished", now)
+    day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
+    named = digests_by_fingerprint(findings, entries)
+    digests = {} if named is None else {row["fingerprint"]: row["digest"] for row in named.collect()}
     baselines = {
         path: landing.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
-        for path in _baselines(entries, _day(finished))
+        for path in _baselines(entries, day)
     }
 
     def table() -> DataFrame:
@@ -143,14 +179,22 @@ def compare_with_previous(
         rows = findings_with_changes(
             findings, before, _coverage_of(tables, holes), cluster.instance_id, finished
         )
-        return apply_suppressions(rows, entries, baselines, _day(finished)).orderBy(*order())
+        return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*order())
 
     rows = landing.land("changes", table)
     first = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
     grouped = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first)
     landed = grouped.select(*_COUNTED, "count", "first.*").collect()
     counts = tuple(FindingCount(*row) for row in landed)
-    return RunChanges(counts, previous.run, previous.notes, entries, finished, rows)
+    changes = RunChanges(counts, previous.run, previous.notes, entries, finished, rows)
+    if not any(is_unaccepted_loss(tally) for tally in changes.tally()):
+        return changes
+    refused: dict[int, int] = {}
+    if entries:
+        counted = find_refusals(rows, entries, baselines, digests, day)
+        refused = {row["place"]: row["count"] for row in counted.collect()}
+    sentences = tuple(refusal_sentences(entries, refused, digests, day))[:REFUSALS_SHOWN]
+    return replace(changes, refused=sum(refused.values()), refusals=sentences)
 
 
 def check_suppressions(options: AuditOptions) -> None:
@@ -218,6 +262,10 @@ class RunsBefore:
         run = _first_choice(landing, "ledgers_before", chosen)
         return None if run is None else scan_ids(landing.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
+    def with_ledgers(self, landing: Landing, scan_time: int) -> RunSummary | None:
+        """The newest run that looked at the store by ``scan_time``, ms, and has its ledgers; chosen once."""
+        return _first_choice(landing, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
+
     def table(self, landing: Landing, name: str, scan_time: int) -> DataFrame | None:
         """A table of the newest run that looked at the store by ``scan_time``, ms; chosen once."""
         newest = self._newest_with(f"tables/{name}", scan_time)
@@ -249,7 +297,7 @@ class RunsBefore:
 
 def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs beside the run that is made; ``scan_time`` is that of its first scan, ms."""
-    beside = runs_beside(landing.run.path, cluster)
+    beside = runs_beside(landing.run.path, cluster, renew_index=True)
     found = beside.newest(now_ms())
     chosen = _first_choice(landing, "previous", found.run)
     old = beside.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None

@@ -12,7 +12,7 @@ from auditor.audit.changes import RunsBefore
 from auditor.audit.landing import Landing
 from auditor.checks import TableCheck, place_of_check
 from auditor.findings.causes import COPIES, PROVING, Claim, find_claims, uneven_directories
-from auditor.findings.confirm import confirm, with_owners
+from auditor.findings.confirm import confirm, doubt_unproved, with_owners
 from auditor.findings.table import FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.finding import Confidence
 from auditor.model.options import AuditOptions
@@ -129,4 +129,5 @@ def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:
         parts = [land(group, asked) for group, asked in groups.items()]
     rows = ask_roster_checks(checks.OF_BOOKIES, tables.roster)
     parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
-    return reduce(lambda some, more: some.unionByName(more), parts)
+    every = reduce(lambda rows, more: rows.unionByName(more), parts)
+    return doubt_unproved(every, tables.cluster.unproved_bookies)

@@ -15,8 +15,8 @@ answer. Where no ledger lacks a copy, none is in limbo or outside its place, and
 disk, nobody is asked.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -34,14 +34,22 @@ from auditor.model.states import BookieRead, WitnessAnswer
 from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc.connection import endpoints, every_replica
 from auditor.sources.bookies.rpc.listings import rpc_availability
+from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
 from auditor.spark.batches import as_frame
 from auditor.spark.query_plans import partitions_of
 from auditor.spark.types import DataFrame
-from auditor.tables.accounts import expected_replicas, index_replicas, tail_replicas
+from auditor.tables.accounts import (
+    GROUP_COLUMNS,
+    expected_replicas,
+    gone_replicas,
+    index_replicas,
+    tail_replicas,
+)
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
+from auditor.tables.read_replies import READ_ERROR
 from auditor.tables.registry import registered_modes, registrations
 from auditor.tables.rejudgement import candidates, rejudge, requests
 from auditor.tables.replica_blocks import Account
@@ -63,14 +71,19 @@ class Witness:
         """How many reads were sent, and what a reader of the report should know of them."""
         if self.rows is None:
             return 0, []
-        unknown = F.col("answer") == WitnessAnswer.UNKNOWN
+        unknown, refused = (
+            F.col("answer") == kind for kind in (WitnessAnswer.UNKNOWN, WitnessAnswer.REFUSED)
+        )
+        # An error of the bookie's disk is an answer: it cannot read the entry.
+        unknown &= ~F.coalesce(F.col("reason").endswith(READ_ERROR), F.lit(False))
         by_bookie = (
             self.rows.groupBy("bookie_id")
             .agg(
                 F.count("*").alias("entries"),
                 F.sum("requests").alias("requests"),
                 F.count_if(unknown).alias("unknown"),
-                F.min(F.when(unknown, F.col("reason"))).alias("reason"),
+                F.count_if(refused).alias("refused"),
+                F.min(F.when(unknown | refused, F.col("reason"))).alias("reason"),
             )
             .orderBy("bookie_id")
             .collect()
@@ -86,13 +99,21 @@ class Witness:
             text = f"no answer from {plural(len(silent), 'bookie')} about {entries}: these stay suspect"
             named = [f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})" for row in silent[:NAMED]]
             remarks.append(remark(RemarkKind.WITNESS_SILENT, text, *named, *and_more(len(silent) - NAMED)))
+        refusing = [row for row in by_bookie if row["refused"]]
+        if refusing:
+            text = f"{plural(len(refusing), 'bookie')} refused reads: index and journal decide there"
+            named = [f"{row['bookie_id']} ({row['reason']})" for row in refusing[:NAMED]]
+            remarks.append(remark(RemarkKind.WITNESS_SILENT, text, *named, *and_more(len(refusing) - NAMED)))
         return sum(row["requests"] for row in by_bookie), remarks
 
 
 def rpc_limits(options: AuditOptions) -> StoreOptions:
     """How hard one bookie may be asked."""
     return StoreOptions(
-        rate_limit=options.bookie_rate_limit, in_flight=options.bookie_in_flight, timeout_s=options.timeout
+        rate_limit=options.bookie_rate_limit,
+        in_flight=options.bookie_in_flight,
+        timeout_s=options.timeout,
+        credentials=credentials_file(options.credentials),
     )
 
 
@@ -129,12 +150,11 @@ def judge_with_witness(
             ),
         )
     grace_ms = round(options.grace * 1000)
+    asked = askable if rows is None else bookies_taking_reads(rows, states, askable)
     judged = landing.land(
         "judged",
         lambda: (
-            by_indexes
-            if rows is None
-            else rejudge(ledgers, pairs, by_indexes, rows, states, askable, grace_ms)
+            by_indexes if rows is None else rejudge(ledgers, pairs, by_indexes, rows, states, asked, grace_ms)
         ),
     )
     landing.run.remove("tables/judged_by_index")
@@ -205,20 +225,28 @@ def query_bookies(
 
 
 def compare_sides(
-    landing: Landing, first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, options: AuditOptions
+    landing: Landing,
+    first: FirstScan,
+    indexes: Indexes,
+    answers: BookieAnswers | None,
+    options: AuditOptions,
+    has_gone: bool = False,
 ) -> SideComparison:
     """Compare both sides and judge what differs, with the word of the bookies.
 
-    ``answers`` is None where no bookie was asked for what it has.
+    ``answers`` is None where no bookie was asked for what it has. ``has_gone`` says that the table
+    gone_entries has rows.
     """
     states = bookie_states(indexes, answers.bookies if answers else {})
+    if has_gone:
+        states = _with_stopped(states, first)
     words = BookieWords(
         frozenset(indexes.bookies.foreign),
-        frozenset(name for name in states if indexes.bookies.read_whole(name)),
+        frozenset(name for name in states if indexes.bookies.read_whole(name) and name not in indexes.old),
         frozenset(name for name, state in states.items() if state.read != BookieRead.READ),
     )
     landing.fit_plans(_table_bytes(landing), indexes.bookies.replicas)
-    compare = partial(_compare, landing, indexes, words, answers is not None)
+    compare = partial(_compare, landing, indexes, words, answers is not None, has_gone)
     pairs = landing.broadcast_if_small("unequal", landing.land("unequal", compare))
     ledgers = rows_that_matter(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
     rows = rows_that_matter(landing, "unequal", "availability", indexes.rows)
@@ -228,12 +256,24 @@ def compare_sides(
     return SideComparison(pairs, judged, states, witness, ledgers, indexes.of_rows(rows))
 
 
+def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[str, BookieState]:
+    """The states, with bookies that were stopped when their store was read, if it lists any that run."""
+    running = registered_modes(registrations(first.nodes))
+    if not running and not first.source.live:
+        return dict(states)
+    return {name: replace(state, stopped=name not in running) for name, state in states.items()}
+
+
 def _table_bytes(landing: Landing) -> int:
     return sum(landing.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
 
 
 def _compare(
-    landing: Landing, indexes: Indexes, words: BookieWords, with_answers: bool = False
+    landing: Landing,
+    indexes: Indexes,
+    words: BookieWords,
+    with_answers: bool = False,
+    has_gone: bool = False,
 ) -> DataFrame | pa.Table:
     """The pairs of a ledger and a bookie in which expected and held differ, of tables that have landed."""
     tails, apart = indexes.tails, frozenset(indexes.overlapping)
@@ -259,6 +299,24 @@ def _compare(
     if tails.beside is not None:
         read = partial(tail_replicas, without=tails.elsewhere)
         accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
+    if has_gone:
+        accounts.append(AccountFiles(Account.GONE, table("gone_entries"), gone_replicas))
     tasks = landing.tasks_of(_table_bytes(landing))
-    buckets = partitions_of(tasks, indexes.bookies.replicas) if tasks else 1
+    buckets = 1
+    if tasks is not None:
+        size = sum(each.files.column_bytes(GROUP_COLUMNS) for each in accounts)
+        buckets = partitions_of(tasks, indexes.bookies.replicas, size)
     return find_unequal(tasks, accounts, words, buckets)
+
+
+def bookies_taking_reads(
+    witness: DataFrame, bookies: Mapping[str, BookieState], askable: Sequence[str]
+) -> list[str]:
+    """Leave out bookies that refuse reads and whose journals say all: they are judged as without a witness.
+
+    Runs a query.
+    """
+    refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
+    refusing = {row["bookie_id"] for row in refusals.collect()}
+    settled = {name for name, state in bookies.items() if state.journal_read} & refusing
+    return [name for name in askable if name not in settled]

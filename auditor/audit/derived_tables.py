@@ -16,16 +16,21 @@ from auditor.audit.comparison import BookieAnswers, SideComparison
 from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import STEPS, Landing, rows_that_matter
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
+from auditor.audit.owner_scan import named_ledgers
 from auditor.audit.placement_scan import Placement, land_locations
+from auditor.audit.repair_scan import QueueTables, land_reachability, with_repair_state
+from auditor.audit.source_age import find_foreign_sources
 from auditor.audit.space_scan import listed_lately
-from auditor.keys.ledger_tree import LayoutKind
+from auditor.checks.gc_guards import LEAST_UNEXPLAINED
 from auditor.model.bookie_alias import alias_edges, identities
+from auditor.model.columns import REPLICA
 from auditor.spark.batches import arrow_frame
 from auditor.spark.query_plans import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.cluster_state import UNDRAWN, find_undrawn
-from auditor.tables.contents import LargeTables, bookies_in_doubt, contents
+from auditor.tables.contents import LargeTables, bookies_in_doubt, contents, lacking_replicas
+from auditor.tables.id_generators import ID_GENERATORS, id_generators
 from auditor.tables.identities import (
     EDGES,
     IDENTITIES,
@@ -101,7 +106,7 @@ def derive_tables(
     alike = pa.Table.from_pylist([each._asdict() for each in indexes.counts], COUNTS)
     counts = arrow_frame(landing.spark, alike)
     orphan_tables = landing.run_in_background(
-        partial(_land_orphans, landing, metadata, difference, indexes, comparison, before, counts)
+        partial(_land_orphans, landing, metadata, difference, indexes, comparison, before, counts, ownership)
     )
     marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
     ledgers_of_marks, classes_of_marks = ledgers, classes
@@ -112,16 +117,16 @@ def derive_tables(
     some = "marks" not in landing.empty
     stale = landing.run_in_background(partial(landing.land_some, some, "stale_marks", STALE_MARKS, make))
     _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
-    landing.rows("starts", start_rows(indexes, metadata), STARTS)
+    landing.rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
-    cluster = replace(
-        _cluster_facts(metadata, difference, indexes, before),
-        placement=placement.settings_in_use,
-        placement_differences=placement.differences,
-    )
+    cluster = _cluster_facts(metadata, difference, indexes, before, placement)
     roster = Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
     locked = marks.where("kind = 'lock'")
     gone, stale_ones = orphan_tables(), stale()
+    reachability = land_reachability(landing, roster)
+    roster = with_repair_state(
+        landing, metadata, roster, QueueTables(ledgers, marked, locked, reachability), before.previous.run
+    )
     nobodys = landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
     frames = {
         "ledgers": ledgers,
@@ -132,6 +137,7 @@ def derive_tables(
         "unequal": pairs,
         "judged": judged,
         "verdicts": classes,
+        "reachability": reachability,
         **gone._asdict(),
         "over_replicated": find_over_replicated(judged, ledgers, marked, locked, bookies),
         "unindexed": find_unindexed(judged, difference.moved),
@@ -147,7 +153,36 @@ def derive_tables(
         cluster=roster.cluster,
         known_empty=_tables_without_rows(landing, rows),
     )
-    return replace(tables, known_empty=tables.known_empty | _parts_without_rows(tables))
+    has_gaps = bool(metadata.gaps()) or "doubtful_ids" not in landing.empty
+    return _with_empty_parts(tables, has_gaps)
+
+
+IN_NEED = frozenset(
+    {
+        "entry_lost",
+        "below_ack_quorum",
+        "below_write_quorum",
+        "undecided",
+        "unreadable_ledgers",
+        "misplaced_ledgers",
+        "broken_ledgers",
+        "orphans",
+    }
+)
+"""Parts whose rows may need bytes from a disk that nobody read."""
+
+
+def _with_empty_parts(tables: Tables, has_gaps: bool) -> Tables:
+    """``tables`` that know which parts have no row, and whether a disk that nobody read may be needed.
+
+    ``has_gaps``: something of the metadata could not be read, or leaves ids open.
+    """
+    tables = replace(tables, known_empty=tables.known_empty | _parts_without_rows(tables))
+    cluster = tables.cluster
+    sure = cluster.layout_known and cluster.bookies_listed and cluster.tree_elsewhere is None
+    complete = sure and not has_gaps and tables.known_empty >= IN_NEED
+    cluster = replace(cluster, copies_complete=complete)
+    return replace(tables, cluster=cluster, roster=replace(tables.roster, cluster=cluster))
 
 
 def with_declared(landing: Landing, tables: Tables) -> Tables:
@@ -173,12 +208,13 @@ def _parts_without_rows(tables: Tables) -> frozenset[str]:
 
 
 class OrphanTables(NamedTuple):
-    """The table orphans, and those that are made of it."""
+    """The table orphans, and those that are made of it; and how far the id generators are."""
 
     orphans: DataFrame
     holdings: DataFrame
     vanished_ranges: DataFrame
     undrawn: DataFrame
+    id_generators: DataFrame
 
 
 def _land_orphans(
@@ -189,6 +225,7 @@ def _land_orphans(
     comparison: SideComparison,
     before: RunsBefore,
     counts: DataFrame,
+    ownership: DataFrame | None,
 ) -> OrphanTables:
     def found() -> DataFrame:
         return orphans(
@@ -205,9 +242,11 @@ def _land_orphans(
         )
 
     gone = landing.land("orphans", found)
-    many = landing.run.count("tables/orphans") >= LEAST_VANISHED
-    lately = listed_lately(metadata, before) if many else Lately()
-    held = landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing), lately))
+    number = landing.run.count("tables/orphans")
+    many = number >= LEAST_VANISHED
+    lately = listed_lately(metadata, before) if number >= LEAST_UNEXPLAINED else Lately()
+    owned = named_ledgers(ownership) if ownership is not None and number else None
+    held = landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing), lately, owned))
     vanished = landing.land_some(
         many, "vanished_ranges", VANISHED_RANGES, lambda: vanished_ranges(indexes.rows, gone, lately)
     )
@@ -216,7 +255,14 @@ def _land_orphans(
         bool(ids) and "orphans" not in landing.empty, "undrawn", UNDRAWN,
         lambda: find_undrawn(gone, metadata.first.ledgers, ids),
     )  # fmt: skip
-    return OrphanTables(gone, held, vanished, undrawn)
+    source = metadata.source
+    generators = landing.land_some(
+        bool(ids), "id_generators", ID_GENERATORS,
+        lambda: id_generators(
+            metadata.first.ledgers, undrawn, ids, source.layout, metadata.second.nodes.scan_time
+        ),
+    )  # fmt: skip
+    return OrphanTables(gone, held, vanished, undrawn, generators)
 
 
 def _land_contents(
@@ -232,11 +278,14 @@ def _land_contents(
     directories = landing.rows("directories", rows, DIRECTORIES)
 
     def table() -> DataFrame:
-        pairs = comparison.unequal
-        doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs).collect()}
+        # An entry log that is not there says nothing of whose index it is.
+        pairs = comparison.unequal.where("gone is null")
+        gone = comparison.unequal.where("gone is not null").select(*REPLICA)
+        lacking = lacking_replicas(comparison.judged, bookies).join(gone, [*REPLICA], "left_anti")
+        doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs, lacking).collect()}
         wanted = sorted(doubtful | set(indexes.overlapping))
         large = LargeTables(comparison.ledgers, comparison.indexes.rows, counts, *_by_directories(rows))
-        return contents(indexes.rows, ledgers, pairs, directories, bookies, wanted, large)
+        return contents(indexes.rows, ledgers, pairs, lacking, directories, bookies, wanted, large)
 
     landing.land("contents", table)
 
@@ -250,7 +299,11 @@ def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[
 
 
 def _cluster_facts(
-    metadata: ClusterMetadata, difference: ScanDifference, indexes: Indexes, before: RunsBefore
+    metadata: ClusterMetadata,
+    difference: ScanDifference,
+    indexes: Indexes,
+    before: RunsBefore,
+    placement: Placement,
 ) -> ClusterFacts:
     source = metadata.source
     return ClusterFacts(
@@ -263,12 +316,16 @@ def _cluster_facts(
         keeps_marks=source.store.keeps_marks,
         instance_id_missing=metadata.instance_id_missing(),
         bare=metadata.bare(),
+        lists_no_ledger="ledgers" in metadata.source.landing.empty and metadata.is_used(),
         bookies_listed=metadata.bookies_listed(),
         orphans_known=before.hour_ago.finished if before.hour_ago else None,
         unclear_bookies=frozenset(metadata.unclear_bookies()),
         has_sources=bool(indexes.bookies.sources),
         tree_elsewhere=difference.tree_elsewhere,
-        layout_known=source.layout is LayoutKind.ETCD or "LAYOUT" in metadata.first.nodes.nodes,
+        unproved_bookies={**find_foreign_sources(metadata.first, indexes.bookies), **indexes.old},
+        layout_known=metadata.layout_known(difference.tree_elsewhere),
+        placement=placement.settings_in_use,
+        placement_differences=placement.differences,
     )
 
 

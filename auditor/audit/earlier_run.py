@@ -29,9 +29,10 @@ from pyarrow import fs
 
 from auditor.audit.landing import Landing
 from auditor.errors import RunError, UsageError
+from auditor.model.history import RunSummary
 from auditor.model.options import LAST
-from auditor.model.report import Cluster, Report
-from auditor.model.run_facts import MANIFEST, WHOLE, Reuse, ReuseCount, program_version
+from auditor.model.report import Cluster
+from auditor.model.run_facts import WHOLE, Reuse, ReuseCount, program_version
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
@@ -82,7 +83,7 @@ def note_files(landing: Landing, table: str = "availability") -> None:
 
 def reusable_facts(landing: Landing, table: str) -> dict[str, Any]:
     """What this run has noted of a table; nothing where it has not."""
-    facts: dict[str, Any] = (landing.run.read_json(MANIFEST) or {}).get(REUSABLE, {}).get(table, {})
+    facts: dict[str, Any] = landing.run.read_manifest().get(REUSABLE, {}).get(table, {})
     return facts
 
 
@@ -101,7 +102,7 @@ def files_of(table: str) -> dict[str, int]:
 
 
 def _note(landing: Landing, table: str, facts: dict[str, Any]) -> None:
-    manifest = landing.run.read_json(MANIFEST) or {}
+    manifest = landing.run.read_manifest()
     kept = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
     landing.run.add_to_manifest({REUSABLE: kept})
 
@@ -258,9 +259,9 @@ def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> 
             f"this one is {cluster.name}"
         )
     try:
-        facts = (run.read_json(MANIFEST) or {}).get(REUSABLE, {})
+        facts = run.read_manifest().get(REUSABLE, {})
         same_version = {name: facts.get(name) for name in writer()} == writer()
-    except (OSError, ValueError, AttributeError) as error:
+    except RunError as error:
         return _unusable(run.path, f"its manifest cannot be read: {error}")
     if not same_version:
         return _unusable(run.path, "another version of this program wrote it")
@@ -278,9 +279,9 @@ def _last(out: str, cluster: Cluster) -> str | None:
     What could not be read then has no earlier rows, and is read now.
     """
     found = sorted(
-        (report.run.finished, path, report.complete)
-        for path, report in siblings(out, cluster)
-        if isinstance(report, Report) and path != out
+        (summary.finished, path, summary.complete)
+        for path, summary in siblings(out, cluster, renew_index=True)
+        if isinstance(summary, RunSummary) and path != out
     )
     whole = (path for _, path, _ in reversed(found) if _tables_whole(path))
     return next(whole, next((path for _, path, complete in reversed(found) if complete), None))
@@ -289,7 +290,7 @@ def _last(out: str, cluster: Cluster) -> str | None:
 def _tables_whole(path: str) -> bool:
     """Whether a run that this version wrote still has the tables that may be taken of it, as they were."""
     try:
-        facts = (RunDirectory(path).read_json(MANIFEST) or {}).get(REUSABLE, {})
+        facts = RunDirectory(path).read_manifest().get(REUSABLE, {})
         if {name: facts.get(name) for name in writer()} != writer():
             return False
         noted = {name: facts[name]["files"] for name in _TAKEN if "files" in facts.get(name, {})}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.landing import Landing
+from auditor.audit.landing import STEPS, Landing
 from auditor.checks.needs import ENTRIES_WHOLE
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
@@ -42,6 +42,7 @@ from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables import Tables
+from auditor.tables.gone_entries import GONE_ENTRIES, entries_in_no_log, gone_entries
 
 NAMED = 5
 """So many bookies a note names."""
@@ -111,7 +112,7 @@ class EntryLogScan(NamedTuple):
     """The tables ``entry_logs``, ``locations`` and ``disks``.
 
     ``whole_entries`` are the sampled ones, not read yet; None without --deep. ``collected`` are the bookies
-    whose indexes are in collections.
+    whose indexes are in collections. ``gone`` is the table gone_entries.
     """
 
     entry_logs: DataFrame
@@ -119,10 +120,16 @@ class EntryLogScan(NamedTuple):
     disks: DataFrame
     whole_entries: DataFrame | None
     collected: Sequence[str]
+    gone: DataFrame
 
 
-def read_entry_logs(landing: Landing, bookies: ClusterBookies, options: AuditOptions) -> EntryLogScan | None:
-    """Read where the indexes point, the logs, and what lies beside them; None where nobody asked for it."""
+def read_entry_logs(
+    landing: Landing, bookies: ClusterBookies, ledgers: DataFrame, options: AuditOptions
+) -> EntryLogScan | None:
+    """Read where the indexes point, the logs, and what lies beside them; None where nobody asked for it.
+
+    What an index has of ``ledgers`` in a log that is not there is read a second time, after all else.
+    """
     if not options.entry_logs:
         return None
     spark = landing.spark
@@ -148,7 +155,16 @@ def read_entry_logs(landing: Landing, bookies: ClusterBookies, options: AuditOpt
     disks = landing.land("disks", lambda: directories.disks(spark))
     sampled = whole_entries(spark, indexes, homes, options) if options.deep else None
     collected = sorted({owner.bookie_id for owner in bookies.settled.owner_of_piece.values()})
-    return EntryLogScan(logs, where, disks, sampled, collected)
+    wrong = entries_in_no_log(where, ledgers)
+    # As many as there are bookies.
+    lacking = {row["bookie_id"] for row in wrong.select("bookie_id").distinct().collect()}
+    parts = [part for part in indexes if part.bookie_id in lacking]
+    again = None
+    if parts:
+        reread = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), parts)
+        again = landing.land("locations_again", reread.frame, f"tables/{STEPS}")
+    gone = landing.land_some(bool(lacking), "gone_entries", GONE_ENTRIES, lambda: gone_entries(wrong, again))
+    return EntryLogScan(logs, where, disks, sampled, collected, gone)
 
 
 class _Directories:

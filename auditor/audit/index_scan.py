@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -19,11 +19,13 @@ from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.run_facts import Remark, RemarkKind, ReuseCount, remark
 from auditor.model.start_refusal import Refusal
-from auditor.model.states import OF_REPLICAS, BookieRead, IndexState, TailRead
+from auditor.model.states import OF_REPLICAS, BookieRead, IndexState, TailRead, TimeBasis
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, shares
+from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
 from auditor.spark.batches import read_few
 from auditor.spark.part_tables import PartTable
@@ -39,6 +41,8 @@ from auditor.tables.index_counts import (
     replicas_in_pieces,
 )
 
+MAX_AUDIT_MS = 24 * 3_600_000
+"""No audit takes longer."""
 NOTHING_REUSED = ReuseCount(reused=0, read=0)
 
 
@@ -51,9 +55,10 @@ class Indexes:
     them are like; ``by_state`` has them with files that were cut recognised, for questions after a few.
     ``overlapping`` are the bookies of which a ledger may have more than one row: ``pieces`` has one for each
     of their replicas, None where there is no such bookie. ``tails`` is what their journals have besides.
-    ``gaps`` are the bookies of which something could not be listed, and why. ``reused`` counts what was taken
-    from an earlier run, and ``earlier_notes`` say why not more. ``index_option`` is the moment that
-    ``--index-time`` gives to all, ms.
+    ``gaps`` are the bookies of which something could not be listed, and why; ``old`` are those whose data is
+    older than the metadata (`auditor.audit.source_age`). ``reused`` counts what was taken from an earlier
+    run, and ``earlier_notes`` say why not more. ``index_option`` is the moment that ``--index-time`` gives to
+    all, ms; ``read_at`` is when reading ended, ms.
     """
 
     bookies: ClusterBookies
@@ -70,6 +75,8 @@ class Indexes:
     live: bool
     scan_time: int
     index_option: int | None
+    read_at: int
+    old: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -92,14 +99,31 @@ class Indexes:
             return None, None
         return journal_scan.tail_state(bookie, self.tails.of.get(bookie_id), self._running(bookie_id))
 
-    def index_time(self, bookie_id: str) -> int | None:
-        """How new what is known of a bookie's entries is at least, in ms; None where nothing says."""
+    def date_bookie(self, bookie_id: str) -> DatedIndex | None:
+        """How new what is known of a bookie's entries is at least, and what that rests on."""
         if self.index_option is not None:
-            return self.index_option
+            return DatedIndex(self.index_option, TimeBasis.OPTION)
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None
-        return journal_scan.index_time(bookie, self.tails.of.get(bookie_id), self._running(bookie_id))
+        tail, running = self.tails.of.get(bookie_id), self._running(bookie_id)
+        return journal_scan.date_bookie(bookie, tail, running, self._latest)
+
+    def index_time(self, bookie_id: str) -> int | None:
+        """How new what is known of a bookie's entries is at least, in ms; None where nothing says."""
+        date = self.date_bookie(bookie_id)
+        return None if date is None else date.at
+
+    @property
+    def _latest(self) -> int:
+        """No time of a bookie's data is later than this, ms; of a running store by its own clock.
+
+        Bookies are read after the first scan of the metadata, and no audit takes longer than
+        `MAX_AUDIT_MS`. Files of saved data may be newer than the metadata, up to the moment at which they are
+        read. The clock of this machine may be behind the cluster's: then the metadata says what time it is.
+        """
+        after_scan = self.scan_time + MAX_AUDIT_MS
+        return min(self.read_at, after_scan) if self.live else max(self.read_at, after_scan)
 
     def newest(self, bookie_id: str) -> int | None:
         """No index file of a bookie that counts is newer than this, in ms; None where nothing says."""
@@ -192,6 +216,7 @@ def read_indexes(
         first.source.live,
         first.source.scan_time,
         None if given is None else parse_moment(given),
+        now_ms(),
     )
 
 

@@ -18,15 +18,16 @@ import pyarrow as pa
 
 from auditor.audit.landing import Landing
 from auditor.codecs.bookie.last_mark import LastMark
-from auditor.model import start_refusal
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
+from auditor.model.replay_refusal import FailedReplay, failed_replay, missing_journals
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
-from auditor.model.states import IndexState, TailRead, TailState
+from auditor.model.states import IndexState, ReplayError, TailRead, TailState, TimeBasis
 from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
 from auditor.sources.bookies.collections.tables import collected_tails
 from auditor.sources.bookies.journal.tails import SCHEMA, TailPart, from_json, read_tail, to_json
+from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.spark import functions as F
@@ -110,7 +111,8 @@ class LostJournal(NamedTuple):
 class Tail(NamedTuple):
     """What is known of one bookie's tail: ``reason`` says why not all of it; times are in ms.
 
-    ``files`` is how many journal files were seen, ``lost`` which directories lack the one of their mark.
+    ``files`` is how many journal files were seen, ``lost`` which directories lack the one of their mark, and
+    ``failed`` where replaying them would end.
     """
 
     reason: str | None
@@ -118,6 +120,7 @@ class Tail(NamedTuple):
     modified: int | None
     files: int = 0
     lost: tuple[LostJournal, ...] = ()
+    failed: tuple[FailedReplay, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,11 @@ def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
             for row in rows
             if row["state"] == TailState.GONE
         ),
+        tuple(
+            FailedReplay(row["path"], row["offset"], row["reason"], ReplayError(row["replay_error"]))
+            for row in rows
+            if row["replay_error"] is not None
+        ),
     )
 
 
@@ -213,11 +221,11 @@ def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) ->
         return Tail(NOT_COLLECTED, 0, None)
     tail = _tail(rows)
     if bookie.journals.trouble is not None:
-        return tail._replace(reason=bookie.journals.trouble, lost=())
+        return tail._replace(reason=bookie.journals.trouble, lost=(), failed=())
     marks = {(each.mark_file_id, each.mark_offset) for each in bookie.journals.directories}
     same = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
     if not same:
-        return tail._replace(reason=tail.reason or OTHER_MARK, lost=())
+        return tail._replace(reason=tail.reason or OTHER_MARK, lost=(), failed=())
     return tail
 
 
@@ -237,29 +245,35 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
     return (TailRead.STOPPED if stopped else TailRead.UNREAD), tail.reason
 
 
-def index_time(bookie: AttributedBookie, tail: Tail | None, running: bool) -> int | None:
-    """How new what is known of a bookie's entries is at least, in ms; None where nothing says.
+def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, latest: int) -> DatedIndex | None:
+    """How new what is known of a bookie's entries is at least, and what that rests on; None: nothing says.
 
     With the journal of a running bookie that is when the journal was read; of another, and of a saved copy,
     when the journal or its mark was last written to. A bookie that went down cleanly had all in its index
-    when it wrote its last mark. Else it is what the mark points at, and never when the mark was written: a
-    flush may take minutes, and shows what there was when it began.
+    when it wrote its last mark. Else its mark is dated from below, and never by when it was written: a flush
+    may take minutes, and shows what there was when it began. No time after ``latest``, the end of reading, is
+    one: some clock was ahead.
     """
     state, _ = tail_state(bookie, tail, running)
-    if state == TailRead.STOPPED:
-        return bookie.journals.stopped
-    if state != TailRead.READ or tail is None:
-        return bookie.index_time
-    times = (bookie.index_time, bookie.journals.marked, tail.modified)
-    return tail.read_at if running else max((at for at in times if at is not None), default=None)
+    if state == TailRead.READ and tail is not None and running:
+        return DatedIndex(min(tail.read_at, latest), TimeBasis.JOURNAL_READ)
+    if state == TailRead.READ and tail is not None:
+        times = [at for at in (bookie.journals.marked, tail.modified) if at is not None]
+        date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
+    elif state == TailRead.STOPPED and bookie.journals.stopped is not None:
+        date = DatedIndex(bookie.journals.stopped, TimeBasis.CLEAN_STOP)
+    else:
+        date = bookie.journals.dated
+    return None if date is None or date.at > latest else date
 
 
 def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict[str, Refusal]:
-    """Which bookies would not start, for a journal lacks the file of its mark.
+    """Which bookies would not start, because they cannot replay their journals from their marks on.
 
-    In copies journals are often left out, beside a running cluster too: where no bookie has any file, that
-    says nothing, and a bookie without one beside others is not sure to have lost it. The mark of a running
-    bookie may have moved to a newer file since it was read.
+    The file of a mark is gone, or the replay ends at a record or a file with an exception. In copies journals
+    are often left out, beside a running cluster too: where no bookie has any file, that says nothing, and a
+    bookie without one beside others is not sure to have lost it. The mark of a running bookie may have moved
+    to a newer file since it was read, and moves past any record when it stops cleanly.
     """
     refusals: dict[str, Refusal] = {}
     if not any(tail.files for tail in tails.values()):
@@ -268,7 +282,9 @@ def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict
         if tail.lost:
             moved = name in running and any(each.newer for each in tail.lost)
             files = [(each.path, LastMark(each.file_id, 0).file_name) for each in tail.lost]
-            refusals[name] = start_refusal.unreplayable(files, tail.files > 0 and not moved)
+            refusals[name] = missing_journals(files, tail.files > 0 and not moved)
+        elif tail.failed:
+            refusals[name] = failed_replay(tail.failed, name not in running)
     return refusals
 
 

@@ -27,7 +27,7 @@ from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.model.run_facts import MANIFEST, REPORT, WHOLE, program_version
 from auditor.runs.directory import RunDirectory
-from auditor.runs.siblings import directories_with
+from auditor.runs.run_index import directories_with
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.stores import is_live
 from auditor.sources.metadata.uri import MetadataUri
@@ -38,6 +38,7 @@ from auditor.spark.query_plans import QueryPlans, in_one_task, is_large
 from auditor.spark.tasks import own_errors, report_tasks, require_shared
 from auditor.spark.types import DataFrame, SparkSession, StructType
 from auditor.tables.rows_of_ledgers import rows_of_ledgers
+from auditor.tables.run_tables import TABLES
 
 IN_MEMORY_BYTES = 256 << 10
 """Of Parquet: a table that is no larger is held by the driver: some thousands of ledgers."""
@@ -210,7 +211,7 @@ class Landing:
 
     def pin_fact(self, key: str, value: Any) -> Any:
         """A fact that a resumed run must not see afresh: the first value it was given."""
-        manifest = self.run.read_json(MANIFEST) or {}
+        manifest = self.run.read_manifest()
         if key not in manifest:
             manifest[key] = value
             self.run.add_to_manifest({key: value})
@@ -223,6 +224,7 @@ class Landing:
                 "run": asdict(report.run),
                 "coverage": asdict(report.coverage),
                 "findings": self.run.sizes("findings"),
+                "tables": [name for name in self.run.names("tables") if name in TABLES],
             }
         )
         self.run.write_json(REPORT, json.loads(report.to_json()))
@@ -292,13 +294,16 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
 
 def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> dict[str, Any]:
     """What a run is asked, as its manifest keeps it: only the same question goes on with a run."""
-    return {
+    identity = {
         "kind": kind,
         "version": program_version(),
         "metadata": metadata,
         "bookies": list(bookies),
         "options": asdict(options),
     }
+    # As JSON has it, where a tuple is a list: an unfinished run's manifest is compared with it.
+    as_json: dict[str, Any] = json.loads(json.dumps(identity))
+    return as_json
 
 
 def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | None:
@@ -310,7 +315,6 @@ def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | 
     Raises:
         RunError: ``runs`` is there and cannot be listed.
     """
-    asked = json.loads(json.dumps(identity))
     live = is_live(identity["metadata"])
     found: list[tuple[int, str]] = []
     for path in directories_with(MANIFEST, runs, missing=True):
@@ -318,7 +322,7 @@ def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | 
         try:
             if run.exists(REPORT):
                 continue
-            same = (run.read_json(MANIFEST) or {}).get("identity") == asked
+            same = run.read_manifest().get("identity") == identity
             oldest = run.oldest_table()
             files, manifest = run.place(MANIFEST)
             begun = files.get_file_info(manifest).mtime_ns

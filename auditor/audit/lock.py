@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from auditor.errors import LockedError, RunUsageError
+from auditor.errors import LockedError, path_error
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.regular_file import NotRegularError, open_descriptor
@@ -82,20 +82,8 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
     if path is None:
         yield
         return
-    descriptor = _open_lock(path, out)
+    descriptor = _open_locked(path, out)
     try:
-        locked = _lock(descriptor, fcntl.LOCK_EX)
-        while locked and not _is_at(descriptor, path):
-            # Its run ended, or `bkaudit prune` took it away, in between: the next run would lock another one.
-            os.close(descriptor)
-            descriptor = _open_lock(path, out)
-            locked = _lock(descriptor, fcntl.LOCK_EX)
-        if not locked:
-            raise LockedError(
-                f"--out {out}: another run of this cluster is already running "
-                f"({_read_holder(descriptor) or path}); wait for it, or end it: its lock ends with it, and "
-                "its own command given again goes on from the tables that it wrote"
-            )
         _write(descriptor, Holder(os.getpid(), socket.gethostname(), now_ms(), out))
         try:
             yield
@@ -125,11 +113,31 @@ def holder(metadata: str, out: str) -> Holder | None:
         os.close(descriptor)
 
 
+def _open_locked(path: Path, out: str) -> int:
+    """Open the lock file and lock it; the caller closes it, and nothing stays open after an error."""
+    while True:
+        descriptor = _open_lock(path, out)
+        try:
+            if not _lock(descriptor, fcntl.LOCK_EX):
+                raise LockedError(
+                    f"--out {out}: another run of this cluster is already running "
+                    f"({_read_holder(descriptor) or path}); wait for it, or end it: its lock ends with it, "
+                    "and its own command given again goes on from the tables that it wrote"
+                )
+            if _is_at(descriptor, path):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # Its run ended, or `bkaudit prune` took it away, in between: the next run would lock another one.
+        os.close(descriptor)
+
+
 def _is_at(descriptor: int, path: Path) -> bool:
     """Whether the open file is still the one of that name."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 
@@ -139,7 +147,9 @@ def _open_lock(path: Path, out: str) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         where = error.filename or path
-        raise RunUsageError(f"--out {out}: {where} cannot be made or written: {error.strerror}") from error
+        raise path_error(
+            error, f"--out {out}: {where} cannot be made or written: {error.strerror}"
+        ) from error
 
 
 def _lock(descriptor: int, kind: int) -> bool:

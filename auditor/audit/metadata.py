@@ -180,6 +180,10 @@ _LISTS = ("cookies", "available", "available/readonly", "bookies", "bookies/writ
 """Below the root: where ZooKeeper and etcd list bookies."""
 
 
+NEW_CLUSTER_IDS = 5
+"""A store that has given out fewer ids than this is that of a new cluster: its ledgers may all be deleted."""
+
+
 @dataclass(frozen=True)
 class ClusterMetadata:
     """A cluster's metadata, from both scans."""
@@ -231,8 +235,29 @@ class ClusterMetadata:
         return ids_drawn(self.second.nodes, self.source.layout)
 
     def bare(self) -> bool:
-        """Whether the store surely has neither a LAYOUT nor an id generator."""
+        """Whether the store surely has neither a LAYOUT nor an id generator, and should have one.
+
+        A store of Pulsar that lists ledgers is in use without either: its driver writes no LAYOUT, and makes
+        the id generator as a container node, which ZooKeeper deletes if it is empty.
+        """
+        if self.source.pulsar_layout and "ledgers" not in self.source.landing.empty:
+            return False
         return self.first.cut is None and is_bare(self.first.nodes) and is_bare(self.second.nodes)
+
+    def layout_known(self, tree_elsewhere: str | None) -> bool:
+        """Whether the store says its layout, or can have one alone; else it is assumed.
+
+        ``tree_elsewhere`` is that of `ScanDifference`: such a tree is not that of Pulsar's driver.
+        """
+        if self.source.pulsar_layout:
+            return tree_elsewhere is None
+        return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
+
+    def is_used(self) -> bool:
+        """Whether the store was listed without a gap, and is not known to be that of a new cluster."""
+        ids = self.ids_drawn()
+        is_new = bool(ids) and sum(each.next - each.low for each in ids) < NEW_CLUSTER_IDS
+        return not self.gaps() and not is_new
 
     def gaps(self) -> list[tuple[str, str]]:
         """What of the cluster's own znodes could not be read."""
@@ -249,7 +274,7 @@ class ClusterMetadata:
         """What a reader of the report should know of how it was read."""
         first, second = self.first.nodes, self.second.nodes
         found = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.landing.notes]
-        if "LAYOUT" not in first.nodes:
+        if "LAYOUT" not in first.nodes and not self.source.pulsar_layout:
             found.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
         if not self.source.live:
             found.append(remark(RemarkKind.SAVED, "saved metadata: nothing can be seen to change"))

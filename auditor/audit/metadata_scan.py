@@ -22,7 +22,8 @@ from auditor.model.run_facts import InDoubt
 from auditor.model.states import LISTED
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.ledger_rows import PATH_OF_LAYOUT
-from auditor.sources.metadata.spark_source import LedgerSource, StorePartition, StoreSource
+from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
+from auditor.sources.metadata.spark_source import LedgerSource, StoreSource
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore, WatchableStore
 from auditor.sources.metadata.stores import choose_layout, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri
@@ -42,7 +43,8 @@ class MetadataSource:
     """A metadata store that is open, and what it says first: which cluster it is, and how its ledgers lie.
 
     ``nodes`` are the cluster's own znodes or keys when it was opened, ``scan_time`` the moment from which
-    ages count, in ms. ``layout_note`` says where the layout was taken from.
+    ages count, in ms. ``layout_note`` says where the layout was taken from. ``pulsar_layout``: the store has
+    no LAYOUT because Pulsar's driver made it (`has_pulsar_layout`).
     """
 
     landing: Landing
@@ -52,6 +54,7 @@ class MetadataSource:
     nodes: ClusterNodes
     layout: LayoutKind
     layout_note: str
+    pulsar_layout: bool
     instance_id: str | None
     scan_time: int
 
@@ -85,7 +88,8 @@ class MetadataSource:
         spark = self.landing.spark
         made = source(source_options(spark, self.options, {"metadata": self.uri.text}, at))
         wanted = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_A_TASK))
-        parts = [StorePartition(part, self.layout) for part in self.store.parts_of(paths, wanted)]
+        reader = made.reader(made.schema())
+        parts = reader.shares(self.store.parts_of(paths, wanted), self.layout)
         return as_frame(spark, read_source(spark, made, parts))
 
 
@@ -132,6 +136,7 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
             nodes,
             layout,
             layout_note,
+            has_pulsar_layout(store, nodes),
             instance_id(nodes),
             observed if given is None else parse_moment(given),
         )

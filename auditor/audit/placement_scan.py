@@ -20,7 +20,7 @@ from auditor.checks.ledger_queries import rule_of
 from auditor.codecs.bookie import java_properties
 from auditor.codecs.pulsar import bookie_racks
 from auditor.codecs.pulsar.placement_config import KEY
-from auditor.errors import DecodeError, StoreError, UsageError
+from auditor.errors import DecodeError, StoreError, UsageError, path_error
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
 from auditor.model.placement import KEYS, POLICY_KEYS, Locations, PlacementFacts, PlacementSettings, Policy
@@ -160,7 +160,7 @@ def read_properties(option: str, path: str) -> dict[str, str]:
     try:
         return java_properties.decode(read_regular(path))
     except OSError as error:
-        raise UsageError(f"{option} {path}: {error.strerror or error}") from None
+        raise path_error(error, f"{option} {path}: {error.strerror or error}") from None
     except DecodeError as error:
         raise UsageError(f"{option} {path}: {error}") from None
 

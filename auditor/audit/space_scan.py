@@ -31,19 +31,32 @@ from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.cluster_state import Ids
 from auditor.tables.digests import digests
-from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, gc_foresight
+from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, collected_since, gc_foresight
 from auditor.tables.gc_listing import ServerListing, listed_ids, odd, outcome, places, ranges
+from auditor.tables.log_entries import log_entries
 from auditor.tables.log_foresight import log_foresight
 from auditor.tables.orphans import Lately
 from auditor.tables.space import each_file_once, misplaced_locations, space
 
 
 def with_space(
-    landing: Landing, scan: EntryLogScan, availability: DataFrame, tables: Tables, before: RunsBefore
+    landing: Landing,
+    scan: EntryLogScan,
+    availability: DataFrame,
+    tables: Tables,
+    before: RunsBefore,
+    conf: str | None,
 ) -> Tables:
-    """``tables`` with those of entry logs; ``availability`` is that table, with every row."""
+    """``tables`` with those of entry logs; ``availability`` is that table, with every row.
+
+    ``conf`` is the bookies' configuration file.
+    """
     times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
     marked = landing.spark.createDataFrame(times, "path string, index_time long")
+    unlocated = landing.land(
+        "log_entries",
+        lambda: log_entries(scan.entry_logs, scan.locations, tables.ledgers, tables.judged, scan.gone),
+    )
     of_bytes = landing.land(
         "space",
         lambda: space(
@@ -56,6 +69,9 @@ def with_space(
             tables.judged,
             tables.bookies,
             marked,
+            unlocated,
+            tables.ownership,
+            collector_settings(conf).log_per_ledger,
         ),
     )
     sampled = None
@@ -67,7 +83,15 @@ def with_space(
         "misplaced",
         lambda: misplaced_locations(scan.locations, availability, tables.orphans, sampled, now, earlier),
     )
-    read = {"space": of_bytes, "entry_logs": scan.entry_logs, "disks": scan.disks, "misplaced": wrong}
+    read = {
+        "space": of_bytes,
+        "log_entries": unlocated,
+        "entry_logs": scan.entry_logs,
+        "locations": scan.locations,
+        "gone_entries": scan.gone,
+        "disks": scan.disks,
+        "misplaced": wrong,
+    }
     return tables.add(landing.empty, **read, **({} if sampled is None else {"digests": sampled}))
 
 
@@ -161,19 +185,32 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     collector = Collector(collector_settings(conf), layout, _listing(metadata), tables.roster.aliases)
     now = tables.cluster.scan_time
     some = not {"orphans", "over_replicated"} <= tables.known_empty or collector.listing.seen is not None
-    known = before.table(landing, "gc_foresight", now) if some else None
+    # What an earlier run saw going says too, where nothing is left of it, that a collection came since.
+    has_logs = "space" in tables.frames
+    known = before.table(landing, "gc_foresight", now) if some or has_logs else None
     rows = landing.land_some(some, "gc_foresight", GC_FORESIGHT, lambda: foresight(collector, tables, known))
     tables = replace(tables, collector=collector.settings)
-    if "space" not in tables.frames:
+    if not has_logs:
         return tables.add(landing.empty, gc_foresight=rows)
     earlier = before.table(landing, "log_foresight", now)
+    passed = None if known is None else collected_since(known, tables.availability)
     # With a saved store directories are copies, but for those that were collected: only there bytes that are
     # free are the bookies'.
     collected = tables.disks.where(F.col("directory").contains(IN_COLLECTION))
     disks = tables.disks if metadata.source.live else collected
     logs = landing.land(
         "log_foresight",
-        lambda: log_foresight(tables.space, tables.entry_logs, rows, collector.settings, now, earlier, disks),
+        lambda: log_foresight(
+            tables.space,
+            tables.entry_logs,
+            rows,
+            collector.settings,
+            now,
+            earlier,
+            disks,
+            tables.availability,
+            passed,
+        ),
     )
     # What logs do to ledgers that the index lacks is asked of the same check as gc_foresight.
     return tables.add(landing.empty - {"gc_foresight"}, gc_foresight=rows, log_foresight=logs)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from auditor.actions.action_list import ActionList
 from auditor.audit.changes import RunChanges, find_accepted_gaps
 from auditor.audit.check_stage import count_causes
 from auditor.audit.comparison import BookieAnswers, Witness
@@ -23,10 +24,12 @@ from auditor.checks.check import Need
 from auditor.codecs.pulsar.placement_config import KEY
 from auditor.findings.causes import Claim
 from auditor.findings.table import next_steps, order
+from auditor.model.action_facts import HoldFacts
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.placement import Locations
+from auditor.model.repair import RepairFacts, RepairState, repair_facts, single_copy_words
 from auditor.model.report import BookiesRead, Coverage, DecidedCount, Replicas, Report
 from auditor.model.run_facts import (
     FindingCause,
@@ -43,9 +46,9 @@ from auditor.model.run_facts import (
 )
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.reports.blind_spots import saw_nothing
-from auditor.reports.simulation import near_words
+from auditor.reports.simulation import near_words, possible_loss_words
 from auditor.runs.directory import RunDirectory
-from auditor.runs.reader import finding_of
+from auditor.runs.reader import RunReader, finding_of
 from auditor.simulate.levels import near_loss
 from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F
@@ -53,6 +56,7 @@ from auditor.spark.query_plans import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.placement import locations_of
+from auditor.tables.verdicts import NOTHING_JUDGED
 
 ON_ABSENCE = frozenset(
     {each.id for each in ALL if each.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
@@ -88,6 +92,8 @@ class Audited:
     tables: Tables
     holes: Holes
     changes: RunChanges
+    holds: HoldFacts
+    actions: ActionList
     numbers: ReportNumbers
 
 
@@ -138,9 +144,9 @@ def summarise(audited: Audited) -> Report:
             *placement_remarks(audited.placement, placed),
             *(space_remarks(audited.entry_logs, tables) if audited.entry_logs else []),
             *foresight_remarks(tables),
-            *(remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in changes.notes),
+            *changes.remarks(),
             *_end_unknown(metadata.first, changes.tally()),
-            *_near_loss(source.landing.run, locations),
+            *_near_loss(source.landing.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
             *(remark_with_reason(RemarkKind.REUSE, note) for note in earlier.notes if not earlier.path),
         ],
         resumed=source.landing.resumed,
@@ -157,17 +163,38 @@ def summarise(audited: Audited) -> Report:
         directories_read=len(indexes.bookies.attribution.directories),
         witness_asked=source.live and audited.may_ask,
         placement=placed,
-        steps=next_steps(changes.found()),
+        steps=next_steps(changes.found(), audited.actions.texts),
         causes=audited.numbers.causes,
+        holds=audited.holds,
+        actions=list(audited.actions.actions),
+        forbidden=list(audited.actions.forbidden),
+        repair=repair_facts(tables.cluster.repair, source.scan_time, _previous_repair(changes)),
     )
     report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
     return replace(report, run=replace(run, blind=list(saw_nothing(report))))
 
 
-def _near_loss(run: RunDirectory, locations: Locations) -> list[Remark]:
-    """What is one failure from loss."""
-    words = near_words(near_loss(run, locations))
-    return [remark(RemarkKind.NEAR_LOSS, "one failure from loss", *words)] if words else []
+def _near_loss(
+    run: RunDirectory, locations: Locations, repair: RepairState, has_sources: bool
+) -> list[Remark]:
+    """What is or may be one failure from loss, and what has one reachable copy as members are down.
+
+    Without sources (``has_sources``) every copy is unknown, and every ledger would be a possible loss.
+    """
+    levels = near_loss(run, locations, repair.down)
+    words = [*near_words(levels), *(possible_loss_words(levels) if has_sources else [])]
+    found = [remark(RemarkKind.NEAR_LOSS, "one failure from loss", *words)] if words else []
+    if repair.single_copy:
+        found.append(remark(RemarkKind.ONE_REACHABLE, single_copy_words(repair)))
+    return found
+
+
+def _previous_repair(changes: RunChanges) -> tuple[RepairFacts, int] | None:
+    """What the previous run said of the repair state, and when it looked, ms."""
+    if changes.previous is None:
+        return None
+    facts = RunReader(changes.previous.path).report.run
+    return None if facts.repair is None else (facts.repair, facts.scan_time)
 
 
 def count_for_report(
@@ -215,6 +242,7 @@ def _counts(
         "verdicts": (tables.verdicts, ("count(*)", decided)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
         "ledgers": (tables.ledgers.where("status != 'gap'"), REUSED_AND_READ),
+        "open": (tables.ledgers, (f"count_if({NOTHING_JUDGED})",)),
         "marks": (metadata.second.marks.where("kind in ('mark', 'lock')"), ("count(*)",)),
     }
     if not indexes.whole:
@@ -234,8 +262,11 @@ def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage
     unread = tuple(row["bookie_id"] for row in rows if row["read"] != BookieRead.READ)
     expected = sum(row["replicas"] for row in rows)
     [unknown] = counts["judged"]
+    total, decided = counts["verdicts"]
+    [unjudged] = counts["open"]
+    # No copy of what is not judged is missing or unknown: each of these ledgers counts as decided so far.
     return Coverage(
-        DecidedCount(*counts["verdicts"]),
+        DecidedCount(total, decided - unjudged, unjudged),
         BookiesRead(len(rows), len(rows) - len(unread), unread),
         Replicas(expected, expected - unknown),
     )

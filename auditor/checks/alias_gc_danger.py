@@ -1,6 +1,19 @@
 """Live data under a bookie's old id, which the bookie's own collector takes for left-overs."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Lift,
+    Severity,
+    Tables,
+    Urgency,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers
 from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.model.columns import LEDGER
@@ -12,7 +25,9 @@ from auditor.model.ledger_metadata import LedgerState
     rests_on=Basis.DISKS,
     asks="over_replicated",
     urgency=Urgency.DESTROYS_DATA,
-    do_now="stop {bookies}, or set gcOverreplicatedLedgerWaitTime=0 there",
+    do_now="stop {bookies}",
+    action=ActionKind.STOP,
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START), Lift.DATA_ELSEWHERE),),
 )
 def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds, entry for entry, what ledgers ask of an id that is no longer there.

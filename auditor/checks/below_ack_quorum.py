@@ -1,6 +1,6 @@
 """Ledgers with an entry on fewer bookies than acknowledged it."""
 
-from auditor.checks.check import Basis, DataFrame, Severity, Tables, Urgency, check
+from auditor.checks.check import ActionKind, Basis, DataFrame, Severity, Tables, Urgency, check
 from auditor.checks.ledger_queries import ledgers_of_class
 
 
@@ -9,7 +9,8 @@ from auditor.checks.ledger_queries import ledgers_of_class
     rests_on=Basis.COPIES,
     asks="below_ack_quorum",
     urgency=Urgency.BELOW_ACK_QUORUM,
-    do_now="have {ledgers} copied again before another bookie stops",
+    do_now="copy {ledgers} to other bookies before another bookie stops",
+    action=ActionKind.RECOVER,
 )
 def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
@@ -17,7 +18,7 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     What it finds:
         Ledgers whose worst entry is left on fewer bookies than the ledger's ack quorum, counting only copies
         that are confirmed absent. The finding lists the entries that are left on so few. Of a ledger that is
-        not closed, only finished segments are judged, without their last write quorum of entries, and the
+        not closed, only finished segments are judged, without the last write quorum of entries, and the
         finding is suspect.
 
     Why it matters:

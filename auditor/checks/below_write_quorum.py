@@ -1,6 +1,6 @@
 """Ledgers with an entry on fewer bookies than were asked for."""
 
-from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
+from auditor.checks.check import ActionKind, Basis, DataFrame, Severity, Tables, check
 from auditor.checks.ledger_queries import ledgers_of_class
 
 
@@ -8,7 +8,8 @@ from auditor.checks.ledger_queries import ledgers_of_class
     Severity.WARNING,
     rests_on=Basis.COPIES,
     asks="below_write_quorum",
-    do_now="have {ledgers} marked for replication",
+    do_now="have {ledgers} marked for re-replication",
+    action=ActionKind.RECOVER,
 )
 def below_write_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its write quorum.

@@ -1,7 +1,20 @@
 """Bookies that go by several ids."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts, suspect_where
-from auditor.checks.check import Basis, Findings, Roster, Row, Severity, Urgency, roster_check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Lift,
+    Roster,
+    Row,
+    Severity,
+    Urgency,
+    roster_check,
+)
 from auditor.model.alias_evidence import Rule
 
 
@@ -9,7 +22,11 @@ from auditor.model.alias_evidence import Rule
     Severity.CRITICAL,
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
-    do_now="stop the live bookies that are {bookies} by another id",
+    do_now="stop {bookies}: ledgers name this bookie by another id",
+    action=ActionKind.STOP,
+    holds=(
+        HoldRule(HoldTarget.IDENTITY, (*ERASES, ActionKind.START, ActionKind.RECOVER), Lift.DATA_ELSEWHERE),
+    ),
 )
 def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.

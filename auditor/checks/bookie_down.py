@@ -1,10 +1,16 @@
 """Bookies with a cookie and ledgers that are not registered."""
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import ActionKind, Basis, Findings, Need, Roster, Severity, roster_check
 
 
-@roster_check(Severity.WARNING, rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES}, do_now="start {bookies}")
+@roster_check(
+    Severity.WARNING,
+    rests_on=Basis.METADATA,
+    needs={Need.ALL_BOOKIES},
+    do_now="start {bookies}",
+    action=ActionKind.START,
+)
 def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 

@@ -23,6 +23,7 @@ from auditor.checks.finding_rows import (
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity
 from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import NOT_RECLAIMABLE, SpaceClass
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
@@ -172,11 +173,16 @@ LEDGERS_SHOWN = 3
 """So many ledgers it names of each."""
 
 
+_LEFT_ALONE = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
+"""A log with bytes of one of these classes is offered neither for collection nor for compaction."""
+
+
 def logs(tables: Tables) -> DataFrame:
     """One row a log that is closed: its ``bytes``, those of ``entries``, and those that ``remain``.
 
     ``keeps`` are the ledgers that the bookie keeps it for, the largest first. Left out are the log that a
-    bookie writes to, one of which the owner of a byte is unknown, and what is not a log yet.
+    bookie writes to, one of which the owner of a byte is unknown, one with bytes that may be the last of an
+    entry, and what is not a log yet.
     """
     name = F.expr(LEDGER_NAME)
     of_ledger = F.col("ledger_id").isNotNull()
@@ -188,7 +194,7 @@ def logs(tables: Tables) -> DataFrame:
         .agg(
             F.sum("bytes").alias("bytes"),
             F.max("remains").alias("remains"),
-            F.max(F.col("class").isin("owner-unknown", "not-yet-mapped")).alias("unclear"),
+            F.max(F.col("class").isin(*_LEFT_ALONE)).alias("unclear"),
         )
     )
     largest = F.when(kept, F.struct((-F.col("bytes")).alias("order"), name.alias("ledger"), "bytes"))

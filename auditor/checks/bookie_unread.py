@@ -2,6 +2,7 @@
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Confidence, Findings, Roster, Row, Severity, Urgency, roster_check
+from auditor.model.cookie import Source
 from auditor.model.states import BookieRead
 
 
@@ -17,7 +18,8 @@ def bookie_unread(roster: Roster) -> Findings:
     What it finds:
         Bookies that an ensemble names, or of which a directory was found, and that were not read completely:
         no source covers them, a directory that their cookie names is absent, or a directory could not be
-        listed. An audit without --bookies has one finding for all of them.
+        listed. An audit without --bookies has one finding for all of them. A bookie whose directories were
+        given, with data and without any cookie, is start-refused alone: nothing more can be given.
 
     Why it matters:
         The audit is incomplete: whatever is not seen on such a bookie counts as unknown, never as missing. A
@@ -44,8 +46,11 @@ def bookie_unread(roster: Roster) -> Findings:
     if not roster.cluster.has_sources:
         yield _none_read(roster.unread)
         return
+    without_cookies = {row["bookie_id"] for row in roster.starts if row["source"] == Source.NOTHING}
     for row in roster.unread:
         name = row["bookie_id"]
+        if name in without_cookies:
+            continue
         yield bookie_finding(
             name,
             f"{name} was {'read in part' if row['read'] == BookieRead.PARTIAL else 'not read'}: "

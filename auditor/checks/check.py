@@ -13,7 +13,9 @@ from typing import Any, Literal, Self
 from auditor.checks import manual
 from auditor.checks.manual import SECTIONS, Command
 from auditor.checks.needs import Need
+from auditor.model.acceptance import DATA_LOSS
 from auditor.model.finding import Confidence, Severity, Urgency
+from auditor.model.holds import ERASES, ActionKind, HoldRule, HoldTarget, Lift
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
@@ -25,9 +27,9 @@ FindBookies = Callable[[Roster], Findings]
 
 # What checks take from here, so that each has one line for it.
 __all__ = [
-    "FINDING_COLUMNS", "Basis", "Check", "Column", "Confidence", "DataFrame", "F", "Findings",
-    "Need", "Roster", "RosterCheck", "Row", "Severity", "TableCheck", "Tables", "Urgency", "check",
-    "roster_check",
+    "ERASES", "FINDING_COLUMNS", "ActionKind", "Basis", "Check", "Column", "Confidence", "DataFrame", "F",
+    "Findings", "HoldRule", "HoldTarget", "Lift", "Need", "Roster", "RosterCheck", "Row", "Severity",
+    "TableCheck", "Tables", "Urgency", "check", "roster_check",
 ]  # fmt: skip
 
 Way = Literal["records", "copies", "disks", "owners"]
@@ -85,6 +87,10 @@ FINDING_COLUMNS = {
 }
 
 
+MUST_HOLD = DATA_LOSS
+"""Urgencies whose checks declare what must not be done while a finding of theirs stands."""
+
+
 @dataclass(frozen=True)
 class Check:
     """A question: a `TableCheck` or a `RosterCheck`, by what it is asked of.
@@ -94,6 +100,9 @@ class Check:
     what its findings have unless they say otherwise, and so is ``urgency``, which a milder one does not
     have; ``aliases`` are ids that it had before. ``do_now`` is what to do about its findings at once, in a
     few words with ``{bookies}`` or ``{ledgers}`` where their names stand; None where nothing presses.
+    ``action`` is the kind of that instruction, None where it does nothing that a hold could forbid.
+    ``holds`` are what its findings forbid, unconfirmed ones too, until they are lifted. A check whose urgency
+    is one of the two highest cannot be made without any: TypeError.
     """
 
     severity: Severity
@@ -103,6 +112,8 @@ class Check:
     urgency: Urgency = Urgency.REST
     do_now: str | None = None
     aliases: tuple[str, ...] = ()
+    action: ActionKind | None = None
+    holds: tuple[HoldRule, ...] = ()
 
     def __post_init__(self) -> None:
         if missing := [name for name in SECTIONS if not self.sections.get(name)]:
@@ -113,6 +124,8 @@ class Check:
             manual.commands(self.sections["Commands"])
         except ValueError as error:
             raise TypeError(f"{self.id}: {error}") from error
+        if self.urgency in MUST_HOLD and not self.holds:
+            raise TypeError(f"{self.id}: its urgency is {self.urgency}, and it declares no hold")
 
     @property
     def id(self) -> str:
@@ -197,6 +210,8 @@ def check(
     urgency: Urgency = Urgency.REST,
     do_now: str | None = None,
     aliases: tuple[str, ...] = (),
+    action: ActionKind | None = None,
+    holds: tuple[HoldRule, ...] = (),
 ) -> Callable[[Find], TableCheck]:
     """Turn a documented function into a `TableCheck`.
 
@@ -206,7 +221,9 @@ def check(
     TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
     wanted = frozenset(rests_on.needs if needs is None else needs)
-    return lambda find: TableCheck(severity, rests_on, find, wanted, urgency, do_now, aliases, asks)
+    return lambda find: TableCheck(
+        severity, rests_on, find, wanted, urgency, do_now, aliases, action, holds, asks
+    )
 
 
 def roster_check(
@@ -217,7 +234,9 @@ def roster_check(
     urgency: Urgency = Urgency.REST,
     do_now: str | None = None,
     aliases: tuple[str, ...] = (),
+    action: ActionKind | None = None,
+    holds: tuple[HoldRule, ...] = (),
 ) -> Callable[[FindBookies], RosterCheck]:
     """Turn a documented function into a `RosterCheck`; its rows are those of `bookie_finding`."""
     wanted = frozenset(rests_on.needs if needs is None else needs)
-    return lambda find: RosterCheck(severity, rests_on, find, wanted, urgency, do_now, aliases)
+    return lambda find: RosterCheck(severity, rests_on, find, wanted, urgency, do_now, aliases, action, holds)

@@ -44,8 +44,10 @@ def compaction_stopped(tables: Tables) -> DataFrame:
 
     Limits:
         It takes two runs with `--entry-logs`, in one directory. Thresholds and intervals are those of
-        `--bookie-conf`, or the server's defaults. A bookie that is restarted more often than the interval of
-        major compaction never reaches it: the interval begins anew with each start.
+        `--bookie-conf`, or the server's defaults. A log with bytes that may be the last of an entry is not
+        counted (classes `not-indexed` and `owner-named` of the table space). A bookie that is restarted more
+        often than the interval of major compaction never reaches it: the interval begins anew with each
+        start.
     """
     now, settings = tables.cluster.scan_time, tables.collector
     late = {
@@ -55,7 +57,7 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     since = F.least(*(F.when(is_late, F.col(f"{kind}_since")) for kind, is_late in late.items()))
     live = tables.bookies.where("registered is not null").select("bookie_id")
     found = with_samples(
-        tables.log_foresight.where(late["minor"] | late["major"]),
+        tables.log_foresight.where((late["minor"] | late["major"]) & (F.coalesce("needed", F.lit(0)) == 0)),
         "bookie_id",
         "path",
         F.sum(F.col("bytes") - F.col("remain")).alias("frees"),

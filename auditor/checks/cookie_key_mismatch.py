@@ -1,11 +1,26 @@
 """Cookies that name another bookie than the one they are kept under."""
 
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Roster,
+    Severity,
+    roster_check,
+)
 
 
 @roster_check(
-    Severity.ERROR, rests_on=Basis.METADATA, do_now="store the cookie that agrees with the disks of {bookies}"
+    Severity.ERROR,
+    rests_on=Basis.METADATA,
+    do_now="store the cookie that agrees with the disks of {bookies}",
+    action=ActionKind.MAKE_COOKIE,
+    holds=(
+        HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX, ActionKind.DELETE_COOKIE)),
+    ),
 )
 def cookie_key_mismatch(roster: Roster) -> Findings:
     """A cookie in the store names another bookie than the one it is kept under.

@@ -1,7 +1,17 @@
 """Registered bookies without a cookie."""
 
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Need,
+    Roster,
+    Severity,
+    roster_check,
+)
 
 
 @roster_check(
@@ -9,6 +19,8 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES},
     do_now="make the cookies of {bookies} again from their VERSION files before a restart",
+    action=ActionKind.MAKE_COOKIE,
+    holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def cookie_missing(roster: Roster) -> Findings:
     """A bookie is registered and the store has no cookie of it.

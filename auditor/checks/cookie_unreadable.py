@@ -1,13 +1,26 @@
 """Cookies that cannot be read, in the store or on disk."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Findings, Roster, Row, Severity, roster_check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Roster,
+    Row,
+    Severity,
+    roster_check,
+)
 
 
 @roster_check(
     Severity.ERROR,
     rests_on=Basis.DISKS,
     do_now="look at the cookies of {bookies} before anything replaces them",
+    holds=(
+        HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX, ActionKind.DELETE_COOKIE)),
+    ),
 )
 def cookie_unreadable(roster: Roster) -> Findings:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.

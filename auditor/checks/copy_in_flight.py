@@ -1,23 +1,26 @@
-"""Copies on a bookie outside the ensembles of a ledger that is being replicated."""
+"""Copies on bookies outside the ensembles of a ledger that is being replicated."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
+from auditor.model.columns import LEDGER
 
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.MARKS, Need.DISKS}, asks="over_replicated")
 def copy_in_flight(tables: Tables) -> DataFrame:
-    """A bookie holds entries of a marked or locked ledger whose ensembles do not name it yet.
+    """Bookies hold entries of a marked or locked ledger whose ensembles do not name them yet.
 
     What it finds:
-        Ledgers that are marked as under-replicated or locked by a worker, and entries of them on a bookie
-        that no segment names. One finding per ledger and bookie.
+        Ledgers that are marked as under-replicated or locked by a worker, and entries of them on bookies
+        that no segment names. One finding per ledger, with these bookies.
 
     Why it matters:
         Replication copies entries first and rewrites the ensemble afterwards, so this is how a copy looks
         half-way. If it stays after the mark has gone, the copy was given up and takes space.
 
     How sure:
-        Confirmed: the mark or lock was read. Suspect where the directory's cookie and place name two bookies.
+        Confirmed where a worker holds the ledger, or the ledger is marked and a worker runs: AutoRecovery
+        has a live vote or a lock, and replication is switched on. Suspect where no worker is known to run,
+        for then nobody is making a copy. Suspect too where a directory's cookie and place name two bookies.
 
     What to do:
         Nothing while replication works. Do not run `recover` by hand while bookies have just been drained: it
@@ -27,15 +30,26 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
-        A mark says that a copy is wanted, not that this bookie was chosen for it.
+        A mark says that a copy is wanted, not that these bookies were chosen for it.
     """
-    rows = with_attribution(tables.over_replicated, tables).where("marked or locked")
+    repair = tables.cluster.repair
+    works = bool(repair.votes or repair.locked) and not repair.disabled
+    copies = with_attribution(tables.over_replicated, tables).where("marked or locked")
+    rows = copies.groupBy(*LEDGER, "state", "marked", "locked").agg(
+        F.expr("array_sort(collect_list(struct(bookie_id, count)))").alias("copies"),
+        F.sum("count").alias("total"),
+        F.expr("bool_or(attribution_suspect)").alias("attribution_suspect"),
+    )
+    waits = "marked for replication" + ("" if works else ", and no replication worker is known to run")
     return finding_rows(
         rows,
         ledger_id="ledger_id",
-        bookie_id="bookie_id",
-        confidence=suspect_if(F.col("attribution_suspect")),
-        message="ledger {ledger}: {bookie_id} holds {count:entry|entries} of it and is in none of its "
-        "ensembles; the ledger is {if(locked, 'locked by a worker', 'marked for replication')}",
-        evidence="count, state, marked, locked",
+        confidence=suspect_if(F.col("attribution_suspect") | ~(F.col("locked") | F.lit(works))),
+        message=words(
+            "ledger {ledger}: {bookies:,} {if(size(copies) = 1, 'holds', 'hold')} {total:entry|entries} of "
+            "it and {if(size(copies) = 1, 'is', 'are')} in none of its ensembles; the ledger is {waits}",
+            bookies=F.col("copies.bookie_id"),
+            waits=F.when(F.col("locked"), "locked by a worker").otherwise(waits),
+        ),
+        evidence="copies, state, marked, locked",
     )

@@ -1,7 +1,16 @@
 """Bookies whose disks and cookie in the store disagree."""
 
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Roster,
+    Severity,
+    roster_check,
+)
 
 _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
@@ -10,6 +19,12 @@ _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
     Severity.ERROR,
     rests_on=Basis.DISKS,
     do_now="see which directories are right for {bookies} before a restart",
+    holds=(
+        HoldRule(
+            HoldTarget.BOOKIE,
+            (ActionKind.START, ActionKind.REBUILD_INDEX, ActionKind.MAKE_COOKIE, ActionKind.DELETE_COOKIE),
+        ),
+    ),
 )
 def dirset_mismatch(roster: Roster) -> Findings:
     """The store's cookie of a bookie names other directories than those on its disks.

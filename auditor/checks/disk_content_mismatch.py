@@ -1,7 +1,20 @@
 """Directories whose ledgers are another bookie's, whatever their cookies say."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Confidence, Findings, Roster, Row, Severity, Urgency, roster_check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    Confidence,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Roster,
+    Row,
+    Severity,
+    Urgency,
+    roster_check,
+)
 from auditor.model.alias_evidence import LEAST_LEDGERS
 
 MARGIN = 10
@@ -19,6 +32,12 @@ def points_elsewhere(row: Row) -> bool:
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}, and mount the right disks",
+    action=ActionKind.STOP,
+    holds=(
+        HoldRule(
+            HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.RECOVER, ActionKind.REBUILD_INDEX)
+        ),
+    ),
 )
 def disk_content_mismatch(roster: Roster) -> Findings:
     """The ledgers in a directory are those of another bookie than the one it is counted for.

@@ -1,10 +1,35 @@
 """Disks of one bookie that say different things."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Roster,
+    Severity,
+    roster_check,
+)
 
 
-@roster_check(Severity.ERROR, rests_on=Basis.DISKS, do_now="put the right disks into {bookies}")
+@roster_check(
+    Severity.ERROR,
+    rests_on=Basis.DISKS,
+    do_now="put the right disks into {bookies}",
+    holds=(
+        HoldRule(
+            HoldTarget.BOOKIE,
+            (
+                ActionKind.START,
+                ActionKind.MAKE_COOKIE,
+                ActionKind.DELETE_COOKIE,
+                ActionKind.DECOMMISSION,
+                ActionKind.REBUILD_INDEX,
+            ),
+        ),
+    ),
+)
 def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 

@@ -1,11 +1,31 @@
 """Directories whose cookie names another bookie."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Roster,
+    Severity,
+    roster_check,
+)
 from auditor.model.alias_evidence import Rule
 
 
-@roster_check(Severity.ERROR, rests_on=Basis.DISKS, do_now="put the disks of {bookies} where they belong")
+@roster_check(
+    Severity.ERROR,
+    rests_on=Basis.DISKS,
+    do_now="put the disks of {bookies} where they belong",
+    holds=(
+        HoldRule(
+            HoldTarget.BOOKIE,
+            (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE, ActionKind.RECOVER, ActionKind.REBUILD_INDEX),
+        ),
+    ),
+)
 def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory in a bookie's place carries the cookie of another bookie.
 

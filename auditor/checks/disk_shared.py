@@ -1,7 +1,19 @@
 """Disks that are in two places."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Findings, Roster, Row, Severity, Urgency, roster_check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Roster,
+    Row,
+    Severity,
+    Urgency,
+    roster_check,
+)
 
 
 @roster_check(
@@ -9,6 +21,8 @@ from auditor.checks.check import Basis, Findings, Roster, Row, Severity, Urgency
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop one bookie of each pair that shares a directory of {bookies}",
+    action=ActionKind.STOP,
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def disk_shared(roster: Roster) -> Findings:
     """One directory of a bookie was found in the places of two bookies.

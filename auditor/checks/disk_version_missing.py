@@ -1,14 +1,37 @@
 """Directories that lost their cookie."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
-from auditor.checks.check import Basis, Findings, Roster, Severity, Urgency, roster_check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Roster,
+    Row,
+    Severity,
+    Urgency,
+    roster_check,
+)
 
 
 @roster_check(
     Severity.CRITICAL,
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
-    do_now="do not start {bookies}, and mount the right disks",
+    do_now="mount the right disks of {bookies} before a start",
+    holds=(
+        HoldRule(
+            HoldTarget.BOOKIE,
+            (
+                ActionKind.START,
+                ActionKind.MAKE_COOKIE,
+                ActionKind.DELETE_COOKIE,
+                ActionKind.DECOMMISSION,
+                ActionKind.REBUILD_INDEX,
+            ),
+        ),
+    ),
 )
 def disk_version_missing(roster: Roster) -> Findings:
     """A directory that a bookie's cookies name is there and has no VERSION.
@@ -16,7 +39,9 @@ def disk_version_missing(roster: Roster) -> Findings:
     What it finds:
         Directories that the VERSION files of their bookie name, or its cookie in the store where it has
         none, and that have no VERSION themselves. One finding per bookie, with every such directory and
-        whether anything lies in its current.
+        whether anything lies in its current. It is a warning where nothing that is needed can be on the
+        disk: no ledger and no mark names the bookie, every entry has all its copies on other bookies, the
+        metadata was read without a gap, and no bookie holds a ledger that has no metadata.
 
     Why it matters:
         The disk was wiped, replaced, or is not mounted: what the bookie had there is gone, and the metadata
@@ -48,11 +73,23 @@ def disk_version_missing(roster: Roster) -> Findings:
         for row in roster.directories
         if row["version_absent"] and row["role"] != "unknown" and row["place"] is not None
     ]
+    unread_members = any(row["named"] for row in roster.unread)
+    bookies = {row["bookie_id"]: row for row in roster.bookies}
     for place, rows in group_rows(lacking, lambda row: row["place"]).items():
         directories = sorted_facts(rows, "path", "role", "empty")
         number = number_of(len(rows), "directory", "directories")
         have = "has" if len(rows) == 1 else "have"
         paths = ", ".join(row["path"] for row in directories)
-        yield bookie_finding(
-            place, f"{place}: {number} {have} no VERSION: {paths}", {"directories": directories}
-        )
+        message = f"{place}: {number} {have} no VERSION: {paths}"
+        unneeded = roster.cluster.copies_complete and not unread_members and _is_released(bookies.get(place))
+        if unneeded:
+            message += "; no ledger names this bookie, and every entry has all its copies elsewhere"
+        severity = Severity.WARNING if unneeded else None
+        yield bookie_finding(place, message, {"directories": directories}, severity=severity)
+
+
+def _is_released(bookie: Row | None) -> bool:
+    """Whether the metadata says that a bookie, which is surely itself, holds nothing that is needed."""
+    if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
+        return False
+    return not (bookie["named"] or bookie["marked"])

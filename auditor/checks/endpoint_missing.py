@@ -1,13 +1,14 @@
 """Registered bookies that clients cannot look for."""
 
 from auditor.checks.bookie_findings import bookie_finding
-from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
+from auditor.checks.check import ActionKind, Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
     Severity.ERROR,
     rests_on=Basis.METADATA,
     do_now="restart {bookies} with a version that publishes endpoints",
+    action=ActionKind.STOP,
 )
 def endpoint_missing(roster: Roster) -> Findings:
     """A bookie is registered and its registration gives clients no address of it.

@@ -1,6 +1,6 @@
 """Ledgers with a bookie twice in one ensemble."""
 
-from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
+from auditor.checks.check import ActionKind, Basis, DataFrame, Severity, Tables, check
 from auditor.checks.ledger_queries import ledgers_breaking
 
 
@@ -9,6 +9,7 @@ from auditor.checks.ledger_queries import ledgers_breaking
     rests_on=Basis.METADATA,
     asks="broken_ledgers",
     do_now="have the copies of {ledgers} spread again",
+    action=ActionKind.RECOVER,
 )
 def ensemble_duplicate(tables: Tables) -> DataFrame:
     """An ensemble of a ledger names a bookie twice.

@@ -1,7 +1,19 @@
 """Entry logs whose ledgers map says something else than their entries."""
 
 from auditor.checks.bookie_findings import SHOWN
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    Urgency,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import LEDGER
@@ -13,7 +25,9 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
     rests_on=Basis.ENTRY_LOGS,
     asks="entry_logs",
     urgency=Urgency.DESTROYS_DATA,
-    do_now="stop garbage collection on {bookies}, and copy the logs away",
+    do_now="stop {bookies}, and copy these entry logs away",
+    action=ActionKind.STOP,
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the collector's copy of it, disagrees with what the log holds.

@@ -10,7 +10,9 @@ from auditor.checks.finding_rows import (
     with_ledgers,
     words,
 )
-from auditor.model.states import Probe
+from auditor.model.columns import REPLICA
+from auditor.model.holds import ActionKind, HoldRule, HoldTarget
+from auditor.model.states import GoneState, Probe
 
 
 @check(
@@ -18,6 +20,8 @@ from auditor.model.states import Probe
     rests_on=Basis.ENTRY_LOGS,
     asks="misplaced",
     do_now="look for the missing entry logs of {bookies}",
+    # A rebuilt index has what the logs at hand have, and forgets the entries of a log that comes back.
+    holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.REBUILD_INDEX,)),),
 )
 def entry_log_missing(tables: Tables) -> DataFrame:
     """A bookie's index points into an entry log that is gone, ends before, or has something else there.
@@ -32,18 +36,24 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
     Why it matters:
         The bookie says that it has these entries, and cannot read them: their copies are lost without
-        anybody being told, and no check of BookKeeper that trusts the index sees it.
+        anybody being told, and no check of BookKeeper that trusts the index sees it. This program counts
+        them as missing: the findings about their ledgers (`entry-lost`, `below-ack-quorum`,
+        `below-write-quorum`) say what that means.
 
     How sure:
-        Confirmed on saved directories, and of a bookie that does not run. Suspect of a running one, whose
-        collection may have moved entries and deleted the log between two looks; a second run that sees the
-        same of one location confirms it. Suspect where a directory's cookie and place name two bookies; and
+        Confirmed on saved directories, and of a bookie that does not run. Of a running one, whose collection
+        may have moved entries and deleted the log between two looks, confirmed if index and list of logs
+        say the same when both are read again (table gone_entries), or if a second run sees the same of one
+        location; else suspect. Suspect where a directory's cookie and place name two bookies; and
         of a bookie without a single entry log, whose logs were left out of a copy, or lie on a disk that is
         away.
 
     What to do:
-        Look for the log first: a disk that was not mounted, a file that was moved. If it is gone, the copies
-        elsewhere are what is left: see that the ledgers are fully replicated, then replace the bookie.
+        Look for the log first: a disk that was not mounted, a file that was moved. A file that has the
+        decimal digits of its log's id for a name, as a start after a broken transactional compaction gives
+        it (bookkeeper #4804), is renamed while the bookie is stopped: 12.log to c.log. If the log is gone,
+        the copies elsewhere are what is left: see that the ledgers are fully replicated, then replace the
+        bookie.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -64,25 +74,32 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(
-            (moving & ~seen_before) | F.col("no_log_at_all") | F.col("attribution_suspect")
+            (moving & ~seen_before & ~F.col("agreed")) | F.col("no_log_at_all") | F.col("attribution_suspect")
         ),
         message=words(
             "{bookie_id} has entries of {total:ledger|ledgers} in its index that are not in its entry"
             " logs: {missing} in logs that are gone, {past_end} past the end of a log, {other} where "
-            "the log has something else; such as {sample:,}{located}",
+            "the log has something else; such as {sample:,}{renamed}{located}",
+            renamed=F.when(
+                F.col("misnamed") > 0,
+                words(
+                    "; {misnamed} in logs whose file has the decimal digits of the log's id for a name, "
+                    "such as {misnamed_log}.log"
+                ),
+            ).otherwise(""),
             located=if_known(
                 words("; entry {point.entry} of ledger {point.ledger} is located {there}", there=there)
             ),
         ),
-        evidence="total AS ledgers, entries, missing, past_end, other, log_ids, no_log_at_all, point AS "
-        "points_to, since AS seen_since, sample, 'tables/misplaced' AS rows",
+        evidence="total AS ledgers, entries, missing, misnamed, past_end, other, log_ids, no_log_at_all, "
+        "point AS points_to, since AS seen_since, sample, 'tables/misplaced' AS rows",
     )
 
 
 def _per_bookie(tables: Tables) -> DataFrame:
     """One row a bookie: how many ledgers of each kind, an entry that lies elsewhere as ``point``, and whether
     the bookie ``runs``."""
-    of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "past-end", "other")}
+    of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "misnamed", "past-end", "other")}
     names = {kind: kind.replace("-", "_") for kind in of}
     located = F.struct(
         F.expr(LEDGER_NAME).alias("ledger"),
@@ -92,11 +109,17 @@ def _per_bookie(tables: Tables) -> DataFrame:
         F.col("there_ledger_id").cast("string").alias("there_ledger"),
         F.col("there_entry_id").alias("there_entry"),
     )
+    agreed = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
+    twice = agreed.select(*REPLICA, F.lit(True).alias("twice"))
+    # A log that has something else there was looked at once.
+    is_agreed = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
     rows = with_ledgers(
-        tables.misplaced,
+        tables.misplaced.join(twice, [*REPLICA], "left"),
         "bookie_id",
+        F.min(is_agreed).alias("agreed"),
         *(count.alias(names[kind]) for kind, count in of.items()),
         F.sum("entries").alias("entries"),
+        F.min(F.when(F.col("probe") == Probe.MISNAMED.value, F.col("log_id"))).alias("misnamed_log"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),
         F.min("since").alias("since"),
         F.min(F.when(F.col("probe") == Probe.OTHER.value, located)).alias("point"),

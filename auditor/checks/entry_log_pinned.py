@@ -22,7 +22,8 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: the bookie's index and its logs say it together. Suspect where a directory's cookie and
-        place name two bookies. A log with bytes whose owner is unknown is not counted.
+        place name two bookies. A log with bytes whose owner is unknown is not counted. Neither is one with
+        bytes that may be the last of an entry (`not-indexed`, `owner-named`).
 
     What to do:
         Where the disk is short: see that compaction runs, and what the named ledgers are of. Thresholds are

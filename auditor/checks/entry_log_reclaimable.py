@@ -2,7 +2,7 @@
 
 from auditor.checks.bookie_findings import logs, logs_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
+from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
 from auditor.checks.gc_guards import distrusted_bookies
 
 
@@ -22,7 +22,11 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     How sure:
         Confirmed: the bookie's index and its logs say it together. Suspect where `metadata-suspect` doubts
         what the metadata lacks, and where a directory's cookie and place name two bookies. A log with bytes
-        whose owner is unknown is not counted.
+        whose owner is unknown is not counted. A log with bytes that may be the last of an entry is not
+        counted either: entries that the index lacks (`not-indexed`), or a ledger without metadata that an
+        owner still names (`owner-named`). Suspect too where an earlier run saw a deletion coming, a
+        collection came since, and the log is still there: the bookie may still write to it
+        (entryLogPerLedgerEnabled; pass `--bookie-conf`), or its collector does not work.
 
     What to do:
         Wait for a collection (gcWaitTime, 15 minutes unless set), or start one: a PUT to /api/v1/bookie/gc of
@@ -38,13 +42,20 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         of the collector are not known.
     """
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
-    found = logs_per_bookie(logs(tables).where("remain = 0"))
+    overdue = tables.log_foresight.where("overdue").select("bookie_id", "path", F.lit(True).alias("overdue"))
+    going = logs(tables).where("remain = 0").join(overdue, ["bookie_id", "path"], "left")
+    found = logs_per_bookie(going, F.count("overdue").alias("overdue"))
     rows = with_attribution(found, tables).join(F.broadcast(distrusted), "bookie_id", "left")
     return finding_rows(
         rows,
         bookie_id="bookie_id",
-        confidence=suspect_if(F.col("distrusted") | F.col("attribution_suspect")),
-        message="{bookie_id} has {logs:entry log|entry logs} of which no ledger is left, {bytes} bytes: "
-        "its next collection deletes what they hold",
-        evidence="logs, bytes, sample, 'tables/space' AS rows",
+        confidence=suspect_if(F.col("distrusted") | F.col("attribution_suspect") | (F.col("overdue") > 0)),
+        message=words(
+            "{bookie_id} has {logs:entry log|entry logs} of which no ledger is left, {bytes} bytes: its next "
+            "collection deletes what they hold{left}",
+            left=F.when(
+                F.col("overdue") > 0, words("; a collection since an earlier run has left {overdue} of them")
+            ).otherwise(""),
+        ),
+        evidence="logs, bytes, overdue, sample, 'tables/space' AS rows",
     )

@@ -1,6 +1,17 @@
 """Closed ledgers with an entry that no bookie has any more."""
 
-from auditor.checks.check import Basis, DataFrame, Severity, Tables, Urgency, check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    DataFrame,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    Urgency,
+    check,
+)
 from auditor.checks.ledger_queries import ledgers_of_class
 
 
@@ -9,7 +20,11 @@ from auditor.checks.ledger_queries import ledgers_of_class
     rests_on=Basis.COPIES,
     asks="entry_lost",
     urgency=Urgency.LOST,
-    do_now="stop what deletes data, and look for the disks of {ledgers}",
+    do_now="find the disks that held {ledgers}; keep all entry logs",
+    holds=(
+        HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),
+        HoldRule(HoldTarget.LACKING, ERASES),
+    ),
 )
 def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
@@ -17,11 +32,15 @@ def entry_lost(tables: Tables) -> DataFrame:
     What it finds:
         Closed ledgers in which some entry is absent from the index of every bookie that should hold it, all
         of those bookies having been read. The finding lists these entries, and what is absent in the whole
-        ledger, bookie by bookie.
+        ledger, bookie by bookie. In a run with `--entry-logs` an entry is absent too if the index has it in
+        an entry log that is not there (`entry-log-missing`, table gone_entries). Such a run names the entry
+        logs that have the bytes of such entries, of any bookie (`in_entry_logs`): no index points at them, so
+        that nobody serves them.
 
     Why it matters:
         The entry was promised to be kept, and a reader of the ledger fails at it. Replication cannot bring it
         back: it copies from bookies that have it, and there is none. The ledger's mark, if it has one, stays.
+        Bytes that no index points at go with the next garbage collection (`gc-would-delete-live`).
 
     How sure:
         Confirmed where the ledger had one version in both scans of the metadata, or, of saved metadata, in
@@ -40,9 +59,10 @@ def entry_lost(tables: Tables) -> DataFrame:
         `lasting_doubts`.
 
     What to do:
-        Stop whatever deletes data on these bookies before anything else, and look for the disks that had the
-        entries: a replaced volume, a directory missing from the configuration, an index restored from an old
-        backup.
+        Stop whatever deletes data on these bookies before anything else. Where an entry log has the bytes,
+        rebuild the index of that bookie while it is stopped: `bkaudit plan` has the step. Else look for the
+        disks that had the entries: a replaced volume, a directory missing from the configuration, an index
+        restored from an old backup.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.

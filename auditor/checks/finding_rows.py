@@ -19,6 +19,11 @@ from auditor.tables import Tables
 # An index full of holes has as many groups as entries; a finding shows so many of what is too much.
 GROUPS_SHOWN = 1000
 _GROUP_BYTES = 24
+MISSING_DIGEST = (
+    "CASE WHEN size(missing) > 0 THEN substring(sha2(array_join(transform(array_sort(missing), part -> "
+    "concat(part.bookie_id, ' ', translate(hex(part.groups), 'ABCDEF', 'abcdef'))), '|'), 256), 1, 16) END"
+)
+"""SQL for `auditor.model.acceptance.missing_digest` of a row; `translate`, as `lower` is slow to load."""
 WORDLESS = "a value that this message needs is missing: see the evidence"
 """The message of a finding whose check gave it none: a fault of ours, which tests refuse."""
 

@@ -15,6 +15,9 @@ from auditor.tables import Tables, cached_query
 # and deleted within one interval of garbage collection may be all that a new bookie has.
 _SHARE = 20
 _LEAST = 100
+# More than one in five, and so many, of a bookie with few ledgers: enough for doubt, never for certainty.
+LARGE_SHARE = 5
+LEAST_UNEXPLAINED = 5
 
 
 @cached_query
@@ -24,7 +27,8 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     ``ledgers``, ``orphans`` and ``in_doubt`` are counts, the last of orphans that the store may have unseen;
     ``sure`` says that a rule holds without these. On a live store `orphan-share` and `vanished-ranges` need
     so many that an earlier run had already (``lasting``). Of the orphans ``recent`` were in the metadata
-    within the collectors' last interval, and count for neither. ``vanished`` counts whole ranges of ids, from
+    within the collectors' last interval, and count for neither. `large-orphan-share` and `store-empty` count
+    only ``unexplained`` orphans, and are never sure. ``vanished`` counts whole ranges of ids, from
     ``low`` to ``high``, in the scope ``vanished_scope``, the one that has most of them. ``undrawn`` counts
     orphans whose ids, from ``lowest`` to ``highest``, the store's id generator has not given out.
     """
@@ -40,16 +44,17 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         .agg(F.expr("sum(count) AS vanished"), F.expr("sum(seen) AS seen"), F.expr(most))
         .selectExpr("bookie_id", "vanished", "seen", "most.*")
     )
-    held = tables.holdings.selectExpr("bookie_id", "ledgers", "orphans", "in_doubt", "lasting", "recent")
+    numbers = ("ledgers", "orphans", "in_doubt", "lasting", "recent", "unexplained")
+    held = tables.holdings.select("bookie_id", *numbers)
     rows = (
         tables.bookies.selectExpr("bookie_id", "foreign_instance")
         .join(held, "bookie_id", "left")
         .join(ranges, "bookie_id", "left")
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
-        .fillna(0, ["ledgers", "orphans", "in_doubt", "lasting", "recent", "vanished", "seen", "undrawn"])
+        .fillna(0, [*numbers, "vanished", "seen", "undrawn"])
     )
     bare, live = tables.cluster.bare, tables.cluster.live
-    every = _rules("orphans", "(orphans - recent)", "vanished", bare)
+    every = _rules("orphans", "(orphans - recent)", "vanished", bare, tables.cluster.lists_no_ledger)
     seen = "(orphans - in_doubt)"
     # Ledgers that were deleted since the last collection can be most of what a busy cluster's bookie has, and
     # with one age for all of them the oldest ids go range by range.
@@ -57,13 +62,16 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     ranges_gone = f"CASE WHEN lasting < {_LEAST} THEN 0 ELSE seen END" if live else "seen"
     # A saved store that looks bare may be a copy that was cut short.
     sure = _rules(seen, share, ranges_gone, bare and live)
+    # What an old source holds and the metadata lacks may be collected by now: the source is in doubt.
+    rows = rows.where(~F.col("bookie_id").isin(list(tables.cluster.unproved_bookies)))
     return rows.selectExpr("*", f"{every} AS rules", f"size({sure}) > 0 AS sure").where("size(rules) > 0")
 
 
-def _rules(orphans: str, share: str, vanished: str, bare: bool) -> str:
+def _rules(orphans: str, share: str, vanished: str, bare: bool, empty: bool | None = None) -> str:
     """SQL for the rules that hold with so many orphans and vanished ranges, in a store that is bare or not.
 
-    ``share`` is how many of the orphans count for `orphan-share`.
+    ``share`` is how many of the orphans count for `orphan-share`. ``empty`` is whether the store lists no
+    ledger; None leaves out the rules that are never sure.
     """
     rules = {
         "orphan-share": f"{share} >= {_LEAST} AND {share} * {_SHARE} > ledgers",
@@ -73,6 +81,12 @@ def _rules(orphans: str, share: str, vanished: str, bare: bool) -> str:
         "store-older": "undrawn > 0",
         "store-bare": f"{bare} AND {orphans} > 0",
     }
+    if empty is not None:
+        rules |= {
+            "large-orphan-share": f"unexplained >= {LEAST_UNEXPLAINED} "
+            f"AND unexplained * {LARGE_SHARE} > ledgers",
+            "store-empty": f"{empty} AND unexplained > 0",
+        }
     return _names_of(rules)
 
 

@@ -1,6 +1,18 @@
 """What a bookie's own collector is about to delete and must not."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    Urgency,
+    check,
+)
 from auditor.checks.finding_rows import (
     finding_rows,
     in_words,
@@ -9,7 +21,7 @@ from auditor.checks.finding_rows import (
     with_ledgers,
     words,
 )
-from auditor.model.columns import REPLICA
+from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
 from auditor.tables.full_disks import suspended
 
@@ -19,7 +31,9 @@ from auditor.tables.full_disks import suspended
     rests_on=Basis.DISKS,
     asks="gc_foresight",
     urgency=Urgency.DESTROYS_DATA,
-    do_now="stop garbage collection on {bookies}",
+    do_now="stop {bookies}: the next garbage collection deletes data that is still needed",
+    action=ActionKind.STOP,
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START)),),
 )
 def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
@@ -27,9 +41,10 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     What it finds:
         Bookies whose collector, by a model of what it lists and in which order, deletes a ledger that names
         the bookie (`in-its-ensembles`), or a copy that no ensemble asks for and that has an entry of which no
-        member has a copy (`last-copy`); in a run with `--entry-logs` also logs that go or are rewritten with
-        entries of a ledger that names the bookie and that DbLedgerStorage's ledger index lacks
-        (`not-indexed`). One finding a bookie. The first comes of the server's own listing: a
+        member has a copy (`last-copy`). In a run with `--entry-logs` also logs that go or are rewritten with
+        entries of a ledger that names the bookie and that the bookie's index lacks (`not-indexed`), or that
+        the collector does not see (`unseen`): a record with a wrong size hides what follows it in the log
+        (bookkeeper #2264, #2373). One finding a bookie. The first comes of the server's own listing: a
         ledger's record that is not at its path (`listed-out-of-order`), or the ledger id 2^63 - 1, behind
         which the collector's arithmetic overflows, so that everything goes (`listing-overflows`). What each
         collector does with each ledger is in the table gc_foresight; docs/space.md explains it. Renamed
@@ -41,8 +56,11 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: metadata and indexes say it together, and the model is held to the server's own classes.
-        Suspect where a directory's cookie and place name two bookies. A ledger whose record changed between
-        the scans, or cannot be read, is not counted.
+        Suspect where a directory's cookie and place name two bookies, and where a log that goes was not read
+        for the entries that the index lacks (table log_entries). For `unseen` (table unseen_entries) suspect
+        too where the log stays for now, as some ledger that the collector sees still needs it, and where its
+        scan may fail for want of memory. A ledger whose record changed between the scans, or cannot be read,
+        is not counted.
 
     What to do:
         Stop the bookie, or keep its collector from running, before anything else. For `in-its-ensembles`: set
@@ -50,7 +68,10 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         ledger's record then before they delete it. Then put right what the listing stumbles over:
         `metadata-misplaced` names the records. For `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart
         the bookie, and have the ledger's copies made again from it. For `not-indexed`: its entries are still
-        in the logs; see `ledger-not-indexed`.
+        in the logs. Rebuild the index while the bookie is stopped, and start it then; see
+        `ledger-not-indexed` for RocksDB and `index-unreadable` for index files. For `unseen`: copy the log
+        away, and copy the ledgers to another bookie while this one still serves them, with its collection
+        switched off.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -64,19 +85,22 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         (F.col("action") == GcAction.DELETE.value)
         & (F.col("verdict") == GcVerdict.WRONG.value)
         & (F.col("reason") != GcReason.OTHER_ID.value)
-    ).select(*REPLICA, "reason", "cause")
-    if {"space", "log_foresight"} <= tables.frames.keys():
-        rows = rows.unionByName(_not_indexed(tables.space, tables.log_foresight, tables.availability))
+    ).select(*REPLICA, "reason", "cause", F.lit(True).alias("certain"))
+    if {"space", "log_foresight", "log_entries"} <= tables.frames.keys():
+        rows = rows.unionByName(_not_indexed(tables))
+    if "unseen_entries" in tables.frames:
+        rows = rows.unionByName(_unseen(tables))
     found = with_ledgers(
         rows,
         "bookie_id",
         F.array_sort(F.collect_set("reason")).alias("reasons"),
         F.array_sort(F.collect_set("cause")).alias("causes"),
+        F.min("certain").alias("certain"),
     )
     return finding_rows(
         with_attribution(found, tables),
         bookie_id="bookie_id",
-        confidence=suspect_if(F.col("attribution_suspect")),
+        confidence=suspect_if(F.col("attribution_suspect") | ~F.col("certain")),
         message=words(
             "{bookie_id}: the next garbage collection deletes {total:needed ledger|needed "
             "ledgers}{bracket}{named:,}), because {causes}",
@@ -102,22 +126,59 @@ _BECAUSE = {
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
     GcCause.OVERFLOWS: "listing ledger ids overflows",
     GcCause.IN_NO_ENSEMBLE: "no ensemble names the bookie, which has the last copy",
-    "log-delete": "the bookie's ledger index lacks them where an entry log is deleted",
-    "log-minor": "the bookie's ledger index lacks them where minor compaction rewrites a log",
-    "log-major": "the bookie's ledger index lacks them where major compaction rewrites a log",
+    "log-delete": "the bookie's index lacks them where an entry log is deleted",
+    "log-minor": "the bookie's index lacks them where minor compaction rewrites a log",
+    "log-major": "the bookie's index lacks them where major compaction rewrites a log",
+    "unseen-delete": "a damaged record hides them in an entry log that is deleted",
+    "unseen-minor": "a damaged record hides them in a log that minor compaction rewrites",
+    "unseen-major": "a damaged record hides them in a log that major compaction rewrites",
+    "unseen-keep": "a damaged record hides them in a log that goes once its other ledgers are gone",
 }
 """What a cause is, as a sentence goes on; any other is said as it is."""
 
 
-def _not_indexed(space: DataFrame, log_foresight: DataFrame, availability: DataFrame) -> DataFrame:
-    """Ledgers whose bytes go with a log, or are not rewritten, for the bookie's ledger index lacks them."""
-    going = log_foresight.where((F.col("action") != GcAction.KEEP.value) & ~suspended())
-    lacking = availability.where(F.col("state") == IndexState.NOT_INDEXED.value).select(*REPLICA).distinct()
-    live = space.where((F.col("class") == SpaceClass.LIVE.value) & ~F.col("remains"))
-    rows = live.join(going.select("bookie_id", "path", "action"), ["bookie_id", "path"])
-    cause = F.concat(F.lit("log-"), "action")
-    return (
-        rows.join(lacking, [*REPLICA], "left_semi")
-        .select(*REPLICA, F.lit(GcReason.NOT_INDEXED.value).alias("reason"), cause.alias("cause"))
-        .distinct()
+def _not_indexed(tables: Tables) -> DataFrame:
+    """Ledgers whose bytes go with a log, or are not rewritten, because the index lacks the ledger."""
+    stays = (F.col("action") == GcAction.KEEP.value) | suspended()
+    going = tables.log_foresight.where(~stays).select("bookie_id", "path", "action")
+    rows = tables.space.where(~F.col("remains")).join(going, ["bookie_id", "path"])
+    cause = F.concat(F.lit("log-"), "action").alias("cause")
+    # RocksDB: the locations are there. The collector goes by the index of ledgers, which lacks the ledger.
+    without_ledger = tables.availability.where(F.col("state") == IndexState.NOT_INDEXED.value)
+    located = (
+        rows.where(F.col("class") == SpaceClass.LIVE.value)
+        .join(without_ledger.select(*REPLICA).distinct(), [*REPLICA], "left_semi")
+        .select(*REPLICA, cause, F.lit(True).alias("certain"))
+    )
+    known = tables.log_entries.select("path", *LEDGER, F.col("groups").isNotNull().alias("certain"))
+    unlocated = (
+        rows.where(F.col("class") == SpaceClass.NOT_INDEXED.value)
+        .join(known, ["path", *LEDGER])
+        .select(*REPLICA, cause, "certain")
+    )
+    if tables.moved is not None:
+        unlocated = unlocated.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")
+    found = located.unionByName(unlocated).groupBy(*REPLICA, "cause").agg(F.min("certain").alias("certain"))
+    return found.select(*REPLICA, F.lit(GcReason.NOT_INDEXED.value).alias("reason"), "cause", "certain")
+
+
+def _unseen(tables: Tables) -> DataFrame:
+    """Ledgers that name the bookie and have entries in a log that its collector does not see there."""
+    plans = tables.log_foresight.select("bookie_id", "path", "action", suspended().alias("suspended"))
+    action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
+        F.coalesce("action", F.lit(GcAction.KEEP.value))
+    )
+    members = tables.ledgers.select(*LEDGER, F.explode("replicas").alias("part"))
+    needed = members.select(*LEDGER, "part.bookie_id").distinct()
+    rows = tables.unseen_entries.join(needed, [*REPLICA], "left_semi").join(
+        plans, ["bookie_id", "path"], "left"
+    )
+    if tables.moved is not None:
+        rows = rows.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")
+    known = F.col("unseen").isNotNull() & ~F.coalesce("may_fail", F.lit(True))
+    return rows.select(
+        *REPLICA,
+        F.lit(GcReason.UNSEEN.value).alias("reason"),
+        F.concat(F.lit("unseen-"), action).alias("cause"),
+        (known & (action != GcAction.KEEP.value)).alias("certain"),
     )

@@ -1,6 +1,18 @@
 """Bookies that serve entries which their index on disk lacks."""
 
-from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    Column,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Need,
+    Severity,
+    Tables,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, words
 
 
@@ -9,7 +21,13 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, 
     rests_on=Basis.DISKS,
     needs={Need.DISKS, Need.WITNESS, Need.TIMES},
     asks="unindexed",
-    do_now="do not stop {bookies}, and see which directories were audited",
+    do_now="do not stop {bookies}: it serves entries that its disks lack; see which directories were audited",
+    holds=(
+        HoldRule(
+            HoldTarget.BOOKIE,
+            (ActionKind.STOP, ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE, ActionKind.REBUILD_INDEX),
+        ),
+    ),
 )
 def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.

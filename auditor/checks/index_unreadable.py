@@ -25,7 +25,9 @@ def index_unreadable(tables: Tables) -> DataFrame:
     Why it matters:
         The bookie cannot serve the entries behind the damage, and may serve none of the ledger. Worse, a
         bookie that is asked for a ledger with an empty file may start the index anew and then answer that
-        it has nothing, which recovery believes.
+        it has nothing, which recovery believes. A bookie on DbLedgerStorage does not start with a database
+        of which the MANIFEST or a table is damaged; it starts with a damaged write-ahead log, and drops what
+        the log has behind the damage.
 
     How sure:
         Confirmed: the file was read and is as it says. Suspect where it was listed and was gone when it was
@@ -34,12 +36,15 @@ def index_unreadable(tables: Tables) -> DataFrame:
     What to do:
         Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away first. If
         the other copies are good, delete nothing: replication of the ledger makes a new copy elsewhere.
+        To write a file anew, with the bookie stopped: one that is empty, shorter than its header or without
+        the right magic has to be moved away first, for the shell fails while it is in its place. One that is
+        cut in a page stays, so that it keeps its master key.
 
     Commands:
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password PASSWORD`
-          on the stopped bookie, writes the index from its entry logs. Risk: danger; move the old index file
-          away first and keep it. The password must be the ledger's, and an empty one cannot be given: with
+          on the stopped bookie, writes the index from its entry logs. Risk: danger; keep a copy of the old
+          index file. The password must be the ledger's, and an empty one cannot be given: with
           another the bookie refuses recovery of the ledger.
         - `bookkeeper shell localconsistencycheck`
           on the stopped bookie, follows every index entry into its entry log. Risk: none; it only reads. On

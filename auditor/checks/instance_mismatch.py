@@ -1,7 +1,19 @@
 """Bookies that belong to another cluster, or say so."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, sorted_facts
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, Urgency, roster_check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    Findings,
+    HoldRule,
+    HoldTarget,
+    Need,
+    Roster,
+    Severity,
+    Urgency,
+    roster_check,
+)
 
 
 @roster_check(
@@ -10,6 +22,8 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, Urgenc
     needs={Need.INSTANCE_ID, Need.DISKS},
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies} until the right metadata is found",
+    action=ActionKind.STOP,
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE)),),
 )
 def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
@@ -38,12 +52,21 @@ def instance_mismatch(roster: Roster) -> Findings:
 
     Limits:
         Cookies that cannot be read are another finding. Layouts before 4 have no instance id, and are
-        reported.
+        reported. Where the directories of all bookies are another cluster's, and the store has cookies of
+        theirs with its own instance id, the directories are wrong and not the bookies: that is
+        `source-suspect`.
     """
     cluster = roster.cluster.instance_id
     if cluster is None:
         return
-    odd = [row for row in roster.every_cookie if row["damage"] is None and row["instance_id"] != cluster]
+    foreign_source = roster.cluster.unproved_bookies.keys() & {
+        row["bookie_id"] for row in roster.bookies if row["foreign_instance"]
+    }
+    odd = [
+        row
+        for row in roster.every_cookie
+        if row["damage"] is None and row["instance_id"] != cluster and row["bookie_id"] not in foreign_source
+    ]
     for bookie_id, rows in group_rows(odd, lambda row: row["bookie_id"]).items():
         instances = ", ".join(sorted({row["instance_id"] or "none" for row in rows}))
         cookies = sorted_facts(rows, "place", "instance_id")

@@ -1,10 +1,16 @@
 """Ledgers that say one owner and are named by another."""
 
-from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
+from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
 
 
-@check(Severity.WARNING, rests_on=Basis.OWNERS, asks="ownership", do_now="delete no owner of {ledgers}")
+@check(
+    Severity.WARNING,
+    rests_on=Basis.OWNERS,
+    asks="ownership",
+    do_now="delete no owner of {ledgers}",
+    holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
+)
 def ledger_misattributed(tables: Tables) -> DataFrame:
     """A ledger was made for one owner, and another one names it as its own.
 

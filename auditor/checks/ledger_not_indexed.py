@@ -1,6 +1,17 @@
 """Ledgers with entries on a bookie whose ledger index lacks them."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 from auditor.checks.ledger_queries import of_members
 from auditor.model.columns import REPLICA
@@ -12,6 +23,8 @@ from auditor.tables.parts import filter_part
     rests_on=Basis.DISKS,
     asks="not_indexed",
     do_now="rebuild the index of ledgers on {bookies}",
+    action=ActionKind.REBUILD_INDEX,
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START)),),
 )
 def ledger_not_indexed(tables: Tables) -> DataFrame:
     """A bookie has locations of a ledger's entries and does not list the ledger.

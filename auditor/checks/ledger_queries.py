@@ -7,7 +7,8 @@ Marks that are stale are a table of the run, and those that cannot be read anoth
 is one row per ledger, with the first of its segments.
 """
 
-from auditor.checks.finding_rows import finding_rows, group_list, if_known, suspect_if, words
+from auditor.checks.finding_rows import MISSING_DIGEST, finding_rows, group_list, if_known, suspect_if, words
+from auditor.checks.unlocated_entries import in_entry_logs, with_entry_logs
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.finding import Urgency
 from auditor.model.ledger_metadata import LedgerState
@@ -145,22 +146,25 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
         missing=F.array_sort("missing"),
         unknown=unknown_bookies(),
         message=words(
-            "ledger {ledger}{state}: {entries}{could_become}{queue}",
+            "ledger {ledger}{state}: {entries}{in_logs}{could_become}{queue}",
             state=F.when(F.col("state") == LedgerState.CLOSED, "").otherwise(words(" ({state})")),
             entries=_entries_of_class(wanted),
+            in_logs=in_entry_logs(F.lit(wanted == LedgerClass.ENTRY_LOST)),
             could_become=_could_become(),
             queue=in_queue(tables),
         ),
         evidence="IF(class_entries IS NULL, null, struct(groups, class_entries.count)) AS class_entries, "
         "state, write_quorum, ack_quorum, m AS copies_missing, mu AS copies_missing_or_unknown, "
         "potential_class, unknown AS unknown_copies, doubts, lasting_doubts, version AS metadata_version, "
-        "witness, queue",
+        "witness, queue, in_entry_logs"
+        # Only a loss is accepted together with its digest.
+        + (f", {MISSING_DIGEST} AS missing_digest" if wanted == LedgerClass.ENTRY_LOST else ""),
     )
 
 
 @cached_query
 def _judged_with_queue(tables: Tables) -> DataFrame:
-    return with_queue(judged_with_class(tables), tables)
+    return with_queue(with_entry_logs(judged_with_class(tables), tables), tables)
 
 
 def unknown_bookies() -> Column:
@@ -173,7 +177,10 @@ def _number_left() -> Column:
 
 
 def _entries_of_class(wanted: str) -> Column:
-    """ "2 of 10 entries have no copy left (write quorum 3)"; not "of 10" where the ledger is not closed."""
+    """ "2 of 10 entries have no copy left (write quorum 3)"; not "of 10" where the ledger is not closed.
+
+    Where an entry log has lost entries: "no index has 2 of 10 entries (write quorum 3)".
+    """
     of_all = words("{class_entries.count} of {last_entry_id + 1} entries")
     listed = F.when(F.col("state") == LedgerState.CLOSED, of_all).otherwise(
         words("{class_entries.count:entry|entries}")
@@ -181,6 +188,9 @@ def _entries_of_class(wanted: str) -> Column:
     some = words("{listed} {if(class_entries.count = 1, 'has', 'have')}", listed=listed)
     if wanted == LedgerClass.ENTRY_LOST:
         worst = words(" no copy left (write quorum {write_quorum})")
+        in_log = F.coalesce(F.exists("in_entry_logs", lambda log: log["lost_entries"] > 0), F.lit(False))
+        some = F.when(in_log, words("no index has {listed}", listed=listed)).otherwise(some)
+        worst = F.when(in_log, words(" (write quorum {write_quorum})")).otherwise(worst)
     else:
         quorum = "ack" if wanted == LedgerClass.BELOW_ACK_QUORUM else "write"
         fewer = f" fewer copies than the {quorum} quorum of {{{quorum}_quorum}}"

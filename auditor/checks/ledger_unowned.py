@@ -2,6 +2,10 @@
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_fault, words
+from auditor.model.owner_scope import incomplete_reasons
+
+NOT_COMPLETE = "the stores of owners are not proved complete (owners-suspect)"
+"""Why no ledger is confirmed to be unowned."""
 
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
@@ -10,17 +14,18 @@ def ledger_unowned(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers with an application's custom metadata that no topic, subscription, schema or log names, older
-        than `--owner-grace`, where the owner that they claim was read or is surely not there. One finding a
-        ledger.
+        than `--owner-grace`, whose claimed owner was read or is surely not there. One finding a ledger. A
+        ledger that claims a namespace which no store of owners has is foreign and not found.
 
     Why it matters:
         Nobody will ever delete them: they fill disks for ever. Brokers write the list of a topic first and
         delete ledgers afterwards, and only log what failed (pulsar #13238).
 
     How sure:
-        Suspect in one run. Confirmed where an earlier run, older by more than `--owner-grace`, found the
-        ledger without an owner too, and owners and ledgers were read of one store or in an order that proves
-        absence.
+        Suspect in one run, and while the stores of owners are not proved complete (owners-suspect). Confirmed
+        where an earlier run, older by `--owner-grace` and by a rollover (4 hours), found the ledger without
+        an owner too, `--owner-grace` is a rollover or longer, and owners and ledgers were read of one store
+        or in an order that proves absence.
 
     What to do:
         Go through them oldest first, and the largest of these first; `claim` is the owner that each had. Ask
@@ -35,19 +40,24 @@ def ledger_unowned(tables: Tables) -> DataFrame:
           Never for one that is only suspected.
 
     Limits:
-        Ledgers without custom metadata, of other applications, of owners that could not be read, and those
-        whose age nothing tells, are unknown and never found. A ledger that is named from outside the
-        application's znodes would be taken for a leak.
+        Ledgers without custom metadata, of other applications or of namespaces that no store has, of owners
+        that could not be read, and those whose age nothing tells, are unknown and never found. A ledger that
+        is named from outside the application's znodes would be taken for a leak.
     """
+    is_complete = not incomplete_reasons(tables.roster.owner_stores)
+    doubt = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE))
     length = F.when(F.col("length") > 0, words(" ({length} bytes)"))
     return finding_rows(
-        with_fault(tables, "ledger-unowned"),
+        with_fault(tables, "ledger-unowned").withColumns(
+            {"doubt": doubt, "owners_complete": F.lit(is_complete)}
+        ),
         ledger_id="ledger_id",
-        confidence=suspect_if(~F.col("seen_before") | F.col("why").isNotNull()),
+        confidence=suspect_if(~F.col("seen_before") | F.col("doubt").isNotNull()),
         message=words(
             "ledger {ledger}{length} belongs to nobody: {claim} does not name it{doubt}",
             length=if_known(length),
-            doubt=if_known(words("; not sure: {why}")),
+            doubt=if_known(words("; not sure: {doubt}")),
         ),
-        evidence="application, claim, state, length, last_entry_id, ctime AS made, seen_before, why AS doubt",
+        evidence="application, claim, state, length, last_entry_id, ctime AS made, seen_before, "
+        "owners_complete, doubt",
     )

@@ -1,6 +1,16 @@
 """Bookies that refuse to read ledgers of which they do not know what they should have."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
@@ -13,6 +23,7 @@ from auditor.tables.parts import filter_part
     rests_on=Basis.DISKS,
     asks="in_limbo",
     do_now="let the data integrity check of {bookies} end",
+    holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)),),
 )
 def ledgers_in_limbo(tables: Tables) -> DataFrame:
     """A bookie has ledgers in limbo, and refuses to read them.

@@ -1,6 +1,16 @@
 """Bookies with ledgers in a directory where they do not look for them."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers, words
 from auditor.checks.ledger_queries import of_members
 from auditor.model.columns import REPLICA
@@ -15,6 +25,12 @@ _INSIDE = "/current/locations(-scoped)?$"
     rests_on=Basis.DISKS,
     asks="in_wrong_directory",
     do_now="stop {bookies}, and put the exchanged directories back",
+    action=ActionKind.STOP,
+    holds=(
+        HoldRule(
+            HoldTarget.BOOKIE, (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE, ActionKind.REBUILD_INDEX)
+        ),
+    ),
 )
 def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     """A bookie has ledgers in another of its directories than where it looks for them.

@@ -4,6 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.amounts import first_names
 from auditor.model.placement import Policy
+from auditor.model.states import TAKES_WRITES
 
 SHOWN = 5
 
@@ -40,7 +41,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
     settings = roster.cluster.placement
     if settings is None or settings.policy is Policy.NONE:
         return
-    writable = [row["bookie_id"] for row in roster.bookies if row["registered"] in ("writable", "both")]
+    writable = [row["bookie_id"] for row in roster.bookies if row["registered"] in TAKES_WRITES]
     view = ServerView.of(roster.locations, settings.policy, writable, writable)
     depths: dict[int, list[str]] = {}
     for name in sorted(writable):

@@ -94,6 +94,9 @@ _SHARED_COMMANDS = """\
   metadata.
 - `listunderreplicated -pmr -prw` lists the marked ledgers with the replicas that are missing and the
   worker that holds each. Risk: none; it reads metadata.
+- `whoisauditor` names the auditor. Risk: none; it reads metadata.
+- `lostbookierecoverydelay -g` prints for how many seconds the auditor waits before it marks the ledgers of
+  a lost bookie. Risk: none; it reads metadata.
 - `queryautorecoverystatus` says whether replication is switched on. Risk: none; it reads metadata.
 - `autorecovery -e` switches replication on for the whole cluster. Risk: writes; every marked ledger
   begins to be copied, which loads the bookies; `autorecovery -d` switches it off again.

@@ -33,11 +33,8 @@ def mark_missing(tables: Tables) -> DataFrame:
         See whether the cluster has an auditor, and whether it waits.
 
     Commands:
-        - `bookkeeper shell whoisauditor`
-          names it. Risk: none; it reads metadata.
-        - `bookkeeper shell lostbookierecoverydelay -g`
-          prints for how many seconds it waits before it believes that a bookie is lost. Risk: none; it reads
-          metadata.
+        - `bookkeeper shell whoisauditor`.
+        - `bookkeeper shell lostbookierecoverydelay -g`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell triggeraudit`
           makes it look now; it refuses where replication is switched off or no auditor is elected. Risk:

@@ -1,6 +1,6 @@
 """Master keys of one ledger that differ."""
 
-from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
+from auditor.checks.check import ActionKind, Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers
 from auditor.model.columns import LEDGER
 
@@ -10,6 +10,7 @@ from auditor.model.columns import LEDGER
     rests_on=Basis.DIGESTS,
     asks="digests",
     do_now="have {ledgers} read, and copied to another bookie",
+    action=ActionKind.RECOVER,
 )
 def master_key_mismatch(tables: Tables) -> DataFrame:
     """A bookie's index has another master key for a ledger than its other copies, or than its password.

@@ -1,6 +1,17 @@
 """Znodes of the ledger tree that are no ledger's path."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    Urgency,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_samples, words
 from auditor.model.columns import LEDGER
 from auditor.tables.parts import filter_part
@@ -10,7 +21,11 @@ from auditor.tables.parts import filter_part
     Severity.ERROR,
     rests_on=Basis.METADATA,
     asks="misplaced_ledgers",
-    do_now="stop bookies where LAYOUT and ledger tree disagree",
+    do_now="compare the LAYOUT znode with the ledger tree before a bookie starts",
+    holds=(
+        HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),
+        HoldRule(HoldTarget.METADATA, (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)),
+    ),
 )
 def metadata_misplaced(tables: Tables) -> DataFrame:
     """A znode below the ledger tree is not at the path of a ledger.

@@ -1,6 +1,19 @@
 """Bookies for which the metadata itself looks wrong."""
 
-from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, Urgency, check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    Column,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    Urgency,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.gc_guards import distrusted_bookies
 from auditor.model.amounts import format_time
@@ -13,6 +26,11 @@ from auditor.tables import ClusterFacts
     asks="orphans_or_foreign",
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies} until it is clear whether metadata or data is right",
+    action=ActionKind.STOP,
+    holds=(
+        HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE)),
+        HoldRule(HoldTarget.METADATA, (ActionKind.DELETE_LEDGER,)),
+    ),
 )
 def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
@@ -24,8 +42,16 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         carry another cluster's instance id (`foreign-instance`). Bookies with an orphan whose id the store's
         own id generator has not given out yet (`store-older`: a backup was restored, or the store is another
         cluster's), where every ledger that the store lists has an id that it gave out. Bookies with an orphan
-        where the store has neither a LAYOUT nor an id generator (`store-bare`). The evidence says which rules
-        hold. The orphans are reported too, each as `orphan-ledger`.
+        where the store has neither a LAYOUT nor an id generator (`store-bare`); a store of Pulsar that lists
+        ledgers may have neither. The evidence says which rules hold. The orphans are reported too, each as
+        `orphan-ledger`.
+
+        Two rules need fewer ledgers and are never confirmed. Bookies on which more than 20 % of the ledgers,
+        and at least 5, are orphans that nothing explains (`large-orphan-share`). Bookies with such an orphan
+        where the store lists no ledger at all (`store-empty`), unless its generator has given out fewer than
+        5 ids: that is a new cluster. An orphan is explained if it was in the metadata within the collectors'
+        last interval, if its index is newer than a saved scan, or if its owner dropped it: owners were read
+        without a gap, and none of them names it (`unexplained_orphans`).
 
         For `orphan-share` and `vanished-ranges` those orphans do not count that were in the metadata within
         the collectors' last interval (gcWaitTime of `--bookie-conf`, else 15 minutes): an earlier run beside
@@ -41,13 +67,14 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         Confirmed as a count; that the metadata is wrong is what it may mean, not what was seen. The orphans
         themselves are no more than suspect while it stands. Suspect where it takes orphans whose ids are in
         doubt, because a part of the ledger tree could not be listed: `in_doubt` counts them. Suspect where
-        `store-bare` alone holds of a saved store: a copy that was cut short looks the same. Suspect on a
-        running store where nothing but `orphan-share` and `vanished-ranges` holds: much of what a busy bookie
-        has may be ledgers that were deleted since its last collection, and where all ledgers live equally
-        long the oldest ids go range by range. Orphans that an earlier run beside this one had already
-        confirm it, if they alone are so many (`lasting_orphans`): that is the newest run that ended an hour
-        or more before this one's first scan (`earlier_run_ended`, ms). A collector passes every 15 minutes
-        unless compaction holds it up. In saved metadata both rules are confirmed at once.
+        only `large-orphan-share` or `store-empty` holds. Suspect where `store-bare` alone holds of a saved
+        store: a copy that was cut short looks the same. Suspect on a running store where nothing but `orphan-
+        share` and `vanished-ranges` holds: much of what a busy bookie has may be ledgers that were deleted
+        since its last collection, and where all ledgers live equally long the oldest ids go range by range.
+        Orphans that an earlier run beside this one had already confirm it, if they alone are so many
+        (`lasting_orphans`): that is the newest run that ended an hour or more before this one's first scan
+        (`earlier_run_ended`, ms). A collector passes every 15 minutes unless compaction holds it up. In saved
+        metadata both rules are confirmed at once.
 
     What to do:
         Stop the bookie, or keep it stopped, until it is clear which side is right. Then compare. If metadata
@@ -83,7 +110,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             second_look=_second_look(tables.cluster),
         ),
         evidence="rules, ledgers, orphans, in_doubt, lasting AS lasting_orphans, recent AS recent_orphans, "
-        f"bigint({earlier_run}) AS earlier_run_ended, vanished AS vanished_ranges, string(vanished_scope) AS "
+        f"unexplained AS unexplained_orphans, bigint({earlier_run}) AS earlier_run_ended, vanished AS "
+        "vanished_ranges, string(vanished_scope) AS "
         "vanished_scope, string(low) AS vanished_low, string(high) AS vanished_high, undrawn, "
         "string(lowest) AS undrawn_lowest, string(highest) AS undrawn_highest",
     )
@@ -98,5 +126,6 @@ def _second_look(cluster: ClusterFacts) -> Column:
         said = F.lit("; suspect until a run an hour or more later finds the same ones")
     else:
         said = words("; {lasting} of them were orphans in the run of {time} already", time=format_time(known))
-    others = F.array_except("rules", F.array(F.lit("orphan-share"), F.lit("vanished-ranges")))
+    by_count = ("orphan-share", "vanished-ranges", "large-orphan-share")
+    others = F.array_except("rules", F.array(*map(F.lit, by_count)))
     return F.when(F.size(others) == 0, said).otherwise("")

@@ -1,6 +1,6 @@
 """Ledgers whose metadata cannot be decoded."""
 
-from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
+from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, words
 from auditor.tables.parts import filter_part
 
@@ -10,6 +10,8 @@ from auditor.tables.parts import filter_part
     rests_on=Basis.METADATA,
     asks="unreadable_ledgers",
     do_now="restore the metadata of {ledgers} from a backup",
+    action=ActionKind.RESTORE_METADATA,
+    holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),),
 )
 def metadata_unreadable(tables: Tables) -> DataFrame:
     """The metadata of a ledger cannot be decoded.

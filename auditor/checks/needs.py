@@ -37,6 +37,8 @@ class Need(StrEnum):
     """A listing of the ledgers without holes."""
     ALL_BOOKIES = "all bookies"
     """A listing of cookies and registrations without holes: the check asks which are absent."""
+    REGISTRATIONS = "registrations"
+    """A store with registrations: saved metadata without any does not say which bookies are down."""
     TIMES = "times"
     """A store that keeps when something changed."""
     TWO_SCANS = "two scans"
@@ -92,6 +94,7 @@ class Sight:
     owners: bool = True
     offload_listing: bool = True
     placement: bool | None = True
+    registrations: bool | None = True
 
     @classmethod
     def of(cls, report: Report) -> Sight:
@@ -119,6 +122,7 @@ class Sight:
             owners=run.owners,
             offload_listing=run.offload_listing,
             placement=None if run.keeps_marks is None else run.placement is not None,
+            registrations=None if run.repair is None else run.repair["knows_registrations"],
         )
 
 
@@ -164,6 +168,11 @@ def _of_store(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     elif sight.unclear:
         where = first_names(sight.unclear, UNCLEAR_SHOWN)
         yield Need.ALL_BOOKIES, Lack("a cookie or a registration could not be read", where)
+    if sight.registrations is None:
+        yield Need.REGISTRATIONS, _unsaid("any bookie was registered")
+    elif not sight.registrations:
+        why = "the saved metadata has no registration, so which bookies are down is unknown"
+        yield Need.REGISTRATIONS, Lack(why)
     if not sight.instance_id:
         yield Need.INSTANCE_ID, Lack("the cluster has no instance id to compare with")
     if not sight.two_scans:

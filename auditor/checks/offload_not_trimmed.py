@@ -1,7 +1,15 @@
 """Ledgers that are in an object store and still in BookKeeper."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
+from auditor.checks.finding_rows import (
+    finding_rows,
+    owner_evidence,
+    owner_name,
+    suspect_if,
+    with_fault,
+    words,
+)
+from auditor.model.columns import LEDGER
 
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
@@ -10,34 +18,54 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers of a topic's list whose offload became complete longer ago than `--owner-grace`, or that are
-        said to be deleted from BookKeeper, and are there.
+        said to be deleted from BookKeeper, and are there. With `--offload-listing`, those whose copy the
+        bucket has; without it, those whose copy only the list claims.
 
     Why it matters:
         The space that the offload was to free is not freed.
 
     How sure:
-        Confirmed: the list says that the copy is complete, and the ledger is there.
+        Confirmed where the bucket was listed and has both objects of the copy. Suspect where it was not
+        listed: the ledger may be the only copy.
 
     What to do:
-        Where it is said to be deleted, the delete failed and nobody tries again: it is a leak like
-        ledger-unowned. Else see the namespace's offload deletion lag (`pulsar-admin namespaces`); a longer
-        one than `--owner-grace` is not a fault, and the topic must be loaded to be trimmed.
+        Where the ledger is said to be deleted and the bucket has the copy, the delete failed and nobody tries
+        again: it is a leak like ledger-unowned. Where the bucket was not listed, list it first
+        (`--offload-listing`) and keep the ledger. Else see the namespace's offload deletion lag
+        (`pulsar-admin namespaces`); a longer one than `--owner-grace` is not a fault, and the topic must be
+        loaded to be trimmed.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It shows that the ledger is there.
 
     Limits:
-        The bucket is not looked at.
+        Objects are listed, and not read.
     """
-    said = F.when(F.col("offload") == "deleted", "was given up for it").otherwise("was not given up for it")
+    given_up = F.when(F.col("offload") == "deleted", "was given up for it").otherwise(
+        "was not given up for it"
+    )
+    rows = with_fault(tables, "offload-not-trimmed")
+    is_listed = "offload_objects" in tables.frames
+    if is_listed:
+        # A ledger without a whole copy in the bucket is no leak: offload-object-missing finds it.
+        copies = tables.offload_objects.where("has_data and has_index").select("uid", *LEDGER).distinct()
+        rows = rows.withColumn("uid", F.small_digits("offload_uid")).join(
+            copies, ["uid", *LEDGER], "left_semi"
+        )
+    doubt = None if is_listed else "; the bucket was not listed, so this ledger may be the only copy"
     return finding_rows(
-        with_fault(tables, "offload-not-trimmed"),
+        rows,
         ledger_id="ledger_id",
+        confidence=suspect_if(F.lit(not is_listed)),
         message=words(
-            "ledger {ledger} of {owner_name} has a complete copy, {said}, and is still there",
+            "ledger {ledger} of {owner_name} {copy}, {given_up}, and is still there{doubt}",
             owner_name=owner_name(),
-            said=said,
+            copy="has a complete copy in the bucket" if is_listed else "has a complete copy by its list",
+            given_up=given_up,
+            doubt=doubt or "",
         ),
-        evidence=owner_evidence("offload", "offload_uid", "length"),
+        evidence=owner_evidence(
+            "offload", "offload_uid", "length", f"{str(is_listed).lower()} AS bucket_listed"
+        ),
     )

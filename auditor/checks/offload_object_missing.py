@@ -1,6 +1,17 @@
 """Offload contexts without their objects."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    Urgency,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, if_known, owner_evidence, owner_name, suspect_if, words
 
 
@@ -9,6 +20,7 @@ from auditor.checks.finding_rows import finding_rows, if_known, owner_evidence, 
     rests_on=Basis.OBJECTS,
     asks="offload_objects",
     do_now="look for the objects of {ledgers} in older versions of the bucket",
+    holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
 )
 def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's list says that a ledger was offloaded, and the bucket lacks its data or their index.

@@ -1,6 +1,6 @@
 """Bookies that ledgers depend on and that are not registered."""
 
-from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.check import ActionKind, Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.states import BookieRead
 
@@ -10,7 +10,8 @@ from auditor.model.states import BookieRead
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES},
     asks="unregistered",
-    do_now="start {bookies} again, or have their ledgers copied",
+    do_now="start {bookies}",
+    action=ActionKind.START,
 )
 def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.

@@ -1,6 +1,18 @@
 """Topics, subscriptions and schemas that name a ledger which is gone."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    Urgency,
+    check,
+)
 from auditor.checks.finding_rows import (
     finding_rows,
     if_known,
@@ -17,7 +29,11 @@ from auditor.checks.finding_rows import (
     rests_on=Basis.OWNERS,
     asks="ownership",
     urgency=Urgency.LOST,
-    do_now="look for {ledgers} on the disks before they are collected",
+    do_now="restore the metadata of {ledgers}; let no bookie that has them collect garbage or compact before",
+    holds=(
+        HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),
+        HoldRule(HoldTarget.HOLDERS, (*ERASES, ActionKind.START)),
+    ),
 )
 def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.

@@ -1,6 +1,17 @@
 """Topics that know another length of a ledger than BookKeeper does."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
+from auditor.checks.check import (
+    ERASES,
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
 
 
@@ -9,6 +20,10 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
     rests_on=Basis.OWNERS,
     asks="ownership",
     do_now="see whether {ledgers} or the lists of their topics were restored",
+    holds=(
+        HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),
+        HoldRule(HoldTarget.HOLDERS, (*ERASES, ActionKind.START)),
+    ),
 )
 def owner_length_mismatch(tables: Tables) -> DataFrame:
     """A topic's list says another number of entries or bytes than the closed ledger has.
@@ -18,7 +33,9 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
 
     Why it matters:
         Readers go by the list: entries beyond the ledger's end make a reader fail, entries that the list
-        leaves out are never read. Either the list or the ledger's metadata was altered or restored.
+        leaves out are never read. A bookie outside the ensembles may have entries that the list names and
+        the metadata does not: it must not collect garbage until this is settled. Either the list or the
+        ledger's metadata was altered or restored.
 
     How sure:
         Confirmed: both are written once, when the ledger is closed.

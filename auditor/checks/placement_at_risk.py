@@ -1,6 +1,6 @@
 """Ledgers of which one domain has all copies of some entries, though the server says nothing."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, Urgency, check
+from auditor.checks.check import ActionKind, Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.ledger_queries import PLACES, by_ledger, rule_of, window_words
 from auditor.model.placement import POLICY_LEVEL
@@ -12,6 +12,7 @@ from auditor.model.placement import POLICY_LEVEL
     asks="placement",
     urgency=Urgency.NEAR_LOSS,
     do_now="have {ledgers} copied to another domain",
+    action=ActionKind.RECOVER,
 )
 def placement_at_risk(tables: Tables) -> DataFrame:
     """One rack, zone or region has all copies of entries, and the server's class sees nothing wrong.

@@ -3,13 +3,13 @@
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.ledger_queries import PLACES, by_ledger, rule_of, window_words
+from auditor.model.placement import PlacementSettings, Policy
 
 
 @check(
     Severity.WARNING,
     rests_on=Basis.PLACEMENT,
     needs={Need.LOCATIONS, Need.ALL_BOOKIES},
-    asks="placement",
     do_now="see whether policy and mapping are right for {ledgers}",
 )
 def placement_violated(tables: Tables) -> DataFrame:
@@ -23,7 +23,9 @@ def placement_violated(tables: Tables) -> DataFrame:
         recovery too, which the Auditor's own task leaves out. One finding a ledger, with the first segment
         and window, its bookies and where they are. Of mixed depths of locations only what is FAIL whichever
         depth joined first. A note where nothing but a bookie that is not writable is at fault: by the
-        locations of its bookies the ensemble is well spread.
+        locations of its bookies the ensemble is well spread. What a zone policy refuses wherever bookies are
+        is one finding for the cluster, with the number of ledgers: a write quorum that does not divide the
+        ensemble size, or is not larger than minNumZonesPerWriteQuorum.
 
     Why it matters:
         A rack or zone that fails may take more copies of an entry along than the policy allows. The Auditor
@@ -36,8 +38,9 @@ def placement_violated(tables: Tables) -> DataFrame:
 
     What to do:
         Look first whether the policy and the mapping are those of your Auditor: the report says which were
-        used. A note needs nothing but that its bookies are writable again. Other ledgers stay as they are
-        until the Auditor repairs them or their bookies are replaced.
+        used. Where it refuses the ensemble size or the write quorum, change these or the minimum: moving
+        bookies helps no ledger. A note needs nothing but that its bookies are writable again. Other ledgers
+        stay as they are until the Auditor repairs them or their bookies are replaced.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -49,7 +52,18 @@ def placement_violated(tables: Tables) -> DataFrame:
         The ack quorum, entries and isolation groups are not asked, as by the server. Of a region policy the
         server's class never says FAIL: see placement-at-risk.
     """
-    rule = rule_of(tables.cluster.placement)
+    settings = tables.cluster.placement
+    if settings is None:
+        return finding_rows(tables.bookies.limit(0), message="no policy is known", evidence="bookie_id")
+    refused = _refused_shapes(tables, settings)
+    if "placement" in tables.known_empty:
+        return refused
+    by_places = _by_places(tables, rule_of(settings))
+    return by_places.unionByName(refused) if settings.policy is Policy.ZONE else by_places
+
+
+def _by_places(tables: Tables, rule: str) -> DataFrame:
+    """One finding for each ledger whose bookies stand where the policy does not want them."""
     excuse = words("; by the locations of its bookies it keeps to it, but not writable are {unwritable:,}")
     return finding_rows(
         by_ledger(tables.placement.where("violated")),
@@ -63,4 +77,39 @@ def placement_violated(tables: Tables) -> DataFrame:
             excuse=F.when(F.col("excused"), excuse).otherwise(F.lit("")),
         ),
         evidence=f"{PLACES}, excused, unwritable, '{rule}' AS rule",
+    )
+
+
+def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
+    """The finding of what `auditor.model.adherence.refuses_shape` says, or none."""
+    rule = rule_of(settings)
+    # Other policies refuse no shape.
+    is_zone = "true" if settings.policy is Policy.ZONE else "false"
+    refused = f"ensemble_size % write_quorum != 0 OR write_quorum <= {settings.min_zones}"
+    shapes = (
+        tables.ledgers.where(is_zone)
+        .where("ledger_id IS NOT NULL AND NOT undecidable AND write_quorum > 0")
+        .where(refused)
+        .groupBy("ensemble_size", "write_quorum")
+        .agg(F.count("*").alias("ledgers"))
+    )
+    whole = shapes.agg(
+        F.expr("array_sort(collect_list(struct(ensemble_size, write_quorum, ledgers)))").alias("shapes"),
+        F.sum("ledgers").alias("ledgers"),
+    )
+    named = F.expr(
+        "transform(shapes, each -> concat('E', each.ensemble_size, ' Qw', each.write_quorum, ' (', "
+        "each.ledgers, ')'))"
+    )
+    return finding_rows(
+        whole.where("ledgers > 0"),
+        message=words(
+            "the placement policy ({rule}) takes no ensemble of {ledgers:ledger|ledgers}, wherever bookies "
+            "are: it wants a write quorum larger than {least} that divides the ensemble size; these have "
+            "{named:,}",
+            rule=rule,
+            least=settings.min_zones,
+            named=named,
+        ),
+        evidence=f"ledgers, shapes, '{rule}' AS rule",
     )

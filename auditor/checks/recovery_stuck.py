@@ -11,7 +11,7 @@ from auditor.model.states import DECODED
     rests_on=Basis.METADATA,
     needs={Need.TIMES},
     asks="recovering_ledgers",
-    do_now="start the bookies of the last ensembles of {ledgers}",
+    do_now="see which bookies of the last ensembles of {ledgers} are down",
 )
 def recovery_stuck(tables: Tables) -> DataFrame:
     """A ledger has been in recovery for a day.

@@ -1,10 +1,16 @@
 """Bookies that are writable and read-only at once."""
 
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
-from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.checks.check import ActionKind, Basis, Findings, Need, Roster, Severity, roster_check
 
 
-@roster_check(Severity.WARNING, rests_on=Basis.METADATA, needs={Need.TWO_SCANS}, do_now="restart {bookies}")
+@roster_check(
+    Severity.WARNING,
+    rests_on=Basis.METADATA,
+    needs={Need.TWO_SCANS},
+    do_now="restart {bookies}",
+    action=ActionKind.STOP,
+)
 def registered_twice(roster: Roster) -> Findings:
     """A bookie is registered as writable and as read-only at once.
 

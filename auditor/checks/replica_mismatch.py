@@ -1,6 +1,16 @@
 """Copies of one entry that differ."""
 
-from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    check,
+)
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_samples, words
 
 
@@ -9,6 +19,10 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_samples, 
     rests_on=Basis.DIGESTS,
     asks="digests",
     do_now="keep all copies of {ledgers}, and ask the application which is right",
+    holds=(
+        HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),
+        HoldRule(HoldTarget.COPIES, (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)),
+    ),
 )
 def replica_mismatch(tables: Tables) -> DataFrame:
     """Bookies hold different payloads as one and the same entry.

@@ -1,8 +1,9 @@
-"""Ledgers that an unreadable index on a bookie leaves without an answer."""
+"""Ledgers that an unreadable or old index on a bookie leaves without an answer."""
 
 from auditor.checks.check import Basis, Column, Confidence, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.finding_rows import finding_rows, if_known, words
 from auditor.checks.ledger_queries import judged_with_class, unknown_bookies
+from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass, UnknownCopy
 
 _SAID = {
@@ -14,24 +15,30 @@ _SAID = {
     UnknownCopy.DENIED: "an entry of the index denied by ",
     UnknownCopy.INDEX_INCOMPLETE: "index without entries that are served on ",
     UnknownCopy.NOT_ASKED: "index too old, and not all asked, on ",
+    UnknownCopy.ENTRY_LOG: "in an entry log that is not there on ",
     UnknownCopy.UNREAD: "not read: ",
 }
 _OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTORY)
 """What a finding of the bookie says, once for all of its ledgers."""
+_OF_OLD_INDEXES = (UnknownCopy.INDEX_INCOMPLETE, UnknownCopy.NOT_ASKED)
+"""What is unknown because an index is older than the ledger; the journal would say it."""
 _HARMLESS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, asks="undecided")
 def replication_undecided(tables: Tables) -> DataFrame:
-    """A ledger's class is not known, because a bookie's index of it cannot be read.
+    """A ledger's class is not known, because a bookie's index of it is old or cannot be read.
 
     What it finds:
         Ledgers that could be in a worse class than they are in, where a bookie was read and does not say what
         it has of just this ledger: its index is damaged or cut, or lies where the bookie does not look; or
-        its locations are there and its index of ledgers lacks it, so that it is not served. Also where
+        its locations are there and its index of ledgers lacks it, so that it is not served; or its index
+        has entries in an entry log that a collection of the running bookie does not have. Also where
         bookies of a live store were asked for a sample of what their index lacks, and it serves some of that,
         or denies an entry that its index shows: the rest of that replica is unknown then. The finding names
-        those bookies and the worse class.
+        those bookies and the worse class. One finding per bookie, with the number of ledgers, where the
+        index is older than they are and the journal of the bookie shows nothing newer: it was not read, or
+        has no entries (journalWriteData=false).
 
     Why it matters:
         What could not be read is neither there nor missing. The ledger may be healthy, and may be losing its
@@ -42,7 +49,9 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
     What to do:
         Repair the index (see the index-unreadable or ledger-not-indexed finding of that bookie), and audit
-        again.
+        again. Of a bookie without a journal that was read: give its journal directories too. With
+        journalWriteData=false there is nothing to read; audit again once its index was flushed, or with
+        `--bookies rpc:` beside its disks.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -52,10 +61,55 @@ def replication_undecided(tables: Tables) -> DataFrame:
         (bookie-unread), has the ledger in limbo (ledgers-in-limbo) or in a directory where it does not look
         (ledgers-in-wrong-directory).
     """
-    untold = F.exists("unknown", lambda copies: ~copies["why"].isin(*_OF_BOOKIES))
-    rows = judged_with_class(tables).where(untold & (F.col("class") != F.col("potential_class")))
+    rows = judged_with_class(tables).where(F.col("class") != F.col("potential_class"))
+    rows = rows.crossJoin(F.broadcast(_without_journal(tables)))
+    return _of_ledgers(rows).unionByName(_of_bookies(rows))
+
+
+def _without_journal(tables: Tables) -> DataFrame:
+    """One row: why the journal of a bookie shows nothing that is newer than its index, by bookie."""
+    unread = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
+    return unread.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
+
+
+def _of_old_index(copy: Column) -> Column:
+    """Whether the journal of its bookie would say what a copy is, and nobody could read it."""
+    return copy["why"].isin(*_OF_OLD_INDEXES) & F.map_contains_key("tails", copy["bookie_id"])
+
+
+def _of_bookies(rows: DataFrame) -> DataFrame:
+    """One finding for each bookie whose index is older than ledgers, and whose journal says nothing."""
+    copies = rows.select(*LEDGER, "class", "potential_class", "tails", F.explode("unknown").alias("copy"))
+    worst = F.array_join(F.array_sort(F.collect_set("potential_class")), ", ")
+    bookies = (
+        copies.where(_of_old_index(F.col("copy")))
+        .groupBy(F.col("copy.bookie_id").alias("bookie_id"))
+        .agg(
+            F.count_distinct(*LEDGER).alias("ledgers"),
+            worst.alias("classes"),
+            F.first(F.col("tails")[F.col("copy.bookie_id")]).alias("tail_reason"),
+            F.min("ledger_id").alias("lowest"),
+        )
+    )
     return finding_rows(
-        rows,
+        bookies,
+        bookie_id="bookie_id",
+        confidence=Confidence.UNKNOWN,
+        unknown=F.array("bookie_id"),
+        message=words(
+            "{bookie_id}: its index is older than {ledgers:ledger|ledgers}, at worst {classes}, and its "
+            "journal shows nothing newer{why}",
+            why=if_known(words(": {tail_reason}")),
+        ),
+        evidence="ledgers, classes, lowest AS lowest_ledger, tail_reason",
+    )
+
+
+def _of_ledgers(rows: DataFrame) -> DataFrame:
+    """One finding for each ledger of which a copy is unknown for no reason that a bookie's finding has."""
+    untold = F.exists("unknown", lambda copy: ~copy["why"].isin(*_OF_BOOKIES) & ~_of_old_index(copy))
+    return finding_rows(
+        rows.where(untold),
         ledger_id="ledger_id",
         confidence=Confidence.UNKNOWN,
         unknown=unknown_bookies(),

@@ -1,6 +1,6 @@
 """Ledgers without segments, or with segments out of order."""
 
-from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
+from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
 from auditor.checks.ledger_queries import ledgers_breaking
 
 
@@ -9,6 +9,8 @@ from auditor.checks.ledger_queries import ledgers_breaking
     rests_on=Basis.METADATA,
     asks="broken_ledgers",
     do_now="restore the metadata of {ledgers} from a backup",
+    action=ActionKind.RESTORE_METADATA,
+    holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),),
 )
 def segment_order(tables: Tables) -> DataFrame:
     """The segments of a ledger are not in ascending order, or there is none.

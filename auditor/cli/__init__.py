@@ -6,15 +6,16 @@ of the package become one line and an exit code here, and nowhere else.
 
 import errno
 import importlib
+import sys
 import traceback
 from typing import Any, NoReturn
 
 import click
 
 from auditor.cli.examples import epilog, with_examples
-from auditor.cli.terminal import open_closed_streams, output_errors
+from auditor.cli.streams import protected_streams, written_output
 from auditor.cli.verbosity import ARGUMENTS, Interruption, quiet_gateway
-from auditor.errors import AuditorError, UsageError
+from auditor.errors import AuditorError, OutputError, system_error_text
 
 INTERRUPTED = 130
 """As a shell has it: 128 and SIGINT's number."""
@@ -22,13 +23,24 @@ INTERRUPTED = 130
 BUG = 70
 """An error that nobody foresaw. Python's own 1 would say that findings were found."""
 
-OF_THE_MACHINE = frozenset(
-    (
-        *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR),
-        *(errno.EISDIR, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENAMETOOLONG),
-    )
-)
-"""What a system refuses for reasons of its own: nobody's bug, and no traceback helps."""
+PROGRAM_ERRNOS = frozenset((errno.EPIPE, errno.EBADF))
+"""Errors of the system that only a bug of the program causes: a pipe or a descriptor of its own.
+
+Every other one is of the environment, and a traceback does not help: a file system of a network has errors
+that no list foresees (ESTALE, ENOTCONN, ETIMEDOUT). Standard streams handle theirs (`auditor.cli.streams`).
+"""
+
+PACKAGES = {
+    "google_crc32c": "google-crc32c",
+    "google": "protobuf",
+    "grpc": "grpcio",
+    "etcd3": "python3-etcd3",
+    "puresasl": "pure-sasl",
+    "py4j": "pyspark",
+    "pyrex_rocksdb": "pyrex-rocksdb",
+    "tomli_w": "tomli-w",
+}
+"""The names under which package indexes have modules that are called otherwise."""
 
 COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
@@ -52,6 +64,9 @@ COMMANDS = {
     "ledger": "Show or list ledgers' metadata.",
     "conf": "Show the examples, schemas, jobs and documents that come with the program.",
     "decode": "Decode a file of any format this program knows, to JSON.",
+    "encode": "Encode entry ids as bookies list them (BP-34).",
+    "help": "Show what the program or a command does and takes, or the manual page.",
+    "version": "Say which version of the program this is.",
 }
 
 
@@ -61,6 +76,7 @@ MODULES = {
     "diff": "history",
     "decommission": "simulate",
     "space": "report",
+    "version": "help",
 }
 """The module of each command that shares one."""
 
@@ -99,15 +115,31 @@ class LazyGroup(click.Group):
     ) -> click.Context:
         """The context, which keeps the arguments as they were given."""
         given = list(args)
-        context = super().make_context(info_name, args, parent, **extra)
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except KeyboardInterrupt:  # click would end with 1
+            click.echo("bkaudit: interrupted", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
         context.meta[ARGUMENTS] = given
         return context
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the program with streams whose end changes nothing, also while it reads its arguments."""
+        try:
+            with protected_streams():
+                try:
+                    return super().main(*args, **extra)
+                except OutputError as error:  # of --help and --version, which no command prints
+                    click.echo(f"bkaudit: {error}", err=True)
+                    sys.exit(error.exit_code)
+        except KeyboardInterrupt:  # before a command began, or after it ended
+            click.echo("bkaudit: interrupted", err=True)
+            sys.exit(INTERRUPTED)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; the one place where errors become a message and an exit code."""
-        open_closed_streams()
         try:
-            with output_errors(), quiet_gateway():
+            with written_output(), quiet_gateway():
                 return super().invoke(ctx)
         except AuditorError as error:
             click.echo(f"bkaudit: {error}", err=True)
@@ -119,11 +151,17 @@ class LazyGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except OSError as error:
-            if error.errno not in OF_THE_MACHINE:
+            if error.errno in PROGRAM_ERRNOS:
                 self._bug(ctx)
-            where = f"{error.filename}: " if error.filename else ""
-            click.echo(f"bkaudit: {where}{error.strerror}", err=True)
-            ctx.exit(UsageError.exit_code)
+            click.echo(f"bkaudit: {system_error_text(error)}", err=True)
+            ctx.exit(AuditorError.exit_code)
+        except ModuleNotFoundError as error:
+            package = (error.name or "auditor").partition(".")[0]
+            if package == "auditor":
+                self._bug(ctx)
+            way_out = f"{sys.executable} -m pip install {PACKAGES.get(package, package)}"
+            click.echo(f"bkaudit: {package}: this Python package is not installed. Run: {way_out}", err=True)
+            ctx.exit(AuditorError.exit_code)
         except Exception:
             self._bug(ctx)
 

@@ -9,6 +9,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.options import STORE_OPTIONS, URI_FORMS, format_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
+from auditor.cli.terminal import terminal_width
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.spark.types import SparkSession
 
@@ -71,8 +72,11 @@ def compare(
                 click.echo(line)
             say(report.comparison_verdict(found))
         else:
-            render = {"text": report.comparison_text, "json": report.comparison_json}[form]
-            click.echo(render(found, some_differences(differences, report.SHOWN)))
+            some = some_differences(differences, report.SHOWN)
+            if form == "json":
+                click.echo(report.comparison_json(found, some))
+            else:
+                click.echo(report.comparison_text(found, some, terminal_width() or report.WIDTH))
     if out is not None:
         say(f"the tables are in {out}")
     raise click.exceptions.Exit(found.exit_code)

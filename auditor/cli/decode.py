@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from auditor.errors import DecodeError, RuleError, UsageError
+from auditor.errors import DecodeError, FileSystemError, RuleError, UsageError
 
 LIMIT = 256 * 1024 * 1024
 """Bytes kept of one file: the index of a ledger with 30 million entries."""
@@ -98,14 +98,23 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
     for name, value in settings.items():
         if value and name not in decoder.settings:
             raise UsageError(f"--{name.replace('_', '-')}: it means nothing for {kind}")
-    source = file if decoder.by_parts else _whole(kind, file)
     try:
+        source = file if decoder.by_parts else _whole(kind, file)
         value = decoder.decode(source, **{name: settings[name] for name in decoder.settings})
     except RuleError as error:
         click.echo(json.dumps(jsonable(error.value), indent=2, ensure_ascii=False))
-        raise
+        raise RuleError(f"{_name(file)}: {error.what}", error.rule, error.reason, error.value) from None
+    except DecodeError as error:
+        raise DecodeError(f"{_name(file)}: {error.what}", error.offset, error.reason) from None
+    except OSError as error:  # of a read, which knows no path
+        raise FileSystemError(f"{_name(file)}: {error.strerror or error}") from None
     shown = value if decoder.key is None else {decoder.key: value}
     click.echo(json.dumps(jsonable(shown), indent=2, ensure_ascii=False))
+
+
+def _name(file: BinaryIO) -> str:
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) and name != "<stdin>" else "standard input"
 
 
 def _whole(kind: str, file: BinaryIO) -> bytes:

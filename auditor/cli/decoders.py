@@ -7,7 +7,7 @@ exceed what JSON numbers hold. `auditor.cli.decode` names the functions.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -20,7 +20,8 @@ from auditor.codecs.availability.fold import fold_slots, ledger_sets
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.bookie import entry, index_file
 from auditor.codecs.bookie import wire as bookie_wire
-from auditor.codecs.bookie.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal
+from auditor.codecs.bookie.entry_log import HEADER_BYTES, NUMBERS_BYTES
+from auditor.codecs.bookie.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal, Records
 from auditor.codecs.pulsar import managed_cursor
 from auditor.codecs.store import layout, service_info
 from auditor.errors import DecodeError
@@ -43,7 +44,7 @@ def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
 def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
     """A BP-34 value: its groups, as this program or as the server's class reads it."""
     if java:
-        answer = availability.JavaAvailability.parse(data)
+        answer = availability.decode(data, mode="java")
         shown = {"groups": answer.groups, "total": answer.total}
         return {**shown, "entries": answer.entries(availability.MOST_EXPANDED)} if entries else shown
     return _groups(availability.decode(data), entries)
@@ -102,11 +103,17 @@ def decode_entry(data: bytes) -> Any:
 
 
 def decode_entry_log(file: BinaryIO) -> Any:
-    """Header, and how many bytes are whose: by the ledgers map, or else by the headers of all entries."""
+    """Header, and how many bytes are whose: by the ledgers map, or else by the headers of all entries.
+
+    Before 4.16.7 and 4.17.2 a server left in the header of an open log what was in its memory (bookkeeper
+    #4607). Such a header, which has something where others have zeros, is no damage of the entries: the
+    server itself reads the entries where it makes no sense.
+    """
     with _seekable(file) as seekable:
         found = contents_of(lambda offset, length: _part(seekable, offset, length), _size(seekable))
+        uninitialised = any(_part(seekable, 0, HEADER_BYTES)[NUMBERS_BYTES:])
     for damage in (found.damage, found.map_damage):
-        if damage is not None:
+        if damage is not None and not (damage is found.map_damage and found.map_unreadable and uninitialised):
             raise damage
     sizes = [*zip(found.ledger_ids.tolist(), found.bytes.tolist(), found.scope_ids.tolist(), strict=True)]
     largest = sorted(sizes, key=lambda each: (-each[1], each[0]))[:_LARGEST_SHOWN]
@@ -129,6 +136,7 @@ def decode_entry_log(file: BinaryIO) -> Any:
             for ledger, size, scope in largest
         ],
         "cut": found.cut,
+        "map_damage": None if found.map_damage is None else str(found.map_damage),
     }
 
 
@@ -137,25 +145,36 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
     with _seekable(file) as seekable:
         journal = Journal.open(lambda offset, length: _part(seekable, offset, length), _size(seekable))
         found = list(journal.records())
-    ledger_ids = np.concatenate([np.empty(0, np.int64), *(records.ledger_ids for records in found)])
+    if journal.cut and journal.end == 0:
+        # Version 1 has no header, so that any bytes look like the begin of its first record.
+        raise DecodeError("journal", 0, "neither the header of a journal nor a whole record")
     entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in found)])
     kinds = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
-    held = (ledger_ids >= 0) & (entry_ids >= 0)
-    ids, sets = ledger_sets(ledger_ids[held], entry_ids[held])
-    rows = [
-        {"ledger_id": str(ledger_id), **_groups(np.frombuffer(value, GROUP), entries)}
-        for ledger_id, value in zip(ids.tolist(), sets.values(), strict=True)
-    ]
+    rows = list(_rows_of_entries([records.entries() for records in found], entries))
     return {
         "version": journal.version,
         "records": len(entry_ids),
-        "entries": int(held.sum()),
+        "entries": sum(len(records.entries().entry_ids) for records in found),
         **{name: int((entry_ids == kind).sum()) for name, kind in kinds.items()},
         "end": journal.end,
         "cut": journal.cut,
         "ledgers": len(rows),
         "largest": sorted(rows, key=lambda row: -row["total"])[: None if entries else _LARGEST_SHOWN],
     }
+
+
+def _rows_of_entries(batches: Sequence[Records], entries: bool) -> Iterator[dict[str, Any]]:
+    """One row for each ledger of each scope: ids of two scopes may be the same."""
+    scopes = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
+    for scope_id in np.unique(scopes).tolist():
+        in_scope = [(batch, batch.scope_ids == scope_id) for batch in batches]
+        ids, sets = ledger_sets(
+            np.concatenate([batch.ledger_ids[rows] for batch, rows in in_scope]),
+            np.concatenate([batch.entry_ids[rows] for batch, rows in in_scope]),
+        )
+        for ledger_id, value in zip(ids.tolist(), sets.values(), strict=True):
+            groups = _groups(np.frombuffer(value, GROUP), entries)
+            yield {"scope_id": str(scope_id), "ledger_id": str(ledger_id), **groups}
 
 
 @contextmanager

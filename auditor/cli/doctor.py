@@ -17,6 +17,7 @@ from auditor.cli.options import (
     options_from_flags,
     source_options,
 )
+from auditor.cli.terminal import text_width
 
 
 @click.command(cls=GroupedCommand)
@@ -52,5 +53,7 @@ def doctor(
 
     of = defaults(metadata, bookies, cluster, conf)
     diagnosis = examine(of.metadata or None, of.bookies, out, options, start_spark)
-    click.echo(json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis))
+    click.echo(
+        json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis, text_width())
+    )
     raise click.exceptions.Exit(diagnosis.exit_code)

@@ -35,6 +35,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit report runs/A --severity critical --severity error",
         "bkaudit report runs/A --check 'entry-*' --bookie bk1:3181 --format csv",
         "bkaudit report runs/A --leaks --format csv > leaks.csv",
+        "bkaudit report runs/A --accept 0123456789abcdef >> suppressions.toml",
         "bkaudit report runs/A --all | grep -w 'ledger 42'",
     ),
     "diff": ("bkaudit diff runs/A runs/B", "bkaudit diff runs/A runs/B --format jsonl"),
@@ -50,10 +51,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit simulate runs/A",
         "bkaudit simulate runs/A --lose rack /r1,/r2",
         "bkaudit simulate runs/A --any 2 bookie --format json",
+        "bkaudit simulate runs/A --lose rack /r1 --table topics --format csv",
     ),
     "decommission": (
         "bkaudit decommission runs/A bk-7:3181",
         "bkaudit decommission runs/A bk-7:3181 bk-8:3181 --rate 20M --format json",
+        "bkaudit decommission runs/A bk-7:3181 --format csv",
     ),
     "plan": (
         "bkaudit plan make runs/A --out plan.toml",
@@ -94,6 +97,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit decode index /mnt/bookies/bk1/ledgers0/current/0/2/2a.idx --entries",
         "bkaudit decode ledger-metadata - < znode.bin",
     ),
+    "encode": ("bkaudit encode availability entries.txt --out entries.bp34",),
+    "encode availability": (
+        "bkaudit encode availability entries.txt --out entries.bp34",
+        "bkaudit encode availability - --unfolded < entries.txt > entries.bp34",
+    ),
+    "help": ("bkaudit help explain ledger", "bkaudit help --man | man -l -"),
+    "version": ("bkaudit version",),
 }
 """By the words of the command; none of the program itself."""
 

@@ -2,12 +2,13 @@
 
 import difflib
 import sys
+from typing import BinaryIO
 
 import click
 
 from auditor.cli import completion
 from auditor.cli.options import chosen_run, ledger_options, run_argument, run_option
-from auditor.cli.terminal import NARROWEST, WIDEST, columns, show_text, takes_unicode
+from auditor.cli.terminal import show_text, takes_unicode, terminal_width, text_width
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.amounts import first_names
 from auditor.model.ledger_id import LedgerId
@@ -21,16 +22,31 @@ def explain() -> None:
 @explain.command()
 @ledger_options
 @run_option
-@chosen_run
+@chosen_run("bookies", "judged", "ledgers", "verdicts")
 @click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
-def ledger(named: LedgerId, run: str, ascii: bool) -> None:
+@click.option(
+    "--bookie", metavar="BOOKIE", shell_complete=completion.bookies, help="Show one bookie's part alone."
+)
+@click.option(
+    "--availability",
+    type=click.File("rb"),
+    help="With --bookie: a BP-34 value that says what it holds, instead of the run.",
+)
+def ledger(named: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None) -> None:
     """Draw who should hold which entries of the ledger ID and who does; say what is wrong, what to do.
 
-    ID is its id, or scope and id in 32 hexadecimal digits.
+    ID is its id, or scope and id in 32 hexadecimal digits. With --bookie: what this bookie should hold and
+    what it holds, by the run or by the BP-34 value of --availability.
     """
+    if bookie is not None:
+        show_text(_replica(named, run, bookie, availability))
+        return
+    if availability is not None:
+        raise UsageError("--availability: say with --bookie which bookie holds these entries")
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
+    from auditor.reports.hold_text import ledger_hold_lines
     from auditor.runs.load_bookie import storages
     from auditor.runs.load_ledger import findings_for_ledger
 
@@ -45,15 +61,27 @@ def ledger(named: LedgerId, run: str, ascii: bool) -> None:
         # A mark may be all that is left of a ledger.
         shown = str(error)
     else:
-        shown = drawing.render(view, unicode=not ascii and takes_unicode())
-    lines = advice_lines(found, _width(), opened.report.cluster.instance_id, kinds)
-    show_text("\n".join([shown, "", *(lines or ["nothing was found about it"])]))
+        shown = drawing.render(view, not ascii and takes_unicode(), width=text_width())
+    lines = advice_lines(found, text_width(), opened.report.cluster.instance_id, kinds, opened)
+    holds = ledger_hold_lines(opened, named.id, named.scope, text_width())
+    parts = [[shown], holds, lines or ["nothing was found about it"]]
+    show_text("\n\n".join("\n".join(part) for part in parts if part))
+
+
+def _replica(named: LedgerId, run: str, bookie: str, file: BinaryIO | None) -> str:
+    """What one bookie should hold of a ledger, and what it holds."""
+    from auditor.codecs.availability.wire import decode
+    from auditor.notebook.run import open_run
+    from auditor.reports.replica import replica_text
+
+    listed = None if file is None else decode(file.read())
+    return replica_text(open_run(run).ledger(named.id, named.scope), bookie, listed, text_width())
 
 
 @explain.command()
 @click.argument("id", required=False, shell_complete=completion.bookies)
 @run_option
-@chosen_run
+@chosen_run("bookies", "cookies", "directories", "holdings", "identities", "registrations")
 def bookie(id: str | None, run: str) -> None:
     """Tell who a bookie is: cookie, disks, registration, ledgers, and what is wrong with it.
 
@@ -66,13 +94,13 @@ def bookie(id: str | None, run: str) -> None:
     opened = open_run(run)
     if id is None:
         raise UsageError(f"name a bookie: {run} has {first_names(bookie_ids(opened), BOOKIES_LISTED)}")
-    show_text(telling.render(bookie_view(opened, id), _width()))
+    show_text(telling.render(bookie_view(opened, id), text_width(), opened))
 
 
 @explain.command()
 @click.argument("name")
 @run_option
-@chosen_run
+@chosen_run("ledgers", "verdicts")
 def topic(name: str, run: str) -> None:
     """Show a topic's ledgers in order, what became of each, and how far its subscriptions have read.
 
@@ -82,19 +110,19 @@ def topic(name: str, run: str) -> None:
     from auditor.runs.load_topic import topic_view
     from auditor.runs.reader import RunReader
 
-    show_text(topic_text(topic_view(RunReader(run), name)))
+    show_text(topic_text(topic_view(RunReader(run), name), terminal_width()))
 
 
 @explain.command(name="run")
 @run_argument
-@chosen_run
+@chosen_run("bookies", "directories", "ledgers", "verdicts")
 def explain_run(run: str) -> None:
     """Say why RUN has its verdict, what it could not see, and what to do first; by default the newest."""
     from auditor.notebook.run import open_run
     from auditor.reports import run as telling
     from auditor.runs.load_bookie import run_view
 
-    show_text(telling.render(run_view(open_run(run)), _width()))
+    show_text(telling.render(run_view(open_run(run)), text_width()))
 
 
 @explain.command()
@@ -109,7 +137,7 @@ def check(name: str | None) -> None:
         for each in ALL:
             head = f"{each.id:<{width}}  {each.severity:<8}  "
             # A line each for programs; folded below its beginning for eyes.
-            room = _width() if sys.stdout.isatty() else len(head) + len(each.title)
+            room = text_width() if sys.stdout.isatty() else len(head) + len(each.title)
             click.echo("\n".join(fold_text(each.title, room, head, " " * len(head))))
         return
     found = BY_ID.get(name)
@@ -119,9 +147,4 @@ def check(name: str | None) -> None:
         raise UsageError(f"{name!r} is not a check{hint}")
     from auditor.reports.check_pages import page
 
-    show_text(page(found, _width()))
-
-
-def _width() -> int:
-    """As wide as the terminal, within what is easy to read."""
-    return max(NARROWEST, min(columns(), WIDEST))
+    show_text(page(found, text_width()))

@@ -7,10 +7,11 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
 from auditor.cli.options import format_option, runs_options
+from auditor.cli.terminal import terminal_width, text_width
 from auditor.errors import RunError, RunUsageError
 from auditor.model.report import NOT_COVERED, Report, exit_code
 from auditor.reports.history import status_line
-from auditor.runs.directory import damaged, fail_on_of
+from auditor.runs.directory import RunDirectory, damaged, data_time_of, fail_on_of
 from auditor.runs.newest import newest_report
 from auditor.sources.clock import now_ms
 from auditor.sources.regular_file import read_regular
@@ -36,8 +37,10 @@ def history(directory: str | None, cluster: str | None, conf: Path | None, form:
     if not found.runs and form == "text":
         click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")
         return
-    render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
-    click.echo(render(found.runs))
+    if form == "text":
+        click.echo(report.text(found.runs, terminal_width()))
+    else:
+        click.echo({"json": report.to_json, "csv": report.to_csv}[form](found.runs))
 
 
 _HOUR_MS = 3_600_000
@@ -47,13 +50,16 @@ _HOUR_MS = 3_600_000
 @click.argument("runs", metavar="[RUNS]", required=False, shell_complete=completion.runs)
 @runs_options
 @click.option(
-    "--max-age", type=click.FloatRange(0), metavar="HOURS", help="Exit code 3 where the run is older."
+    "--max-age",
+    type=click.FloatRange(0),
+    metavar="HOURS",
+    help="Exit code 3 if the oldest data of the run is older.",
 )
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
     """Say in one line how the newest run below RUNS (./runs) ended, or the run RUNS itself.
 
     The exit code is that of the audit, with the --fail-on that it was given; 2 where there is no run; 3 too
-    for one older than --max-age.
+    for one whose oldest data is older than --max-age.
     """
     file = newest_report(runs or runs_directory(cluster, conf))
     try:
@@ -65,9 +71,10 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
     except RunError as error:
         raise damaged(str(file), error) from error
     now, run = now_ms(), file.parent
+    data_time = data_time_of(report, str(run), lambda name: read_regular(run / name))
     code = exit_code(report, *fail_on_of(str(run), lambda name: read_regular(run / name)))
-    click.echo(status_line(report, str(run), now))
-    if code == 0 and max_age is not None and now - report.run.finished > max_age * _HOUR_MS:
+    click.echo(status_line(report, str(run), now, data_time))
+    if code == 0 and max_age is not None and now - data_time > max_age * _HOUR_MS:
         code = NOT_COVERED
     raise click.exceptions.Exit(code)
 
@@ -83,10 +90,12 @@ def diff(old: str, new: str, form: str) -> None:
     line.
     """
     from auditor.reports import diff as report
-    from auditor.runs.damage import damage_named
+    from auditor.runs.damage import damage_named, require_tables
     from auditor.runs.history import RunDifference
 
     with damage_named(old, new):
+        for run in (old, new):
+            require_tables(RunDirectory(run), ("bookies", "verdicts"))
         difference = RunDifference(old, new)
         if form == "jsonl":
             for line in report.jsonl(difference.changes()):
@@ -95,5 +104,8 @@ def diff(old: str, new: str, form: str) -> None:
                 click.echo(f"bkaudit: {warning}", err=True)
             return
         shown = report.samples(difference.changes())
-        render = {"text": report.text, "json": report.to_json, "markdown": report.markdown}[form]
-        click.echo(render(difference.summary, shown))
+        if form == "text":
+            click.echo(report.text(difference.summary, shown, text_width()))
+        else:
+            render = {"json": report.to_json, "markdown": report.markdown}[form]
+            click.echo(render(difference.summary, shown))

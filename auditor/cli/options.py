@@ -14,7 +14,7 @@ from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.ledger_id import LedgerId
-from auditor.model.options import NEW, AuditOptions, FailOn, Moment, YesNo, option_types
+from auditor.model.options import NEW, AuditOptions, FailOn, Moment, Texts, YesNo, option_types
 from auditor.sources.regular_file import read_toml
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -90,21 +90,30 @@ def runs_options(command: Command) -> Command:
 run_argument = click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
 
 
-def chosen_run(command: Command) -> Command:
+def chosen_run(*tables: str) -> Callable[[Command], Command]:
     """--cluster and --conf, which say where the newest run is; the command gets the path of RUN, or of that.
 
-    Where the command fails because the run is damaged, the error names the part of it.
+    ``tables`` are those that its answer rests on: a run without one of them is damaged. Where the command
+    fails because the run is damaged, the error names the part of it.
     """
 
-    @wraps(command)
-    def with_run(*, run: str | None, cluster: str | None, conf: Path | None, **others: Any) -> Any:
-        from auditor.runs.damage import damage_named
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def with_run(*, run: str | None, cluster: str | None, conf: Path | None, **others: Any) -> Any:
+            from auditor.runs.damage import opened_run
 
-        path = run or newest_run(runs_directory(cluster, conf))
-        with damage_named(path):
-            return command(run=path, **others)
+            path = run or newest_run(runs_directory(cluster, conf))
+            with opened_run(path, *tables):
+                return command(run=path, **others)
 
-    return runs_options(cast(Command, with_run))
+        setattr(with_run, REQUIRED_TABLES, tables)
+        return runs_options(cast(Command, with_run))
+
+    return decorate
+
+
+REQUIRED_TABLES = "required_tables"
+"""The attribute of a command's function that has the names given to `chosen_run`."""
 
 
 credentials_option = click.option(
@@ -140,8 +149,8 @@ SCAN_OPTIONS = (
 """What a scan of the metadata alone goes by."""
 
 DOCTOR_OPTIONS = (
-    *("grace", "scan_time", "index_time", *STORE_OPTIONS, "bookie_rate_limit", "bookie_in_flight"),
-    *("master", "driver_memory"),
+    *("grace", "scan_time", "index_time", "owners", "owners_complete", *STORE_OPTIONS),
+    *("bookie_rate_limit", "bookie_in_flight", "master", "driver_memory"),
 )
 """What the look before an audit goes by."""
 
@@ -159,7 +168,7 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
         for name in reversed(names):
             kind, option = option_types()[name]
             default = getattr(AuditOptions(), name)
-            shown = f" [default: {default}]" if default is not None else ""
+            shown = f" [default: {default}]" if default not in (None, ()) else ""
             flag = f"--{name.replace('_', '-')}"
             if kind is bool:
                 # The second form overrides a file's true.
@@ -170,6 +179,7 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
                     name,
                     type=_click_type(kind),
                     metavar=option.value or None,
+                    multiple=kind == Texts,
                     shell_complete=_COMPLETERS.get(option.value),
                     help=option.help + shown,
                 )
@@ -186,13 +196,21 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
         return click.Choice(get_args(YesNo))
     if kind == (Moment | None):
         return click.STRING  # milliseconds or ISO 8601: AuditOptions tells them apart
+    if kind == Texts:
+        return click.STRING
     return {float: click.FLOAT, str: click.STRING, str | None: click.STRING}.get(kind, click.INT)
 
 
 def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
     """The options of the file, or the defaults, with the flags that were given in their place."""
     options = AuditOptions.from_values(read_toml(conf), conf) if conf is not None else AuditOptions()
-    return options.overridden({name: flags.get(name) for name in option_types()})
+    # A repeatable flag that was not given is an empty tuple, which must not override the file.
+    return options.overridden(
+        {
+            name: flags.get(name) or None if kind == Texts else flags.get(name)
+            for name, (kind, _) in option_types().items()
+        }
+    )
 
 
 def format_option(*formats: str) -> Callable[[Command], Command]:
@@ -319,7 +337,8 @@ def named_scope(ledger_scope_id: int | None) -> int:
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "What to read": (
-        "cluster", "metadata", "bookies", "credentials", "owners", "offload_listing", "bookie_conf", "conf",
+        "cluster", "metadata", "bookies", "credentials", "owners", "owners_complete",
+        "offload_listing", "bookie_conf", "conf",
     ),
     "Run and report": (
         "out", "start_spark", "form", "forms", "flat", "samples", "since", "resume_within", "quiet",

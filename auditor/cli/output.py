@@ -11,21 +11,21 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import click
 
 from auditor.cli import completion
-from auditor.cli.terminal import colour_words, columns, output_errors, wants_colour
+from auditor.cli.terminal import colour_words, columns, wants_colour
 from auditor.cli.verbosity import say
-from auditor.errors import AuditorError, UsageError
+from auditor.errors import AuditorError, FileSystemError, RunError, UsageError
 from auditor.model.finding import Severity
 from auditor.model.report_source import ReportSource
 from auditor.model.run_facts import REPORT
-from auditor.reports.forms import FORMS
+from auditor.reports.forms import FORMS, write_parts
 from auditor.reports.plain_text import printable
 from auditor.runs.selection import SelectedRun, Selection, sampled_findings
 from auditor.runs.whole_file import write_whole
@@ -37,8 +37,9 @@ SEVERITIES = tuple(str(severity) for severity in Severity)
 class TextChoice:
     """What of the findings text shows besides the first screen.
 
-    ``all``: every finding, not only the report's samples; ``screen_only``: none, unless something else asks
-    for them; ``suppressed``: those too that a suppression names; ``flat``: those too that a cause explains.
+    ``all``: every finding, and not only the report's samples: also those that a suppression names or a cause
+    explains. ``screen_only``: none, unless something else asks for them. ``suppressed``: samples that a
+    suppression names, too. ``flat``: samples that a cause explains, too.
     """
 
     all: bool = False
@@ -51,6 +52,16 @@ class TextChoice:
         """Whether any finding is shown: at a terminal only what was asked for, in a log the samples."""
         asked = self.all or self.suppressed or self.flat or not self.selection.everything
         return asked or not (terminal or self.screen_only)
+
+    @property
+    def shows_suppressed(self) -> bool:
+        """Whether findings that a suppression names are listed."""
+        return self.suppressed or self.all
+
+    @property
+    def shows_grouped(self) -> bool:
+        """Whether findings that a cause explains are listed; else its section counts them."""
+        return self.flat or self.all or not self.selection.everything
 
 
 def print_text(run: Any, wanted: TextChoice) -> None:
@@ -71,18 +82,18 @@ def _parts(run: Any, wanted: TextChoice, terminal: bool) -> Iterator[str]:
             findings: text.OfRank = SelectedRun(run, wanted.selection).with_standings
         else:
             findings = partial(sampled_findings, run)
-        flat = wanted.flat or not wanted.selection.everything
+        shown = (wanted.shows_suppressed, wanted.shows_grouped)
         if terminal:
-            sections = text.for_terminal(run.report, findings, run.path, width, wanted.suppressed, flat)
+            sections = text.for_terminal(run.report, findings, run.path, width, *shown)
             parts: Iterator[str] = (f"{section}\n" for section in sections)
         else:
-            parts = text.for_pipe(run.report, findings, wanted.suppressed, flat)
+            parts = text.for_pipe(run.report, findings, *shown)
         if (first := next(parts, None)) is not None:
             yield first
             yield from parts
         elif not wanted.selection.everything:
             say("no finding is of this choice")
-        if not wanted.suppressed and (hidden := text.suppressed_note(run.report)):
+        if not wanted.shows_suppressed and (hidden := text.suppressed_note(run.report)):
             yield f"{hidden}\n"
         elif not terminal:
             yield ""
@@ -170,24 +181,39 @@ def show(run: ReportSource, wanted: Iterable[Output], text: TextChoice = TextCho
     """Write the report of a run in every form that is wanted; ``text`` says how much of it a terminal gets.
 
     Raises:
-        UsageError: files could not be written; all others were.
+        FileSystemError: files could not be written; all others were.
+        RunError: the run is too damaged to make their reports of it.
+        UsageError: their reports could not be made for another reason.
     """
     failed = []
+    kinds: set[type[AuditorError]] = set()
     for output in wanted:
         if output.file is None:
-            with output_errors():
-                _print(run, output.form, text)
+            _print(run, output.form, text)
         elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # which the audit has written
             try:
-                write_whole(output.file, partial(FORMS[output.form].write, run))
+                write_whole(output.file, partial(_write, run, output.form, text))
             except OSError as error:
                 failed.append(f"{output.file}: {error.strerror or error}")
+                kinds.add(FileSystemError)
             except AuditorError as error:
                 failed.append(f"{output.file}: {error}")
+                is_damage = error.exit_code == RunError.exit_code
+                kinds.add(RunError if is_damage else UsageError)
             else:
                 say(f"wrote {output.file}")
     if failed:
-        raise UsageError(f"--format: not written: {'; '.join(failed)}")
+        kind = next(kind for kind in (FileSystemError, RunError, UsageError) if kind in kinds)
+        raise kind(f"--format: not written: {'; '.join(failed)}")
+
+
+def _write(run: ReportSource, form: str, wanted: TextChoice, out: BinaryIO) -> None:
+    """Write a report to a file; text has what a pipe gets."""
+    if form == "text":
+        parts = _parts(run, replace(wanted, screen_only=False), terminal=False)
+        write_parts(out, (f"{part}\n" for part in parts))
+    else:
+        FORMS[form].write(run, out)
 
 
 def _print(run: ReportSource, form: str, text: TextChoice) -> None:

@@ -16,7 +16,7 @@ from auditor.cli.options import (
     run_argument,
     source_options,
 )
-from auditor.cli.terminal import show_text
+from auditor.cli.terminal import show_text, text_width
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.plan import RepairPlan
@@ -38,7 +38,7 @@ def plan() -> None:
 
 @plan.command()
 @run_argument
-@chosen_run
+@chosen_run("bookies", "cookies", "ledgers", "marks", "verdicts")
 @click.option(
     "--out",
     metavar="PLAN.toml",
@@ -48,6 +48,9 @@ def plan() -> None:
 @format_option("text", "markdown", "json")
 def make(run: str, out: str | None, form: str) -> None:
     """Plan the repair of what RUN found, in order, each step with its commands and what it rests on.
+
+    What a hold of the run forbids is refused, and so is every dangerous step if the run's data is more than
+    24 hours old.
 
     `bkaudit plan RUN` does the same, by default for the newest run. Nothing is asked of the cluster, and
     nothing is applied.
@@ -73,7 +76,10 @@ def make(run: str, out: str | None, form: str) -> None:
 @click.argument("file", metavar="PLAN.toml", shell_complete=completion.paths)
 @format_option("text", "markdown", "json")
 def show(file: str, form: str) -> None:
-    """Show a plan: for a terminal of 80 columns, as Markdown for a ticket, or as JSON."""
+    """Show a plan: for a terminal of 80 columns, as Markdown for a ticket, or as JSON.
+
+    A plan expires 24 hours after the scan that it rests on. It then says so first.
+    """
     from auditor.plan.plan_file import read_plan
 
     _show(read_plan(file), form)
@@ -111,14 +117,15 @@ def check(
     from auditor.plan.answers import ask_run, ask_store, check_plan, ledgers_in
     from auditor.plan.plan_file import read_plan
     from auditor.reports import plan as report
-    from auditor.runs.damage import damage_named
+    from auditor.runs.damage import opened_run
+    from auditor.sources.clock import now_ms
     from auditor.sources.metadata.stores import store_options
 
     made = read_plan(file)
     if run is not None and metadata is not None:
         raise UsageError("--run and --metadata: give one of them")
     if run is not None:
-        with damage_named(run):
+        with opened_run(run, "bookies", "cluster", "cookies", "ledgers", "verdicts"):
             now = ask_run(run, ledgers_in(made), made.scan_time)
     else:
         uri = defaults(metadata, (), cluster, conf).metadata
@@ -129,9 +136,11 @@ def check(
         uri = uri or made.metadata_uri
         options = store_options(options_from_flags(conf, {"credentials": credentials}))
         now = ask_store(uri, ledgers_in(made), options)
-    found = check_plan(made, now)
-    render = {"text": report.check_text, "markdown": report.check_markdown, "json": report.check_json}[form]
-    click.echo(render(found))
+    found = check_plan(made, now, now_ms())
+    if form == "text":
+        click.echo(report.check_text(found, text_width()))
+    else:
+        click.echo({"markdown": report.check_markdown, "json": report.check_json}[form](found))
     raise click.exceptions.Exit(found.exit_code)
 
 
@@ -144,6 +153,9 @@ def _is_running(uri: str) -> bool:
 
 def _show(made: RepairPlan, form: str) -> None:
     from auditor.reports import plan as report
+    from auditor.sources.clock import now_ms
 
-    render = {"text": report.plan_text, "markdown": report.plan_markdown, "json": report.plan_json}[form]
-    show_text(render(made))
+    if form == "text":
+        show_text(report.plan_text(made, now_ms(), text_width()))
+    else:
+        show_text({"markdown": report.plan_markdown, "json": report.plan_json}[form](made, now_ms()))

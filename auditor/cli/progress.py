@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from auditor.checks import GROUPS
+from auditor.cli.streams import error_stream_copy
 from auditor.cli.verbosity import Verbosity, verbosity
 from auditor.model.amounts import duration
 from auditor.model.progress import Progress, Silent
@@ -33,6 +33,7 @@ _TABLES: dict[str, tuple[str, ...]] = {
         "identities",
         "holdings",
         "undrawn",
+        "id_generators",
         "stale_marks",
         "gc_foresight",
         "checks",
@@ -83,13 +84,12 @@ def shown_progress() -> Iterator[Progress]:
 @contextmanager
 def _standard_error() -> Iterator[TextIO]:
     """Standard error as it is now: while Spark starts, what has its number is a log."""
-    try:
-        number = os.dup(sys.stderr.fileno())
-    except OSError:  # a test has put a text in its place
+    copy = error_stream_copy()
+    if copy is None:
         yield sys.stderr
     else:
-        with os.fdopen(number, "w", 1, sys.stderr.encoding, sys.stderr.errors) as stream:
-            yield stream
+        with copy:
+            yield copy
 
 
 def _bars(stream: TextIO) -> Bars:

@@ -10,9 +10,11 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
 from auditor.cli.options import options_from_flags, runs_options
+from auditor.cli.terminal import terminal_width
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.amounts import format_time, plural, size
+from auditor.reports.plain_text import fold_text
 
 _LOCKS = ".bkaudit-*.lock"
 _COUNT = click.IntRange(0)
@@ -68,7 +70,7 @@ def prune(
     for decision in found:
         run = decision.run
         why = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
-        click.echo(f"{'keep' if why else 'take away':<9}  {format_time(run.finished)}  {run.name}{why}")
+        _print(f"{'keep' if why else 'take away':<9}  {format_time(run.finished)}  {run.name}{why}")
         if not why:
             freed += run_bytes(run.path)
             if yes:
@@ -76,7 +78,15 @@ def prune(
     locks = 0 if "://" in runs else _idle_locks(Path(runs), yes)
     gone = sum(not decision.reasons for decision in found)
     done = "taken away" if yes else "would go; nothing was done without --yes"
-    click.echo(f"{plural(gone, 'run')} of {len(found):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
+    _print(f"{plural(gone, 'run')} of {len(found):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
+
+
+def _print(line: str) -> None:
+    """Print a line, folded at a terminal that is narrower."""
+    width = terminal_width()
+    click.echo(
+        line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later="    "))
+    )
 
 
 def _idle_locks(directory: Path, remove: bool) -> int:

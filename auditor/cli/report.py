@@ -1,13 +1,18 @@
 """``bkaudit report`` and ``space``: the report of a finished run, and what fills its disks."""
 
+from datetime import UTC, datetime
+from functools import partial
+
 import click
 
 from auditor.cli import completion
 from auditor.cli.options import chosen_run, format_option, named_ledgers, run_argument
 from auditor.cli.output import SEVERITIES, Output, TextChoice, flat_option, outputs, outputs_option, show
+from auditor.cli.terminal import terminal_width
 from auditor.errors import UsageError
 from auditor.model.report_source import LEVELS, Level
 from auditor.model.space import SPACE_BY, SpaceBy
+from auditor.reports.forms import FORMS
 from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
 
@@ -22,14 +27,19 @@ CHANGES = ("new", "worse", "better", "same")
 
 @click.command()
 @run_argument
-@chosen_run
+@chosen_run("bookies", "verdicts")
 @outputs_option
 @click.option(
     "--since-last", is_flag=True, help="A message: what is new, worse and fixed since the last complete run."
 )
 @click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
 @click.option("--leaks", is_flag=True, help="List the ledgers that belong to nobody, in the order to look.")
-@click.option("--all", "every", is_flag=True, help="text: every finding, not only the report's samples.")
+@click.option(
+    "--accept",
+    metavar="FINGERPRINT",
+    help="Print the entry of a suppressions file that accepts this finding.",
+)
+@click.option("--all", "every", is_flag=True, help="Every finding, not only samples of each check.")
 @click.option("--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only findings this severe.")
 @click.option(
     "--check",
@@ -56,6 +66,7 @@ def report(
     since_last: bool,
     by: Level | None,
     leaks: bool,
+    accept: str | None,
     every: bool,
     severity: tuple[str, ...],
     check: tuple[str, ...],
@@ -69,8 +80,8 @@ def report(
     """Show the report of the finished run RUN, by default the newest, again, in any form.
 
     At a terminal text is one screen; --all, or a choice of findings, puts them before it. In a pipe the
-    samples come first, one per line. jsonl, csv, sarif and parquet have every finding. Options that are given
-    more than once widen the choice, different ones narrow it. --since-last is plain or slack.
+    samples come first, one per line. jsonl, csv, html, sarif and parquet have every finding. Options that are
+    given more than once widen the choice, different ones narrow it. --since-last is plain or slack.
     """
     forms = forms or (MESSAGES[:1] if since_last else ())
     if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGES}:
@@ -82,15 +93,20 @@ def report(
         from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
 
-        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).by(by), by))
+        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).by(by), by, terminal_width()))
         return
     if leaks:
         _list_leaks(run, forms)
+        return
+    if accept is not None:
+        _print_acceptance(run, accept)
         return
     from auditor.notebook.run import open_run
     from auditor.runs.damage import require_whole_findings
 
     wanted = outputs(forms, run)
+    if every:
+        _require_complete(wanted)
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
     opened = open_run(run)
     require_whole_findings(RunDirectory(run))
@@ -106,7 +122,7 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
 
     Raises: UsageError.
     """
-    from auditor.reports.owners import LISTINGS
+    from auditor.reports.owners import LISTINGS, leaks_text
     from auditor.runs.owners import Leaks
     from auditor.runs.reader import RunReader
 
@@ -115,8 +131,34 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
         raise UsageError(f"--leaks: one --format of {', '.join(LISTINGS)}, to standard output")
     opened = RunReader(run)
     found = Leaks(opened)
-    for part in LISTINGS[form](found.totals(), found, opened.report.run.scan_time):
+    listing = partial(leaks_text, width=terminal_width()) if form == "text" else LISTINGS[form]
+    for part in listing(found.totals(), found, opened.report.run.scan_time):
         click.echo(part, nl=False)
+
+
+def _print_acceptance(run: str, fingerprint: str) -> None:
+    """Print the entry of a suppressions file that accepts a finding of a run.
+
+    Raises: UsageError.
+    """
+    from auditor.reports.finding_text import suppression_entry
+    from auditor.runs.reader import RunReader
+    from auditor.runs.selection import finding_by_fingerprint
+
+    finding = finding_by_fingerprint(RunReader(run), fingerprint)
+    click.echo(suppression_entry(finding, datetime.now(UTC).date()))
+
+
+def _require_complete(wanted: tuple[Output, ...]) -> None:
+    """Refuse --all for forms that have samples or counts.
+
+    Raises: UsageError.
+    """
+    complete = [name for name, form in FORMS.items() if form.complete]
+    for output in wanted:
+        if output.form not in complete:
+            forms = f"{', '.join(complete[:-1])} and {complete[-1]}"
+            raise UsageError(f"--all: --format {output.form} does not list every finding; {forms} do")
 
 
 def _check(wanted: tuple[Output, ...], selection: Selection) -> None:
@@ -139,7 +181,7 @@ def _check(wanted: tuple[Output, ...], selection: Selection) -> None:
 
 @click.command()
 @run_argument
-@chosen_run
+@chosen_run("bookies", "ledgers", "registrations")
 @click.option(
     "--by",
     type=click.Choice(SPACE_BY),
@@ -165,5 +207,8 @@ def space(run: str, by: SpaceBy, top: int, form: str) -> None:
     from auditor.runs.load_space import space_view
     from auditor.runs.reader import RunReader
 
-    render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
-    click.echo(render(space_view(RunReader(run), by, top)))
+    view = space_view(RunReader(run), by, top)
+    if form == "text":
+        click.echo(report.text(view, terminal_width()))
+    else:
+        click.echo({"json": report.to_json, "csv": report.to_csv}[form](view))

@@ -1,12 +1,16 @@
 """``bkaudit simulate``, ``decommission``: what a failure would cost, and whether bookies may go."""
 
+import shlex
+import sys
+
 import click
 
 from auditor.cli import completion
 from auditor.cli.options import ScaledNumber, chosen_run, format_option, run_argument
-from auditor.cli.terminal import show_text
+from auditor.cli.terminal import show_text, text_width
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations
+from auditor.reports.answer_table import TABLE_FORMS
 from auditor.runs.reader import RunReader
 
 _LEVELS = [str(level) for level in Level]
@@ -14,7 +18,7 @@ _LEVELS = [str(level) for level in Level]
 
 @click.command()
 @run_argument
-@chosen_run
+@chosen_run("bookies", "judged", "ledgers", "verdicts")
 @click.option(
     "--lose",
     type=(click.Choice(_LEVELS), str),
@@ -50,7 +54,13 @@ _LEVELS = [str(level) for level in Level]
     show_default=True,
     help="Mean time until its copies are made again, for the same.",
 )
-@format_option("text", "json")
+@click.option(
+    "--table",
+    type=click.Choice(("ledgers", "topics", "namespaces", "failures")),
+    help="csv, jsonl, parquet: what is listed completely; by default the ledgers of a failure, else all "
+    "single failures.",
+)
+@format_option("text", "json", *TABLE_FORMS)
 def simulate(
     run: str,
     lose: tuple[tuple[str, str], ...],
@@ -58,28 +68,54 @@ def simulate(
     mapping: str | None,
     mttf_days: float,
     mttr_hours: float,
+    table: str | None,
     form: str,
 ) -> None:
     """Say what a failure would cost: ledgers, entries, bytes and topics that would be lost or endangered.
 
     RUN is a finished audit, by default the newest run. Without --lose and --any every single failure is
-    listed, with the worst pairs and how evenly bookies are loaded. Nothing is asked of the cluster.
+    listed, with the worst pairs and how evenly bookies are loaded. text and json name the first ledgers and
+    owners that a failure concerns; csv, jsonl and parquet list all. Nothing is asked of the cluster.
     """
     from auditor.reports import simulation as report
-    from auditor.simulate.simulation import simulate_all, simulate_any, simulate_failure
+    from auditor.simulate.simulation import answer_any, answer_failure, simulate_all
+    from auditor.simulate.tables import simulation_table
 
     if lose and together:
         raise UsageError("--lose and --any: give one of them")
+    _check_table(table, form)
     reader = RunReader(run)
     locations = None if mapping is None else _locations(reader, mapping)
+    answer = None
     if lose:
         lost = [(Level(level), [part for part in name.split(",") if part]) for level, name in lose]
-        found = simulate_failure(reader, lost, locations)
+        answer = answer_failure(reader, lost, locations)
+        found = answer.simulation
     elif together:
-        found = simulate_any(reader, together[0], Level(together[1]), locations)
+        found, answer = answer_any(reader, together[0], Level(together[1]), locations)
     else:
         found = simulate_all(reader, locations, mttf_days, mttr_hours)
-    show_text({"text": report.text, "json": report.to_json}[form](found))
+    if form in TABLE_FORMS:
+        TABLE_FORMS[form](simulation_table(table, reader, answer, found), sys.stdout.buffer)
+    elif form == "json":
+        show_text(report.to_json(found))
+    else:
+        words = [word for level, name in lose for word in ("--lose", level, name)]
+        words += ["--any", str(together[0]), together[1]] if together else []
+        words += ["--racks", mapping] if mapping is not None else []
+        command = shlex.join(["bkaudit", "simulate", run, *words])
+        show_text(report.text(found, text_width(), command, whole_names=not sys.stdout.isatty()))
+
+
+def _check_table(table: str | None, form: str) -> None:
+    """Refuse a table for a form that is none, and bytes for a terminal.
+
+    Raises: UsageError.
+    """
+    if table is not None and form not in TABLE_FORMS:
+        raise UsageError(f"--table {table}: --format {form} is no table; choose {', '.join(TABLE_FORMS)}")
+    if form == "parquet" and sys.stdout.isatty():
+        raise UsageError("--format parquet: it is not for a terminal; redirect standard output to a file")
 
 
 def _locations(run: RunReader, mapping: str) -> Locations:
@@ -110,23 +146,40 @@ _BYTES = ScaledNumber("bytes", {"k": 10**3, "M": 10**6, "G": 10**9}, "a number o
     metavar="MS",
     help="How long a bookie takes to answer a read or a write of an entry.",
 )
-@format_option("text", "json")
-def decommission(run: str, bookies: tuple[str, ...], rate: int | None, round_trip: float, form: str) -> None:
+@click.option(
+    "--table",
+    type=click.Choice(("ledgers", "topics")),
+    help="csv, jsonl, parquet: which ledgers may not move and why, or how many of each topic."
+    "  [default: ledgers]",
+)
+@format_option("text", "json", *TABLE_FORMS)
+def decommission(
+    run: str, bookies: tuple[str, ...], rate: int | None, round_trip: float, table: str | None, form: str
+) -> None:
     """Say whether bookies may be decommissioned: a rehearsal of decommissionbookie on a finished run.
 
-    It says what keeps them and the way out, what is copied where, and what names them afterwards. Nothing is
-    asked of the cluster. BOOKIE is an id, or how one id alone begins.
+    It says what keeps them and the way out, what is copied where, and what names them afterwards. csv, jsonl
+    and parquet list every ledger that may not move. Nothing is asked of the cluster. BOOKIE is an id, or how
+    one id alone begins.
 
     Exit codes: 0 they may go now; 1 not yet, or not as things are; 2 wrong usage; 3 nothing that was seen is
     in the way, but not all that counts was seen.
     """
-    from auditor.decommission.rehearse import rehearse
+    from auditor.decommission.rehearse import rehearse_by_ledger
+    from auditor.decommission.trial import blocked_table
     from auditor.reports import decommission as report
-    from auditor.runs.damage import damage_named
+    from auditor.runs.damage import opened_run
     from auditor.runs.reader import RunReader
 
-    render = {"text": report.decommission_text, "json": report.decommission_json}[form]
-    with damage_named(run):
-        found = rehearse(RunReader(run), bookies, rate, round_trip)
-        show_text(render(found))
+    _check_table(table, form)
+    with opened_run(run, "bookies", "cluster", "judged", "ledgers", "marks", "verdicts"):
+        reader = RunReader(run)
+        found, trial = rehearse_by_ledger(reader, bookies, rate, round_trip)
+        if form in TABLE_FORMS:
+            TABLE_FORMS[form](blocked_table(table, reader, trial), sys.stdout.buffer)
+        elif form == "json":
+            show_text(report.decommission_json(found))
+        else:
+            command = shlex.join(["bkaudit", "decommission", run, *bookies])
+            show_text(report.decommission_text(found, command, text_width()))
     raise click.exceptions.Exit(found.exit_code)

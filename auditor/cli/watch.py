@@ -26,7 +26,7 @@ from auditor.cli.options import (
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
-from auditor.errors import AuditorError, UsageError
+from auditor.errors import AuditorError
 from auditor.model.amounts import duration, format_time
 from auditor.model.options import LAST, AuditOptions
 from auditor.model.report import exit_code
@@ -100,7 +100,8 @@ def watch(
     with _signals(stop) as listening, _metrics(listen, of.metadata) as take:
         for done in islice(_rounds(of, options, interval, stop, listening), rounds):
             last = _code(done, options)
-            _print(done, last)
+            is_last = stop.is_set() or done.number == rounds
+            _print(done, last, is_last)
             for step in (take, partial(_write, forms), partial(_prune, of.runs, keep, options)):
                 try:
                     step(done)
@@ -185,8 +186,8 @@ def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], Non
             yield lambda _: None
 
 
-def _print(done: Round, code: int) -> None:
-    """A line for a round."""
+def _print(done: Round, code: int, is_last: bool) -> None:
+    """Print the line of a round; a failed one says when the next round begins, if there is one."""
     from auditor.reports.history import status_line
     from auditor.reports.plain_text import printable
     from auditor.sources.clock import now_ms
@@ -194,7 +195,7 @@ def _print(done: Round, code: int) -> None:
     if done.report is not None:
         what = status_line(done.report, done.run, now_ms())
     else:
-        again = f"; again in {duration(done.wait)}"
+        again = "" if is_last else f"; again in {duration(done.wait)}"
         what = f"failed, exit code {code}: {printable(str(done.error))}{again}"
     click.echo(f"{format_time(now_ms())} round {done.number}, {duration(done.seconds)}: {what}")
 
@@ -202,7 +203,7 @@ def _print(done: Round, code: int) -> None:
 def _code(done: Round, options: AuditOptions) -> int:
     if done.report is not None:
         return exit_code(done.report, options.fail_on, options.fail_on_suspect)
-    return done.error.exit_code if isinstance(done.error, AuditorError) else UsageError.exit_code
+    return done.error.exit_code if isinstance(done.error, AuditorError) else AuditorError.exit_code
 
 
 def _write(forms: tuple[str, ...], done: Round) -> None:

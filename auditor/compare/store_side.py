@@ -32,7 +32,7 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import doubtful_ids, with_doubts
 
 STORE_DIFFERENCES = schema_of(
-    ("item", pa.string(), "ledger, owner, cookie, layout or instance-id"),
+    ("item", pa.string(), "ledger, owner, cookie, layout, instance-id or id-generator"),
     ("change", pa.string(), "missing, different, extra or undecided"),
     ("scope_id", pa.int64(), "BP-35 scope of a ledger"),
     ("ledger_id", pa.int64(), "the ledger"),

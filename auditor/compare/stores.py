@@ -10,11 +10,12 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from auditor.audit.landing import Landing
+from auditor.compare.id_generators import GeneratorDifference, compare_generators
 from auditor.compare.store_side import (
     MOVED,
     STORE_DIFFERENCES,
@@ -114,6 +115,10 @@ class _OpenPair:
     owners: tuple[OwnersUri | None, OwnersUri | None] | None
     gaps: tuple[str, ...] = ()
 
+    @cached_property
+    def _generators(self) -> GeneratorDifference:
+        return compare_generators(*self.sides)
+
     def compare(self) -> tuple[Comparison, DataFrame]:
         """Land the differences of everything that both may have, and add them up."""
         source, copy = self.sides
@@ -132,6 +137,7 @@ class _OpenPair:
             tallies = self._tallies(differences)
             gaps += self._unread()
             notes += self._strays()
+            notes += [self._generators.note] if self._generators.note else []
         once = tuple(dict.fromkeys(gaps))
         return Comparison(source.summary(), copy.summary(), tallies, once, tuple(notes)), differences
 
@@ -156,11 +162,11 @@ class _OpenPair:
         return settle_differences(found, StoreItem.OWNER, *again)
 
     def _nodes(self) -> DataFrame:
-        """Layout, instance id and cookies: few, and all of them on the driver."""
+        """Layout, instance id, cookies and id generator: few, and all of them on the driver."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         one, two = (side.values() for side in self.sides)
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for name in sorted(one.keys() | two.keys()):
             if one.get(name) != two.get(name) and self._comparable(name):
                 change, why = self._change(name, one, two)
@@ -173,6 +179,8 @@ class _OpenPair:
                 else (row[0], str(CopyState.UNDECIDED), *row[2:6], MOVED, None, None)
                 for row in rows
             ]
+        if self._generators.row is not None:
+            rows.append(self._generators.row)
         return self.landing.spark.createDataFrame(rows, from_arrow_schema(STORE_DIFFERENCES))
 
     def _change(
@@ -220,6 +228,8 @@ class _OpenPair:
             same = sum(one[name] == two[name] for name in mine & other)
             if mine | other and all(map(self._comparable, mine | other)):
                 totals[item] = (len(mine), len(other), same)
+        if self._generators.note is None:
+            totals[StoreItem.ID_GENERATOR] = (1, 1, int(self._generators.row is None))
         return totals
 
     def _unread(self) -> Iterator[str]:

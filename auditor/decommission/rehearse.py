@@ -13,6 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from auditor.decommission.permission import (
+    decommission_commands,
+    gate_blockers,
+    notices_of,
+    permit_decommission,
+)
 from auditor.decommission.targets import Targets
 from auditor.decommission.trial import CAUSES, TrialSums, name_any, segments_of
 from auditor.model import decommission as model
@@ -20,6 +26,7 @@ from auditor.model.amounts import age, plural
 from auditor.model.columns import LEDGER
 from auditor.model.decommission import (
     LASTING,
+    UNSURE,
     Answer,
     Blocker,
     Candidates,
@@ -33,7 +40,7 @@ from auditor.model.decommission import (
     Work,
 )
 from auditor.model.replacements import refuses_by_place
-from auditor.model.states import MarkRow
+from auditor.model.states import TAKES_WRITES, MarkRow
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.owners import NAMES, has_owners, owned
 from auditor.runs.reader import RunReader, load_placement
@@ -171,8 +178,8 @@ def rehearse(
 
 def rehearse_by_ledger(
     run: RunReader, given: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
-) -> tuple[Rehearsal, Longs]:
-    """As `rehearse`, and the ledgers of scope 0, ascending, that cannot be copied with all bookies gone."""
+) -> tuple[Rehearsal, TrialSums]:
+    """As `rehearse`, and all that is known of the ledgers with all bookies gone at once."""
     asked = list(dict.fromkeys(whole_bookie_id(run, each) for each in given))
     bookies = _Bookies(run, asked)
     settings, locations = load_placement(run)
@@ -210,7 +217,7 @@ def rehearse_by_ledger(
         order=_order(trials[0], alone),
         seconds=_seconds(together.work, queue.workers, rate, round_trip_ms),
     )
-    return rehearsal, trials[0].stuck()
+    return rehearsal, trials[0]
 
 
 class _Bookies:
@@ -228,7 +235,7 @@ class _Bookies:
         )
         # A bookie that is registered as both is writable to clients.
         self.spares = np.array(
-            [self.registered[each] in ("writable", "both") and each not in asked for each in self.names], bool
+            [self.registered[each] in TAKES_WRITES and each not in asked for each in self.names], bool
         )
 
     def places(self, names: Sequence[str]) -> list[int]:
@@ -290,6 +297,10 @@ def _outcome(
     ]
     # With nobody to audit the command fails, and leaves the cookie, even where nothing has to move.
     blockers += [each for each in queue.blockers if moving or each.cause is not model.Cause.IDLE_WORKERS]
+    live = [name for name in names if bookies.registered[name] is not None]
+    permission = permit_decommission(run, names, live)
+    # What is not known comes after what is certain.
+    blockers = sorted([*gate_blockers(permission), *blockers], key=lambda blocker: blocker.cause in UNSURE)
     found = [*doubts, *(DoubtCount(word, number) for word, number in trial.doubts.items() if number)]
     along = sums.pop("along")
     return model.Trial(
@@ -301,6 +312,9 @@ def _outcome(
         _candidates(trial),
         along,
         tuple(found),
+        notices_of(permission),
+        decommission_commands(permission, names),
+        permission,
     )
 
 
@@ -311,9 +325,9 @@ _OF_PLACES = (model.Cause.NO_ADMISSIBLE,)
 def _answer(blockers: Sequence[model.Blocker], doubtful: bool) -> Answer:
     if any(each.cause in LASTING for each in blockers):
         return Answer.NEVER
-    if blockers:
+    if any(each.cause not in UNSURE for each in blockers):
         return Answer.AFTER
-    return Answer.UNKNOWN if doubtful else Answer.NOW
+    return Answer.UNKNOWN if doubtful or blockers else Answer.NOW
 
 
 def _loads(bookies: _Bookies, trial: TrialSums) -> tuple[CopyLoad, ...]:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from auditor.decommission.targets import BATCH, GonePlaces, Openings, Targets
 from auditor.model.decommission import OF_LEDGERS, Cause
+from auditor.runs.ledger_topics import topics_of
+from auditor.runs.reader import RunReader
 from auditor.simulate.windows import (
     MISSING,
     NO_BOOKIE,
@@ -289,3 +291,28 @@ def _segment_of(segments: Segments, windows: Windows) -> Longs:
     found = np.searchsorted(keys[order], windows.ledger * span + ranks[len(segments.first) :])
     at: Longs = order[found]
     return at
+
+
+def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
+    """Return every ledger that may not move with its first cause and its topic, by cause and id."""
+    ids, codes = trial.all_blocked()
+    order = np.lexsort((ids[:, 1], ids[:, 0], codes))
+    ids, codes = ids[order], codes[order]
+    words = pa.array([str(cause) if cause else "" for cause in CAUSES], pa.string())
+    causes = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), words)
+    columns = {"scope_id": ids[:, 0], "ledger_id": ids[:, 1], "cause": causes, "topic": topics_of(run, ids)}
+    return pa.table(columns)
+
+
+def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
+    """Return how many ledgers of each topic each cause keeps, the most first; null: no known owner."""
+    ledgers = blocked_ledgers(run, trial)
+    plain = pa.table({name: ledgers[name].cast(pa.string()) for name in ("cause", "topic")})
+    counts = plain.group_by(["cause", "topic"]).aggregate([([], "count_all")])
+    counts = counts.rename_columns(["cause", "topic", "ledgers"])
+    return counts.sort_by([("cause", "ascending"), ("ledgers", "descending"), ("topic", "ascending")])
+
+
+def blocked_table(name: str | None, run: RunReader, trial: TrialSums) -> pa.Table:
+    """Return the table of this name; None: the ledgers."""
+    return blocked_topics(run, trial) if name == "topics" else blocked_ledgers(run, trial)

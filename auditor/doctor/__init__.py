@@ -12,6 +12,8 @@ from dataclasses import replace
 from auditor.checks.needs import Sight
 from auditor.doctor.bookies import Bookies, look_at_bookies
 from auditor.doctor.machine import look_at_out, machine
+from auditor.doctor.owners import look_at_owners
+from auditor.doctor.registrations import registration_lines
 from auditor.doctor.store import Metadata, read_metadata
 from auditor.model.amounts import first_names
 from auditor.model.options import AuditOptions
@@ -46,6 +48,9 @@ def examine(
     lines = list(machine(options, start_spark))
     store = read_metadata(metadata, options) if metadata is not None else None
     lines += store.lines if store else [_not_named("store", "access", "--metadata URI")]
+    lines += look_at_owners(options)
+    if store is not None and store.nodes is not None:
+        lines += registration_lines(store.store.root, store.nodes)
     disks = look_at_bookies(bookies, store, options) if bookies else None
     lines += disks.lines if disks else [_without_bookies(named=metadata is not None)]
     lines += look_at_out(out, metadata) if out is not None else [_not_named("out", "place", "--out RUN")]
@@ -84,10 +89,7 @@ def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_as
             "one time"
         )
     if bookies.rpc:
-        yield (
-            "through rpc:, bookies on DbLedgerStorage, over TLS or with authentication: these do not answer, "
-            "and are unread"
-        )
+        yield ("through rpc:, bookies on DbLedgerStorage: they do not answer, and are unread")
     yield "whether the bytes of an entry are good: an index says where it is, not what it says"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +14,16 @@ from itertools import islice
 from pathlib import Path
 
 from auditor.codecs.bookie.last_mark import LastMark
+from auditor.doctor.bookie_access import access_lines
 from auditor.doctor.store import Metadata
 from auditor.model.amounts import age, and_more, duration, plural, size
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import NOT_COVERED
-from auditor.model.states import BookieRead
+from auditor.model.states import BookieRead, TimeBasis
 from auditor.reports.doctor import BOOKIES, Line, State
 from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, settle_places
 from auditor.sources.bookies.journal.files import list_journals
+from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.places import PlaceFound, find_places
@@ -73,13 +74,17 @@ def look_at_journals(bookie: AttributedBookie) -> JournalLook:
     return JournalLook("; ".join(reasons) or None, newest or None, tuple(below), below_bytes)
 
 
-def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> int | None:
-    """How new what an audit would know of a bookie is, ms, as far as listings tell; None: it is collected."""
+def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> DatedIndex | None:
+    """How new what an audit would know of a bookie is, as far as listings tell, and what that rests on."""
     journals = bookie.journals
     if look is None or look.reason is None:
-        times = (bookie.index_time, journals.marked, look.modified if look else None)
-        return max((at for at in times if at is not None), default=None)
-    return journals.stopped if journals.stopped is not None else bookie.index_time
+        times = [at for at in (journals.marked, look.modified if look else None) if at is not None]
+        date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
+    elif journals.stopped is not None:
+        date = DatedIndex(journals.stopped, TimeBasis.CLEAN_STOP)
+    else:
+        date = journals.dated
+    return None if date is None or date.at > now_ms() else date
 
 
 def journal_lines(
@@ -121,9 +126,6 @@ NAMED = 20
 
 TRIED = 200
 """Entries of one index directory that are tried: rights are given by the directory, not by the file."""
-
-ASKED = 20
-"""Bookies that are knocked at (rpc:)."""
 
 STALE_S = 86_400.0
 """An index older than this against the metadata leaves a day's ledgers only suspected."""
@@ -177,8 +179,11 @@ def _lines(
         yield _times(times, metadata, options)
     if ROCKSDB in told.storages:
         yield _scratch(on_disk)
-    if kinds.rpc:
-        yield from _registration_lines(registered, nodes is not None, options)
+    may_witness = metadata is not None and metadata.store.live and options.witness == "yes"
+    if kinds.rpc and nodes is None:
+        yield BOOKIES.not_asked("rpc:", "who is registered is not known without the metadata")
+    elif kinds.rpc or may_witness:
+        yield from access_lines(registered, kinds.rpc, options)
 
 
 def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
@@ -219,8 +224,11 @@ def _coverage_lines(
     whole = len({*found, *known}) - len(missing)
     who = "that cookies or registrations name" if have_nodes else "that a VERSION names"
     said = f"{whole:,} of {plural(len({*found, *known}), 'bookie')} {who} can be read in full"
-    if not missing:
-        yield Line("bookies", "coverage", State.OK if whole else State.WARN, said)
+    if not missing and whole:
+        yield BOOKIES.ok("coverage", said)
+    elif not missing:
+        way_out = "name a directory that has one subdirectory for each bookie"
+        yield BOOKIES.warn("coverage", said, way_out, NOT_COVERED)
     else:
         yield BOOKIES.warn(
             "coverage",
@@ -281,7 +289,7 @@ def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
             yield error.filename or str(path), error.strerror or str(error)
 
 
-def _times(times: Mapping[str, int | None], metadata: Metadata | None, options: AuditOptions) -> Line:
+def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, options: AuditOptions) -> Line:
     unknown = sorted(name for name, each in times.items() if each is None)
     now = now_ms()
     if options.index_time is not None:
@@ -290,19 +298,20 @@ def _times(times: Mapping[str, int | None], metadata: Metadata | None, options: 
     if unknown:
         return BOOKIES.warn(
             "index time",
-            f"{plural(len(unknown), 'bookie')} without a lastMark, {unknown[0]} the first: nothing says how "
-            "new the index is, so what is missing there is only suspected",
-            "give --index-time",
+            f"{plural(len(unknown), 'bookie')}, {unknown[0]} the first: no lastMark, or no file time that is "
+            "not later than now and not older than what it dates, says how new the index is; what is missing "
+            "there is only suspected",
+            "copy the disks with their file times, the journals too; or give --index-time",
         )
     known = [each for each in times.values() if each is not None]
     if not known:
         return BOOKIES.not_asked("index time", "no index was found")
-    oldest = min(known)
-    said = f"the oldest index was written {age(oldest, now)}"
+    oldest = min(known).at
+    said = f"the oldest index was written {age(oldest, now)} ({min(known).basis.sentence})"
     scan_time = metadata.scan_time if metadata else None
     if scan_time is None:
         return BOOKIES.ok("index time", said)
-    behind, ahead = (scan_time - oldest) / 1000, (max(known) - scan_time) / 1000
+    behind, ahead = (scan_time - oldest) / 1000, (max(known).at - scan_time) / 1000
     if behind > STALE_S:
         return BOOKIES.warn(
             "index time",
@@ -336,40 +345,3 @@ def _scratch(directories: Sequence[IndexDirectory]) -> Line:
     if free < 2 * largest:
         return BOOKIES.warn("scratch", said, "let TMPDIR name a directory with more room")
     return BOOKIES.ok("scratch", said)
-
-
-def _registration_lines(
-    registered: Sequence[Mapping[str, object]], have_nodes: bool, options: AuditOptions
-) -> Iterator[Line]:
-    if not have_nodes:
-        yield BOOKIES.not_asked("rpc:", "who is registered is not known without the metadata")
-        return
-    silent: list[str] = []
-    tried = [row for row in registered if row["used"]]
-    for row in tried[:ASKED]:
-        where = f"{row['host']}:{row['port']}"
-        if row["host"] is None:
-            silent.append(f"{row['bookie_id']} gives no address ({row['unresolved']})")
-            continue
-        try:
-            socket.create_connection((str(row["host"]), int(str(row["port"]))), options.timeout).close()
-        except OSError as error:
-            silent.append(f"{row['bookie_id']} at {where}: {error.strerror or error}")
-    part = f"the first {ASKED} of " if len(tried) > ASKED else ""
-    said = f"{part}{plural(len(tried), 'registered bookie')} knocked at, and nothing asked"
-    if silent or not tried:
-        yield BOOKIES.warn(
-            "rpc:",
-            f"{said}; {'; '.join(silent) or 'nobody is registered'}",
-            "check that this machine and every executor may reach the bookies' port",
-            NOT_COVERED,
-        )
-    else:
-        yield BOOKIES.ok("rpc:", f"{said}: all take a connection")
-    rate = (
-        f"{options.bookie_rate_limit:,.0f} listings a second"
-        if options.bookie_rate_limit
-        else "no rate limit"
-    )
-    said = f"{rate} of one bookie, {options.bookie_in_flight} of them unanswered"
-    yield Line("bookies", "rates", State.OK if options.bookie_rate_limit else State.WARN, said)

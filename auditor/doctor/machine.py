@@ -111,11 +111,11 @@ def _python(master: str) -> Line:
 def _session(options: AuditOptions) -> Line:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
 
+    from auditor.spark.running_session import running_session
     from auditor.spark.session import build_session
 
-    running = SparkSession.getActiveSession()
+    running = running_session()
     try:
         session = build_session(options.master, driver_memory=options.driver_memory, given=running)
         try:
@@ -186,6 +186,10 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
         said = "overlapping runs are not kept apart on another file system"
         yield OUT.warn("lock", said, "let the scheduler do it: Forbid, or max_active_runs=1")
         return
+    if links := [path for path in (Path(run.path), *Path(run.path).parents) if _leads_nowhere(path)]:
+        said = f"{links[0]} is a symbolic link that leads nowhere"
+        yield OUT.fail("rights", said, "name another place, or remove the link", UNREACHABLE)
+        return
     yield from _local(Path(run.path))
     if metadata is not None:
         who = holder(metadata, run.path)
@@ -194,6 +198,11 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
         else:
             said = f"another run of this cluster is already running: {who}"
             yield OUT.fail("lock", said, "wait for it, or end it", USAGE)
+
+
+def _leads_nowhere(path: Path) -> bool:
+    """Whether a path is a symbolic link to what is not there, or to itself: nothing can be made there."""
+    return path.is_symlink() and not path.exists()
 
 
 def _local(path: Path) -> Iterator[Line]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from auditor.errors import StoreError, UsageError
-from auditor.model.amounts import age, duration, plural
+from auditor.model.amounts import age, duration, first_names, plural
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.reports.doctor import STORE, Line, State
 from auditor.sources.clock import now_ms
-from auditor.sources.metadata.credentials import Credentials, read_credentials
+from auditor.sources.metadata.credentials import BookieCredentials, Credentials, read_credentials
+from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, Server, StoreOptions
 from auditor.sources.metadata.stores import (
     check_reachable,
@@ -32,6 +33,9 @@ PROBES = 5
 
 SKEW_MS = 1000
 """A server's clock that is this far ahead of this machine's is worth a word; NTP keeps far closer."""
+
+HOSTS_NAMED = 3
+"""So many servers that answer are named beside one that does not."""
 
 SCANS = 2
 """A running store is read before the bookies and after them."""
@@ -65,8 +69,9 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
     store = told.store
     if store.live:
         yield _credentials(uri, read_credentials(told.options.credentials), told.options.credentials)
-        for server in probe_servers(uri, told.options):
-            yield _server(server)
+        servers = probe_servers(uri, told.options)
+        for server in servers:
+            yield _server(server, servers)
     begun = time.monotonic()
     try:
         check_reachable(uri)
@@ -101,7 +106,8 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
     except StoreError as error:
         yield STORE.fail("layout", str(error), None, UNREACHABLE)
         return
-    yield Line("store", "layout", State.OK if "LAYOUT" in nodes.nodes else State.WARN, reason)
+    is_known = "LAYOUT" in nodes.nodes or has_pulsar_layout(store, nodes)
+    yield Line("store", "layout", State.OK if is_known else State.WARN, reason)
     yield _instance(nodes)
     yield _clock(store, nodes)
     if not store.live:
@@ -128,6 +134,8 @@ def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
         if sasl := credentials.zookeeper.sasl:
             parts.append(f"SASL {sasl.mechanism}")
     tls = credentials.etcd.tls if etcd else credentials.zookeeper.tls
+    if not parts and tls is None and credentials.bookies != BookieCredentials():
+        return STORE.ok("credentials", f"{path}: for bookies; to the store an unnamed client, without TLS")
     if not parts and tls is None:
         section = "etcd" if etcd else "zookeeper"
         return STORE.warn(
@@ -145,13 +153,15 @@ def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
     return STORE.ok("credentials", f"{path}: {said}")
 
 
-def _server(server: Server) -> Line:
+def _server(server: Server, servers: Sequence[Server]) -> Line:
     if not server.reached:
-        return STORE.warn(
-            "server",
-            f"{server.host} does not answer: {server.trouble}",
-            "an audit takes the others; without any it ends with 4",
+        others = [other.host for other in servers if other.reached]
+        way_out = (
+            f"an audit reads from {first_names(others, HOSTS_NAMED)}"
+            if others
+            else "check the host, the port and the firewall: the URI names no other server that answers"
         )
+        return STORE.warn("server", f"{server.host} does not answer: {server.trouble}", way_out)
     said = f"{server.host} answers in {server.latency_ms:.1f} ms"
     if server.version is None:
         return STORE.not_asked("server", f"{said}; its version is not known: {server.trouble}")

@@ -21,6 +21,7 @@ from typing import Any
 from auditor.errors import StoreError
 from auditor.sources.metadata.store import Znode
 from auditor.spark.java import find_java
+from auditor.spark.java_process import deferred_interrupts
 
 NO_EXPIRY_TICK_MS = 1_000_000_000
 """Sessions expire at multiples of the tick; the next multiple of 11 days is far beyond any demonstration."""
@@ -122,9 +123,14 @@ class EmbeddedZooKeeper:
         chosen = self.port
         for attempt in range(1, PORT_ATTEMPTS + 1):
             self.port = chosen or _free_port()
-            self._launch()
-            if self._answers():
-                return
+            try:
+                with deferred_interrupts():
+                    self._launch()
+                if self._answers():
+                    return
+            except BaseException:
+                self.stop()  # nothing else would end it: it is in a session of its own
+                raise
             ended = self._process.poll() if self._process else None
             self.stop()
             # Between choosing a free port and listening on it somebody else may have taken it.

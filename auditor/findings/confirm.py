@@ -22,14 +22,19 @@ A finding that the run before confirmed counts like one that it suspected. In a 
 the first one counts: its time is carried on in the evidence, ``earlier_run``. What moved between the two
 scans of this run stays suspect. Of saved metadata nobody knows the moment: there clocks decide alone.
 
+A finding about a bookie is no more than suspect if the data of that bookie is older than the metadata, or is
+another cluster's: what the finding rests on may be gone or different by now.
+
 Every finding about a ledger that an owner names has it in its evidence as ``owner``, of whatever group it is:
 tenant, namespace, topic, cursor. A finding that is one per bookie is about the ledgers of many topics: it has
 as ``owners`` those of the ledgers that its sample names, and where these ledgers stand. What a shadow topic
 borrows is its source's.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
+from auditor.checks import BY_ID
 from auditor.checks.finding_rows import utc
 from auditor.model.columns import LEDGER, OWNER
 from auditor.model.finding import Confidence
@@ -58,6 +63,18 @@ def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
     return kept.withColumn("confidence", confidence).drop("deleted")
 
 
+def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
+    """Doubt findings that rest on what ``bookies`` hold: their data is of another time or cluster."""
+    if not bookies:
+        return findings
+    rests_on_data = F.col("id").isin([id for id, check in BY_ID.items() if check.rests_on.way in _OF_DATA])
+    concerned = rests_on_data & F.col("bookie_id").isin(list(bookies))
+    doubted = concerned & (F.col("confidence") == Confidence.CONFIRMED.value)
+    confidence = F.when(doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
+    return findings.withColumn("confidence", confidence)
+
+
+_OF_DATA = ("copies", "disks")
 _SUBJECT = ["id", *LEDGER, "version"]
 _RUN = "name string, finished bigint"
 

@@ -16,6 +16,16 @@ A TOML file; every entry has a ``reason`` and a last day::
 A suppressed finding stays in the findings, the counts and the verdict: the truth does not change. It does not
 count for the exit code, and reports show it apart. After its last day (UTC) an entry suppresses nothing, and
 is named.
+
+A finding of data lost or about to be deleted (`DATA_LOSS`) is accepted one by one, for a week at most::
+
+    [[suppress]]
+    fingerprint = "a2b8aa759ab37bdf"
+    missing = "3be5380e0dd667e5"      # the digest of its missing entries, if any: further ones are a new loss
+    reason = "written by a load test; nobody reads it"
+    until = 2026-12-03
+
+An entry that names such a finding in any other way does not apply to it, and `find_refusals` says why.
 """
 
 import re
@@ -26,9 +36,12 @@ from pathlib import Path
 from typing import Any
 
 from auditor.checks import BY_ID
+from auditor.checks.finding_rows import MISSING_DIGEST
 from auditor.errors import UsageError
 from auditor.findings.changes import still_found
 from auditor.findings.table import ranks
+from auditor.model.acceptance import DATA_LOSS, latest_day
+from auditor.model.amounts import plural
 from auditor.model.finding import glob_to_regex
 from auditor.model.states import FOUND
 from auditor.sources.regular_file import read_toml
@@ -42,12 +55,16 @@ MOST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Suppress:
-    """One entry: either ``names``, column by column, or ``baseline``, the path or URI of an earlier run."""
+    """One entry: either ``names``, column by column, or ``baseline``, the path or URI of an earlier run.
+
+    ``missing`` is the digest of the missing entries that the finding must have; None: it may have any.
+    """
 
     reason: str
     until: date
     names: Mapping[str, str | int]
     baseline: str | None = None
+    missing: str | None = None
 
     def expired(self, today: date) -> bool:
         """Whether its last day is over."""
@@ -80,26 +97,120 @@ def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
 
 
 def apply_suppressions(
-    changes: DataFrame, entries: Sequence[Suppress], baselines: Mapping[str, DataFrame], today: date
+    changes: DataFrame,
+    entries: Sequence[Suppress],
+    baselines: Mapping[str, DataFrame],
+    digests: Mapping[str, str | None],
+    today: date,
 ) -> DataFrame:
     """``changes`` in all columns of the table: with the number and the reason of the first entry that holds.
 
-    ``baselines`` are the tables changes of the runs that entries which have not expired name, by their path.
+    ``baselines`` are the tables changes of the runs that entries which have not expired name, by their path;
+    ``digests`` are those of `digests_by_fingerprint`.
     """
     number = F.lit(None).cast("int")
-    rows = changes
-    for place, entry in reversed(list(enumerate(entries, 1))):
-        if entry.expired(today):
-            continue
-        if entry.baseline is None:
-            holds = _all_match(entry.names)
-        else:
-            rows, holds = _not_worse(rows, baselines[entry.baseline], f"baseline_{place}")
-        number = F.when(holds, F.lit(place)).otherwise(number)
+    rows, matches = _match_entries(changes, entries, baselines, today)
+    for place, match in sorted(matches.items(), reverse=True):
+        accepts = match & _may_accept(entries[place - 1], digests, today)
+        number = F.when(accepts, F.lit(place)).otherwise(number)
     reasons = [F.lit(part) for place, entry in enumerate(entries, 1) for part in (place, entry.reason)]
     found = F.when(F.col("change").isin(*FOUND), number).otherwise(F.lit(None)).cast("int")
     reason = F.create_map(*reasons)[F.col("suppression")] if reasons else F.lit(None).cast("string")
     return rows.withColumn("suppression", found).withColumn("suppressed", reason).select(*CHANGES.names)
+
+
+def digests_by_fingerprint(findings: DataFrame, entries: Sequence[Suppress]) -> DataFrame | None:
+    """Return the digest of the missing entries of each finding that an entry names by its fingerprint.
+
+    Rows of fingerprint and digest, at most one for each entry; None if no entry names a fingerprint. The
+    digest is null where a finding has no missing entries.
+    """
+    named = sorted({str(entry.names["fingerprint"]) for entry in entries if "fingerprint" in entry.names})
+    if not named:
+        return None
+    rows = findings.where(F.col("fingerprint").isin(*named))
+    return rows.select("fingerprint", F.expr(MISSING_DIGEST).alias("digest"))
+
+
+def find_refusals(
+    changes: DataFrame,
+    entries: Sequence[Suppress],
+    baselines: Mapping[str, DataFrame],
+    digests: Mapping[str, str | None],
+    today: date,
+) -> DataFrame:
+    """Count the unaccepted findings of `DATA_LOSS` that each entry names and cannot accept: place, count.
+
+    ``changes`` is the table that `apply_suppressions` made. A finding counts once: for the entry that names
+    it by fingerprint, else for the first entry that names it.
+    """
+    open_losses = changes.where(
+        F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND)
+    )
+    rows, matches = _match_entries(open_losses, entries, baselines, today)
+    number = F.lit(None).cast("int")
+    for place in sorted(
+        matches, key=lambda place: ("fingerprint" not in entries[place - 1].names, place), reverse=True
+    ):
+        number = F.when(matches[place], F.lit(place)).otherwise(number)
+    return rows.groupBy(number.alias("place")).count().where("place is not null").orderBy("place")
+
+
+def refusal_sentences(
+    entries: Sequence[Suppress],
+    refused: Mapping[int, int],
+    digests: Mapping[str, str | None],
+    today: date,
+) -> list[str]:
+    """Return for each entry that could not accept findings of `DATA_LOSS` how many they are, and why.
+
+    >>> entry = Suppress("known", date(2026, 12, 31), {"id": "entry-*"})
+    >>> refusal_sentences([entry], {1: 2}, {}, date(2026, 12, 1))
+    ['entry 1 (known): 2 findings; such a finding is accepted only by its fingerprint']
+    """
+    return [
+        f"entry {place} ({entries[place - 1].reason}): {plural(count, 'finding')}; "
+        f"{_refusal(entries[place - 1], digests, today)}"
+        for place, count in refused.items()
+    ]
+
+
+def _refusal(entry: Suppress, digests: Mapping[str, str | None], today: date) -> str:
+    if "fingerprint" not in entry.names:
+        return "such a finding is accepted only by its fingerprint"
+    if entry.until > latest_day(today):
+        return f"until {entry.until} is too late: the latest day allowed is {latest_day(today)}"
+    digest = digests.get(str(entry.names["fingerprint"]))
+    if entry.missing is None:
+        return f'the key missing is absent; for the entries missing now it is "{digest}"'
+    return f'the missing entries are not those of {entry.missing}; for those missing now it is "{digest}"'
+
+
+def _match_entries(
+    changes: DataFrame, entries: Sequence[Suppress], baselines: Mapping[str, DataFrame], today: date
+) -> tuple[DataFrame, dict[int, Column]]:
+    """``changes`` joined with the baselines; and whether an entry names the row, by the entry's number."""
+    rows, matches = changes, {}
+    for place, entry in enumerate(entries, 1):
+        if entry.expired(today):
+            continue
+        if entry.baseline is None:
+            matches[place] = _all_match(entry.names)
+        else:
+            rows, matches[place] = _not_worse(rows, baselines[entry.baseline], f"baseline_{place}")
+    return rows, matches
+
+
+def _may_accept(entry: Suppress, digests: Mapping[str, str | None], today: date) -> Column:
+    """Whether an entry can accept the row that it names."""
+    is_loss = F.col("urgency").isin(*DATA_LOSS)
+    if "fingerprint" not in entry.names:
+        return ~is_loss
+    digest = digests.get(str(entry.names["fingerprint"]))
+    if entry.missing not in (None, digest):
+        return F.lit(False)
+    accepts_loss = entry.until <= latest_day(today) and entry.missing == digest
+    return F.lit(True) if accepts_loss else ~is_loss
 
 
 def _entry(where: str, kind: str, table: dict[str, Any], home: Path) -> Suppress:
@@ -112,14 +223,16 @@ def _entry(where: str, kind: str, table: dict[str, Any], home: Path) -> Suppress
     for key in ("reason", "until", *(("run",) if kind == "baseline" else ())):
         if key not in table:
             raise UsageError(f"{where}: {key}: missing")
-    names = {key: value for key, value in table.items() if key not in ("reason", "until", "run")}
+    names = {key: value for key, value in table.items() if key not in ("reason", "until", "run", "missing")}
+    if "missing" in table and "fingerprint" not in names:
+        raise UsageError(f"{where}: missing: it is of one finding; name that by its fingerprint")
     if "ledger_id" in names:
         names.setdefault("scope_id", 0)  # a ledger without a scope is one of scope 0, as in every option
     if kind == "suppress" and not names:
         raise UsageError(f"{where}: it would suppress everything; name one of {', '.join(_NAMES)}")
     run = table.get("run")
     baseline = None if run is None else run if "://" in run else str(home / run)
-    return Suppress(table["reason"], table["until"], names, baseline)
+    return Suppress(table["reason"], table["until"], names, baseline, table.get("missing"))
 
 
 def _text(value: Any) -> str | None:
@@ -143,8 +256,15 @@ def _check(value: Any) -> str | None:
 
 
 def _fingerprint(value: Any) -> str | None:
-    right = isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value)
-    return None if right else "not a fingerprint: 16 digits of 0-9 and a-f"
+    return None if _is_short_digest(value) else "not a fingerprint: 16 digits of 0-9 and a-f"
+
+
+def _missing(value: Any) -> str | None:
+    return None if _is_short_digest(value) else "not a digest of missing entries: 16 digits of 0-9 and a-f"
+
+
+def _is_short_digest(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value) is not None
 
 
 _NAMES: dict[str, Callable[[Any], str | None]] = {
@@ -156,7 +276,7 @@ _NAMES: dict[str, Callable[[Any], str | None]] = {
 }
 _ALWAYS: dict[str, Callable[[Any], str | None]] = {"reason": _text, "until": _day}
 _KEYS: dict[str, dict[str, Callable[[Any], str | None]]] = {
-    "suppress": {**_NAMES, **_ALWAYS},
+    "suppress": {**_NAMES, "missing": _missing, **_ALWAYS},
     "baseline": {"run": _text, **_ALWAYS},
 }
 

@@ -5,19 +5,17 @@ what to do now. Steps are made of counts by bookie, which are bounded by bookies
 findings there are.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from auditor.checks import ALL, BY_ID, RosterCheck, TableCheck, place_of_check
+from auditor.checks import ALL, RosterCheck, TableCheck, place_of_check
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.findings.causes import Claim, cause_column
-from auditor.model.amounts import first_names
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Confidence, Severity, Urgency, decimal
-from auditor.model.ledger_id import LedgerId
 from auditor.model.run_facts import Step
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -142,35 +140,29 @@ class FindingCount(NamedTuple):
         return self.confidence == Confidence.CONFIRMED
 
 
-def next_steps(counts: Iterable[FindingCount]) -> list[Step]:
+def next_steps(counts: Iterable[FindingCount], texts: Mapping[str, str]) -> list[Step]:
     """The steps of what was found and nothing suppresses, the most urgent first; of one check the certain
     objects first.
 
+    ``texts`` are the instructions of the run's list of actions, by check.
+
     >>> counts = [FindingCount("new", "destroys-data", "critical", "gc-would-delete-live", "confirmed", None,
     ...                        f"bk-{name}", 1) for name in "abc"]
-    >>> next_steps(counts)[0]["action"]
-    'stop garbage collection on bk-a, bk-b and 1 more'
+    >>> [(step["bookie_id"], step["count"]) for step in next_steps(counts, {})]
+    [('bk-a', 3)]
     """
     groups: dict[tuple[str, str], list[FindingCount]] = {}
     for each in counts:
         if each.suppression is None:
             groups.setdefault((each.urgency, each.id), []).append(each)
-    steps = [_step(group) for group in groups.values()]
+    steps = [_step(group, texts.get(id)) for (_, id), group in groups.items()]
     return sorted(steps, key=lambda step: place_of_check(step["urgency"], step["severity"], step["id"]))
 
 
-def _step(group: list[FindingCount]) -> Step:
+def _step(group: list[FindingCount], action: str | None) -> Step:
     group = sorted(group, key=lambda each: (place_of_check(*each[1:4]), not each.confirmed, _object(each)))
     first = group[0]
-    check, count = BY_ID.get(first.id), sum(each.findings for each in group)
-    bookies = list(dict.fromkeys(each.bookie_id for each in group if each.bookie_id is not None))
-    presses = Severity(first.severity).at_least(Severity.WARNING) or first.urgency == Urgency.UNSEEN
-    action = check.do_now if presses and check is not None else None
-    if action is not None and "{bookies}" in action and not bookies:
-        action = None  # one finding of all bookies, where none was to be read
-    if action is not None:
-        names = {"bookies": first_names(bookies, BOOKIES_NAMED), "ledgers": _ledgers(first, count)}
-        action = action.format_map(names)
+    count = sum(each.findings for each in group)
     return Step(
         id=first.id,
         urgency=first.urgency,
@@ -186,10 +178,3 @@ def _step(group: list[FindingCount]) -> Step:
 
 def _object(of: FindingCount) -> tuple[str, int, int]:
     return of.bookie_id or "", of.scope_id or 0, of.ledger_id or 0
-
-
-def _ledgers(first: FindingCount, count: int) -> str:
-    if first.ledger_id is None:
-        return f"{count:,} ledgers"
-    more = f" and {count - 1:,} more" if count > 1 else ""
-    return LedgerId(first.ledger_id, first.scope_id or 0).in_words + more

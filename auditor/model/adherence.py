@@ -21,7 +21,7 @@ Rows that are alike: what is asked of each different row only is asked once of m
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -157,10 +157,30 @@ class Verdicts:
     broken: Flags
 
 
+def refuses_shape(size: int, write_quorum: int, settings: PlacementSettings) -> bool:
+    """Whether the policy fails every ensemble of this size and write quorum, wherever its bookies are.
+
+    ``ZoneawareEnsemblePlacementPolicyImpl`` does: it wants a write quorum that divides the ensemble and is
+    larger than minNumZonesPerWriteQuorum. Rack policies lower their minimum to the write quorum.
+
+    >>> refuses_shape(3, 2, PlacementSettings(Policy.ZONE, min_zones=2))
+    True
+    """
+    return settings.policy is Policy.ZONE and (size % write_quorum != 0 or write_quorum <= settings.min_zones)
+
+
 def judge_ensembles(
-    ensembles: Numbers, write_quorum: int, view: CodedView, settings: PlacementSettings
+    ensembles: Numbers,
+    write_quorum: int,
+    view: CodedView,
+    settings: PlacementSettings,
+    *,
+    by_places: bool = False,
 ) -> Verdicts:
-    """Judge ensembles of one size, a row each, bookies as numbers in ``view``."""
+    """Judge ensembles of one size, a row each, bookies as numbers in ``view``.
+
+    ``by_places`` leaves out what `refuses_shape` says of all of them, and judges where their bookies are.
+    """
     count, size = ensembles.shape
     if settings.policy in (Policy.REGION, Policy.NONE):
         return Verdicts(np.full(count, Adherence.STRICT, np.int8), np.zeros((count, size), np.bool_))
@@ -174,12 +194,14 @@ def judge_ensembles(
         return Verdicts(
             np.where(broken.any(axis=1), Adherence.FAIL, Adherence.STRICT).astype(np.int8), broken
         )
-    return _by_zone(ensembles, write_quorum, view, settings)
+    refused = not by_places and refuses_shape(size, write_quorum, settings)
+    least = min(settings.min_zones, write_quorum) if by_places else settings.min_zones
+    return _by_zone(ensembles, write_quorum, view, replace(settings, min_zones=least), refused)
 
 
-def _by_zone(ensembles: Numbers, write_quorum: int, view: CodedView, settings: PlacementSettings) -> Verdicts:
-    size = ensembles.shape[1]
-    refused = size % write_quorum != 0 or write_quorum <= settings.min_zones
+def _by_zone(
+    ensembles: Numbers, write_quorum: int, view: CodedView, settings: PlacementSettings, refused: bool
+) -> Verdicts:
     zones = windows(view.zone[ensembles], write_quorum)
     number = count_distinct(zones)
     broken = (number < settings.min_zones) | crowded(zones, windows(view.domain[ensembles], write_quorum))

@@ -29,6 +29,7 @@ _KEYS = {
     "useTargetEntryLogSizeForGc": "by_target_size",
     "logSizeLimit": "log_size_limit",
     "readBufferSizeBytes": "read_buffer",
+    "entryLogPerLedgerEnabled": "log_per_ledger",
 }
 """The field of each key of the configuration file."""
 
@@ -40,8 +41,9 @@ class CollectorSettings:
     ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals seconds, thresholds shares of a
     log's entries that ledgers still need. A threshold or interval of 0 or less switches that compaction off,
     ``over_replicated_wait_ms`` of 0 or less the collection of over-replicated ledgers. Disk thresholds are
-    shares in use, ``read_buffer`` the bytes of an entry log that are read at once. ``source`` is the file
-    that said so; None: nothing did.
+    shares in use, ``read_buffer`` the bytes of an entry log that are read at once. With ``log_per_ledger``
+    each ledger that is written to has an entry log of its own, so that several logs are written to at a time.
+    ``source`` is the file that said so; None: nothing did.
 
     Raises:
         ValueError: the server does not start with these.
@@ -64,6 +66,7 @@ class CollectorSettings:
     by_target_size: bool = False
     log_size_limit: int = 1 << 30
     read_buffer: int = 512
+    log_per_ledger: bool = False
     source: str | None = None
 
     def __post_init__(self) -> None:

@@ -32,6 +32,8 @@ class StoreItem(StrEnum):
     COOKIE = "cookie"
     LAYOUT = "layout"
     INSTANCE_ID = "instance-id"
+    ID_GENERATOR = "id-generator"
+    """Different only if the copy's is behind an id that is in use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ to the store. So, in this order:
     others     what most of the other VERSION files say: a bookie that was given a new id, and has no cookie
                under it yet, kept its directories.
 
-A change of the configuration that no start has yet accepted is in none of them, and is not seen here.
+A change of the configuration that no start has yet accepted is in none of them. It is seen where the
+configuration file itself was given (`auditor.model.bookie_conf`), which comes before all of these.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ class Cookie:
         return tuple(self.journal_dirs.split(","))
 
 
+DirectoryLists = tuple[str, tuple[str, ...], tuple[str, ...] | None]
+"""Journal, ledger and index directories, as a cookie keeps them."""
+
 LAYOUT = 5
 """The layout that a server of today expects to have written."""
 
@@ -57,6 +61,8 @@ class Source(StrEnum):
     VERSIONS = "versions"
     STORE = "store"
     OTHERS = "others"
+    CONFIGURATION = "configuration"  # the file of --bookie-conf
+    NOTHING = "nothing"  # there is no cookie, and no file was given
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,11 @@ class BookieConfiguration:
     index_dirs: tuple[str, ...] | None
     source: Source
     agreed: bool
+
+    @property
+    def lists(self) -> DirectoryLists:
+        """Its journal, ledger and index directories."""
+        return self.journal_dirs, self.ledger_dirs, self.index_dirs
 
     def expected(self, bookie_id: str, instance_id: str | None) -> Cookie:
         """The cookie that the bookie would make of it at its start, and hold all others to.
@@ -120,5 +131,5 @@ def configuration(
     return BookieConfiguration(journal, ledger, index, source, agreed)
 
 
-def _lists(cookie: Cookie) -> tuple[str, tuple[str, ...], tuple[str, ...] | None]:
+def _lists(cookie: Cookie) -> DirectoryLists:
     return cookie.journal_dirs, cookie.ledger_dirs, cookie.index_dirs

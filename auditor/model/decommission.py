@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from auditor.model.holds import ActionKind, HoldNotice
 from auditor.model.json_shape import Facet, about
+from auditor.model.permission import Allowed, Permission
 from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
@@ -24,6 +26,13 @@ class Answer(StrEnum):
 class Cause(StrEnum):
     """Why a bookie may not go; stable words."""
 
+    HELD = "held"  # a hold that the run proved
+    LAST_SERVED = "last-served-copy"  # only it serves entries that bookies which are down have too
+    OPEN_LEDGERS = "open-ledgers"
+    DOUBT = "held-by-doubt"  # every hold rests on doubt alone
+    NO_HOLDS = "no-holds"
+    DATA_TOO_OLD = "data-too-old"
+    NO_EARLIER_RUN = "no-earlier-run"
     ONLY_COPY = "only-copy"
     UNREADABLE = "unreadable-entry"
     NO_SPARE = "no-spare"
@@ -39,7 +48,16 @@ class Cause(StrEnum):
 OF_LEDGERS = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_COVERAGE)
 """Causes that ledgers have; a ledger counts under the first of them that it has."""
 
-LASTING = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_MARKS)
+OF_THE_GATE = (
+    Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD,
+    Cause.NO_EARLIER_RUN,
+)  # fmt: skip
+"""Causes that the gate names (`auditor.actions.gate`): while there is one, no command is shown."""
+
+UNSURE = (Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD, Cause.NO_EARLIER_RUN)
+"""Causes that say what is not known: with no others the answer is unknown."""
+
+LASTING = (Cause.HELD, Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_MARKS)
 """Causes that nothing ends but another copy, another bookie, or to give data up."""
 
 
@@ -145,7 +163,11 @@ class Trial:
     """One way to take bookies out: all at once, or one alone.
 
     ``along`` are ledgers that only bookies that are absent already name: they move too. ``doubts`` say what
-    is not known, of how many ledgers.
+    is not known, of how many ledgers. ``holds`` forbid it, the most important first, and ``commands`` are
+    those that take the bookies out, empty while the gate refuses. ``permission`` is the gate's answer.
+
+    Raises:
+        ValueError: the answer is now or there are commands, and the gate did not permit that.
     """
 
     bookies: tuple[str, ...]
@@ -156,6 +178,20 @@ class Trial:
     candidates: Candidates
     along: int
     doubts: tuple[DoubtCount, ...]
+    holds: tuple[HoldNotice, ...]
+    commands: tuple[str, ...]
+    permission: InitVar[Permission]
+
+    def __post_init__(self, permission: Permission) -> None:
+        if self.answer is Answer.NOW or self.commands:
+            asked = {object.key for object in permission.objects}
+            is_decommission = permission.kind is ActionKind.DECOMMISSION
+            if (
+                not isinstance(permission, Allowed)
+                or not is_decommission
+                or not asked.issuperset(self.bookies)
+            ):
+                raise ValueError(f"{', '.join(self.bookies)}: the gate did not permit to decommission")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +224,15 @@ class Rehearsal:
         if self.together.answer is Answer.NEVER and self.order:
             return Answer.AFTER
         return self.together.answer
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Those that take the bookies out, in order; empty while the gate refuses one of them."""
+        if not self.order:
+            return self.together.commands
+        of_bookie = {trial.bookies[0]: trial.commands for trial in self.alone}
+        in_order = [of_bookie[name] for name in self.order]
+        return tuple(command for commands in in_order for command in commands) if all(in_order) else ()
 
     @property
     def exit_code(self) -> int:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from auditor.model.finding import Confidence, Severity
+from auditor.model.finding_words import CheckId, ConfidenceWord, SeverityWord
 from auditor.model.json_shape import Count, DecimalId, Facet, Time, about
 from auditor.model.report import Report
-from auditor.model.run_facts import Changes, CheckId, ConfidenceWord, SeverityWord
+from auditor.model.run_facts import Changes
 from auditor.model.states import Change, Verdict
 
 NOT_COMPARED = "not compared"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
@@ -120,8 +120,12 @@ def _require(value: Any, kind: type, where: str) -> None:
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _hints(kind: Any, include_extras: bool = False) -> dict[str, Any]:
+    hints = get_type_hints(kind, include_extras=include_extras)
+    if not is_dataclass(kind):
+        return hints
+    # An InitVar is an argument of the constructor, and no part of the value.
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
@@ -148,7 +152,7 @@ def json_schema(kind: Any) -> dict[str, Any]:
         items = {} if parts[1] is Any else {"additionalProperties": json_schema(parts[1])}
         return {"type": "object", **items}
     if is_dataclass(kind) or is_typeddict(kind):
-        hints = get_type_hints(kind, include_extras=True)
+        hints = _hints(kind, include_extras=True)
         return json_object({name: json_schema(hint) for name, hint in hints.items()})
     if issubclass(kind, StrEnum):
         return {"enum": [*kind]}

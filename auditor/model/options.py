@@ -7,7 +7,7 @@ all follow from them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -29,6 +29,9 @@ LAST = "last"
 
 YesNo = Literal["yes", "no"]
 """What is switched with a word."""
+
+Texts = str | Sequence[str]
+"""One text or several; kept as a tuple."""
 
 Moment = int | str | datetime
 """Milliseconds since 1970, or a time as ISO 8601 writes it; kept as milliseconds."""
@@ -71,7 +74,7 @@ class AuditOptions:
         FailOn,
         Option(
             "The least severe confirmed finding that makes the exit code 1; new: an error or worse that is "
-            "new, or worse than in the run before."
+            "new, or worse than in the run before. Data lost or about to be deleted counts with any value."
         ),
     ] = Severity.ERROR
     fail_on_suspect: Annotated[
@@ -127,18 +130,29 @@ class AuditOptions:
         ),
     ] = 900.0
     owners: Annotated[
-        str | None,
+        Texts,
         Option(
-            "Who refers to the ledgers, as pulsar:URI; none: the lookup of owners is skipped. Without it the "
-            "metadata's own store is looked at, beside BookKeeper's root.",
+            "A store of owners, which refer to ledgers, as pulsar:URI. May be repeated: all stores are "
+            "joined. none: the lookup of owners is skipped. Without it the metadata's own store is looked "
+            "at, beside BookKeeper's root.",
             value="URI",
         ),
-    ] = None
+    ] = ()
+    owners_complete: Annotated[
+        Texts,
+        Option(
+            "A store of owners, as owners has it, that the operator declares complete together with the "
+            "others of this option: no other store refers to ledgers of this cluster. May be repeated. "
+            "Without it no ledger is confirmed to be unowned.",
+            value="URI",
+        ),
+    ] = ()
     owner_grace: Annotated[
         float,
         Option(
             "Seconds: a ledger that is younger is never said to belong to nobody, for its owner may be about "
-            "to name it; and two runs must be so far apart to agree on one. Longer than a topic's rollover.",
+            "to name it; and two runs must be so far apart to agree on one. Below a rollover (4 hours) no "
+            "ledger is confirmed to be unowned.",
             0,
             1e9,
         ),
@@ -206,8 +220,8 @@ class AuditOptions:
     bookie_conf: Annotated[
         str | None,
         Option(
-            "A bookie's configuration file (bk_server.conf): the thresholds and switches of garbage "
-            "collection; without it the server's defaults are assumed.",
+            "A bookie's configuration file (bk_server.conf): its directories and id, for its next start; and "
+            "the thresholds and switches of garbage collection, else the server's defaults.",
             value="FILE",
         ),
     ] = None
@@ -299,6 +313,12 @@ def option_types() -> dict[str, tuple[Any, Option]]:
     return {name: get_args(hint) for name, hint in hints.items()}
 
 
+def parse_texts(value: Texts) -> tuple[str, ...]:
+    """Return texts as `AuditOptions` keeps them."""
+    assert isinstance(value, tuple)
+    return value
+
+
 def parse_moment(value: Moment) -> int:
     """A time as `AuditOptions` keeps it: milliseconds since 1970."""
     assert isinstance(value, int)
@@ -318,6 +338,8 @@ def _check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
         if not isinstance(value, bool):
             raise UsageError(f"{name}: {value!r} is neither true nor false")
         return value
+    if kind == Texts:
+        return _check_texts(name, option, value)
     if kind in (str, str | None):
         return _check_text(name, option, value)
     if kind == (Moment | None):
@@ -337,6 +359,14 @@ def _check_text(name: str, option: Option, value: Any) -> str:
     if option.pattern is not None and not re.fullmatch(option.pattern, value):
         raise UsageError(f"{name}: {value!r} is not {option.form}")
     return value
+
+
+def _check_texts(name: str, option: Option, value: Any) -> tuple[str, ...]:
+    # Files of options and callers of earlier releases have one text, or None.
+    texts = (value,) if isinstance(value, str) else value or ()
+    if not isinstance(texts, (list, tuple)):
+        raise UsageError(f"{name}: {value!r} is neither a string nor a list of strings")
+    return tuple(_check_text(name, option, text) for text in texts)
 
 
 def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | float:

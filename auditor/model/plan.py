@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from auditor.model.holds import ActionKind
 from auditor.model.json_shape import Count, Time, about
 from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
-PLAN_SCHEMA = "bookkeeper-auditor/plan/1"
+PLAN_SCHEMA = "bookkeeper-auditor/plan/2"
+PLAN_SCHEMAS = ("bookkeeper-auditor/plan/1", PLAN_SCHEMA)
+"""What `bkaudit plan show` and `plan check` read."""
+
+EXPIRY_MS = 24 * 3_600_000
+"""A plan is carried out within this time after the scan that it rests on."""
 
 
-class StepKind(StrEnum):
-    """What a step does; in the order in which steps come: what collection destroys first."""
-
-    STOP_GC = "stop-collection"
-    RESTORE = "restore-metadata"
-    COOKIE = "make-cookie"
-    REINDEX = "rebuild-index"
-    REQUEUE = "queue-again"
-    RECOVER = "recover"
-    WAIT = "wait"
-    RETIRE = "delete-cookie"
-    DELETE = "delete-ledgers"
+RENAMED_KINDS = {
+    "stop-collection": ActionKind.STOP,
+    "queue-again": ActionKind.RECOVER,
+    "delete-ledgers": ActionKind.DELETE_LEDGER,
+}
+"""Kinds of steps as plan files of earlier versions have them; all others kept their word."""
 
 
 class CommandRole(StrEnum):
@@ -70,8 +70,12 @@ class RefusalReason(StrEnum):
     UNSURE = "not-confirmed"
     UNKNOWN_INPUT = "input-not-known"
     NOT_BY_SHELL = "shell-refuses"
-    HELD = "held-by-worker"
+    LOCKED = "held-by-worker"
     SWITCHED_OFF = "replication-off"
+    HELD = "held"  # by holds of the run, which the refusal names
+    AUDIT_AGAIN = "audit-again"  # the run is too old for it, or has no earlier run
+    OTHER_CLUSTER = "other-cluster"
+    DISKS_EXCHANGED = "disks-exchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +122,15 @@ class PlanStep:
     ``ledgers`` are the first of ``ledger_count``, all of them up to a bound. ``bytes`` is the most that is
     copied or freed, None where nobody knows. ``requires`` must hold before, ``done_when`` holds after.
     ``needs`` are things that only people can see to. After ``expires`` a plan is made anew; of a step that
-    waits it is when to look again.
+    waits it is when to look again. ``urgency`` is that of the most urgent finding (`Urgency`), and
+    ``fewest_copies`` the number of known copies of the entry that has the fewest: both order the steps, and
+    are None where they are not known, as in plans of earlier versions.
     """
 
     number: Count
-    kind: StepKind
+    kind: ActionKind
+    urgency: str | None
+    fewest_copies: int | None
     about: str
     findings: tuple[PlanFinding, ...]
     bookie_id: str | None
@@ -141,9 +149,12 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class RefusedStep:
-    """What is not in the plan though a finding asks for it, why, and what to do in its place."""
+    """What is not in the plan though a finding asks for it, why, and what to do in its place.
 
-    kind: StepKind
+    ``holds`` are the reasons of the holds that forbid it: ids of checks, or words of `FactReason`.
+    """
+
+    kind: ActionKind
     reason: RefusalReason
     about: str
     why: str
@@ -151,6 +162,7 @@ class RefusedStep:
     findings: tuple[PlanFinding, ...]
     ledger_count: Count
     ledgers: tuple[str, ...]
+    holds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +193,11 @@ class RepairPlan:
     without_step: tuple[UnplannedCount, ...]
     accepted: tuple[UnplannedCount, ...]
 
+    @property
+    def expires(self) -> int:
+        """When nothing of it may be carried out any more, ms."""
+        return self.scan_time + EXPIRY_MS
+
 
 class StepState(StrEnum):
     """How a step of a plan stands now."""
@@ -196,7 +213,7 @@ class StepCheck:
     """A step now: ``why`` names conditions that do not hold or are not known; numbers are of its ledgers."""
 
     number: Count
-    kind: StepKind
+    kind: ActionKind
     about: str
     state: StepState
     why: tuple[str, ...]
@@ -212,12 +229,14 @@ class PlanCheck:
 
     asked: str
     time: Time
+    expires: Time
+    expired: bool
     steps: tuple[StepCheck, ...]
 
     @property
     def exit_code(self) -> int:
         """0 all still true or done; 1 something no longer true; 3 something not known."""
-        states = {each.state for each in self.steps}
+        states = {step.state for step in self.steps}
         if StepState.CHANGED in states:
             return FOUND
         return NOT_COVERED if StepState.UNKNOWN in states else CLEAN

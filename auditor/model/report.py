@@ -8,8 +8,9 @@ code of an audit that came to its end is a promise to whoever schedules it:
 
 2 (wrong usage) and 4 (a source unreachable) end an audit before it has a report: `auditor.errors` knows them.
 Of several that hold, 5 goes before 1, and 1 before 3. A finding at or above --fail-on that is not confirmed
-leaves something undecided: 3, or 1 with --fail-on-suspect. What a suppression names counts for neither, and
-what is undecided only for reasons that suppressions name is accepted.
+leaves something undecided: 3, or 1 with --fail-on-suspect. What a suppression accepts counts for neither, and
+what is undecided only for reasons that suppressions name is accepted. A finding of data lost or about to be
+deleted counts whatever --fail-on is: while it stands and is not accepted, the code is never 0.
 """
 
 from __future__ import annotations
@@ -21,18 +22,25 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from auditor.errors import RunError, RunUsageError
+from auditor.model.acceptance import DATA_LOSS
+from auditor.model.action_facts import Action
 from auditor.model.finding import Confidence, Finding, Severity, Urgency, finding_from_json, finding_to_json
+from auditor.model.holds import ActionKind
 from auditor.model.json_shape import Count, read_value
 from auditor.model.options import NEW, FailOn
 from auditor.model.placement import PlacementSettings
-from auditor.model.run_facts import RemarkKind, RunFacts, Step, Tally, remark_with_reason
+from auditor.model.run_facts import RemarkKind, RunFacts, Tally, remark_with_reason
 from auditor.model.states import Verdict
 
-SCHEMA = "bookkeeper-auditor/report/6"
+SCHEMA = "bookkeeper-auditor/report/7"
 _FAMILY = SCHEMA.rstrip("0123456789")
 
 _LATER = [each.name for each in fields(RunFacts) if each.default is None]
-_EARLIER = {f"{_FAMILY}4": _LATER, f"{_FAMILY}5": _LATER[_LATER.index("placement") :]}
+_EARLIER = {
+    f"{_FAMILY}4": _LATER,
+    f"{_FAMILY}5": _LATER[_LATER.index("placement") :],
+    f"{_FAMILY}6": _LATER[_LATER.index("holds") :],
+}
 """Versions before that still open, and the facts of a run that they do not say; all else is the same."""
 
 
@@ -52,10 +60,20 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class DecidedCount:
-    """So many there are, and of so many something certain is known."""
+    """So many there are, and of so many something certain is known.
+
+    ``open``: ledgers that are not closed and of which a writer may still be sending every entry, so that
+    nothing in them could be judged. They are not decided, and leave nothing undecided.
+    """
 
     total: Count
     decided: Count
+    open: Count = 0
+
+    @property
+    def undecided(self) -> int:
+        """Those that should have been decided and were not."""
+        return self.total - self.decided - self.open
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +109,7 @@ class Coverage:
         False
         """
         return (
-            self.ledgers.total == self.ledgers.decided
+            self.ledgers.undecided == 0
             and self.bookies.expected == self.bookies.read
             and not self.bookies.unread
             and self.replicas.expected == self.replicas.decided
@@ -146,15 +164,19 @@ class Report:
         return (
             not self.run.gaps
             and bool(self.run.bookie_sources)
-            and seen.ledgers.total - seen.ledgers.decided <= accepted["ledgers"]
+            and seen.ledgers.undecided <= accepted["ledgers"]
             and seen.replicas.expected - seen.replicas.decided <= accepted["replicas"]
             and {*seen.bookies.unread} <= {*accepted["bookies"]}
         )
 
     @property
-    def do_now(self) -> Step | None:
-        """The first step that says what to do; None where nothing presses, and of an older version's run."""
-        return next((step for step in self.run.steps or () if step["action"] is not None), None)
+    def first_action(self) -> Action | None:
+        """The first action of the run's list.
+
+        Returns None if nothing has to be done, or if an earlier version made the run: its advice was not
+        checked against holds.
+        """
+        return next(iter(self.run.actions or ()), None)
 
     @property
     def metadata_only(self) -> bool:
@@ -190,10 +212,11 @@ class Report:
                 raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}; audit again")
             value["run"] = dict.fromkeys(_EARLIER.get(schema, ())) | value["run"]
             if schema in _EARLIER:
-                notes = value["run"].pop("notes", ())
-                value["run"]["remarks"] = [
-                    remark_with_reason(RemarkKind.EARLIER_VERSION, note) for note in notes
-                ]
+                if "notes" in value["run"]:
+                    notes = value["run"].pop("notes")
+                    value["run"]["remarks"] = [
+                        remark_with_reason(RemarkKind.EARLIER_VERSION, note) for note in notes
+                    ]
                 for tally in value["run"].get("tally", ()):
                     tally.setdefault("urgency", Urgency.REST)
             _same_shape(value["run"])
@@ -223,15 +246,23 @@ def _require_words(value: Mapping[str, Any]) -> None:
     """Refuse words and times that no report has; ValueError names them."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
-    for step in value["run"]["steps"]:
-        for name in ("scope_id", "ledger_id"):
-            if step[name] is not None and not _DIGITS.fullmatch(step[name]):
-                raise ValueError(f"run.steps.{name} is not a number: {step[name]!r:.60}")
+    run = value["run"]
+    for part in ("steps", "actions"):
+        for row in run[part] or ():
+            for name in ("scope_id", "ledger_id"):
+                if row[name] is not None and not _DIGITS.fullmatch(row[name]):
+                    raise ValueError(f"run.{part}.{name} is not a number: {row[name]!r:.60}")
+    for part in ("actions", "forbidden"):
+        for row in run[part] or ():
+            if row["kind"] is not None:
+                ActionKind(row["kind"])
+            if not row["checks"]:
+                raise ValueError(f"run.{part}.checks is empty")
     if (placement := value["run"]["placement"]) is not None:
         PlacementSettings.from_json(
             placement["policy"], placement["settings"], origin=placement["policy_origin"]
         )
-    for each in (*value["run"]["tally"], *value["run"]["impact"], *value["run"]["steps"]):
+    for each in (*run["tally"], *run["impact"], *(run["steps"] or ()), *(run["actions"] or ())):
         Severity(each["severity"])
         Confidence(each.get("confidence", "confirmed"))
         Urgency(each.get("urgency", "rest"))
@@ -264,6 +295,11 @@ def _complete(run: RunFacts, coverage: Coverage) -> bool:
     return coverage.complete and not run.gaps and bool(run.bookie_sources)
 
 
+def is_unaccepted_loss(tally: Tally) -> bool:
+    """Whether some of these findings are of `DATA_LOSS` and not accepted."""
+    return tally["urgency"] in DATA_LOSS and tally["count"] > tally["suppressed"]
+
+
 CLEAN = 0
 FOUND = 1
 USAGE = 2
@@ -274,6 +310,7 @@ DAMAGED = 5
 DAMAGE_SHARE = 0.10
 """With more than this share of the ledger records undecodable, and `DAMAGE_FLOOR`, nothing is judged."""
 
+
 DAMAGE_FLOOR = 100
 UNDECODABLE = "metadata-unreadable"
 
@@ -282,7 +319,7 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
     """The code that an audit with this report ends with.
 
     With ``fail_on`` new and no run before, all is new. With ``fail_on_suspect`` findings of any confidence
-    count as confirmed ones do.
+    count as confirmed ones do. Unaccepted findings of `DATA_LOSS` count whatever ``fail_on`` is.
     """
     undecodable = report.counts.get(UNDECODABLE, 0)
     if undecodable >= DAMAGE_FLOOR and undecodable > DAMAGE_SHARE * report.coverage.ledgers.total:
@@ -292,9 +329,14 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
     bad = [
         tally
         for tally in report.run.tally
-        if Severity(tally["severity"]).at_least(least)
-        and (tally["new"] + tally["worse"] if fresh else tally["count"] - tally["suppressed"])
+        if is_unaccepted_loss(tally)
+        or (
+            Severity(tally["severity"]).at_least(least)
+            and (tally["new"] + tally["worse"] if fresh else tally["count"] - tally["suppressed"])
+        )
     ]
     if any(fail_on_suspect or tally["confidence"] == Confidence.CONFIRMED for tally in bad):
         return FOUND
+    if report.run.holds is not None and report.run.holds["urgent"]:
+        return NOT_COVERED
     return CLEAN if report.complete_but_accepted and not bad else NOT_COVERED

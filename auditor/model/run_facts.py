@@ -15,16 +15,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, TypedDict, cast
 
-from auditor.model.finding import Confidence, Severity, Urgency
+from auditor.model.action_facts import Action, ForbiddenAction, HoldFacts
+from auditor.model.finding_words import CheckId, ConfidenceWord, SeverityWord, UrgencyWord
 from auditor.model.json_shape import Count, Facet, Time, about
 from auditor.model.placement import PlacementFacts
+from auditor.model.repair import RepairFacts
 
 
 class RemarkKind(StrEnum):
     """What a remark is about; what changes more of what one does goes before."""
 
     NEAR_LOSS = "near-loss"
+    ONE_REACHABLE = "one-reachable"  # copies: other members are down
     NOT_COMPARED = "not-compared"  # with an earlier run, which was there
+    NOT_ACCEPTED = "not-accepted"  # by a suppressions file that names it
     END_UNKNOWN = "end-unknown"  # of a dump
     SAVED_FILE = "saved-file"  # a snapshot or log that is damaged, cut, or alone
     LAYOUT_ASSUMED = "layout-assumed"
@@ -64,7 +68,9 @@ class RemarkKind(StrEnum):
 _ACTING = frozenset(
     {
         RemarkKind.NEAR_LOSS,
+        RemarkKind.ONE_REACHABLE,
         RemarkKind.NOT_COMPARED,
+        RemarkKind.NOT_ACCEPTED,
         RemarkKind.END_UNKNOWN,
         RemarkKind.SAVED_FILE,
         RemarkKind.LAYOUT_ASSUMED,
@@ -111,12 +117,6 @@ def sentence_of(of: Remark) -> str:
     'one failure from loss: 3 ledgers; 1 ledger'
     """
     return ": ".join([of["text"], *(["; ".join(of["details"])] if of["details"] else [])])
-
-
-CheckId = Annotated[str, Facet("pattern", "^[a-z]+(-[a-z]+)*$"), about("the check's id")]
-SeverityWord = Annotated[str, Facet("enum", (*Severity,))]
-UrgencyWord = Annotated[str, Facet("enum", (*Urgency,))]
-ConfidenceWord = Annotated[str, Facet("enum", (*Confidence,))]
 
 
 class Tally(TypedDict):
@@ -339,6 +339,20 @@ class RunFacts:
     ] = None
     causes: Annotated[
         list[FindingCause] | None, about("what one thing explains, the most urgent first; null: not known")
+    ] = None
+    holds: Annotated[
+        HoldFacts | None, about("how many holds there are; null: an earlier version made the run")
+    ] = None
+    actions: Annotated[
+        list[Action] | None,
+        about("the ordered list of actions: the first is what to do first; null: not known"),
+    ] = None
+    forbidden: Annotated[
+        list[ForbiddenAction] | None,
+        about("what findings ask for and holds forbid; null: not known"),
+    ] = None
+    repair: Annotated[
+        RepairFacts | None, about("who repairs ledgers, what waits, what can be read; null: not known")
     ] = None
 
 

@@ -42,7 +42,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """An outcome with all that is unknown as good as it can be, and as bad as it can be."""
+    """Each amount of an outcome from below and from above: what is true lies between, whatever is unknown.
+
+    ``sure`` counts what comes to that in any case. ``possible`` counts what may come to that: an entry that
+    is either lost or below its ack quorum counts in both.
+    """
 
     sure: Outcome
     possible: Outcome
@@ -248,6 +252,8 @@ class Doubts:
 class Simulation:
     """The answer. Without a failure asked for, ``failure`` is None and ``levels`` are all of them.
 
+    ``ledgers``, ``namespaces`` and ``topics`` are the first that a failure concerns; tables have all of them.
+
     ``policy`` and ``mapping`` are by which the answer was found, with what said so; ``mapping`` is None where
     no location is known.
     """
@@ -267,3 +273,4 @@ class Simulation:
     namespaces: tuple[OwnerLoss, ...] | None = None
     topics: tuple[OwnerLoss, ...] | None = None
     topics_concerned: int = 0
+    namespaces_concerned: int = 0

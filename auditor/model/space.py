@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Literal, NamedTuple, get_args
 
+from auditor.model.holds import ActionKind
+from auditor.model.permission import Allowed
 from auditor.model.states import SpaceClass
 
 FULL = 0.95
@@ -125,12 +127,19 @@ class SpaceTotal:
         return sum(self.classes.values())
 
 
+FREES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)
+"""Kinds of action that free space."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpaceStep:
     """What frees bytes of one bookie; ``risk`` begins with a word of `auditor.checks.manual.RISKS`.
 
     ``bytes`` are at most what comes free. ``command`` is to be given as it stands; None: it happens by
-    itself, and ``what`` says when. ``doubt`` is why the bytes may be others; None: nothing says so.
+    itself, and ``what`` says when. ``permission`` is what the gate answered.
+
+    Raises:
+        TypeError: the gate did not permit to free anything on this bookie.
     """
 
     bookie_id: str
@@ -138,7 +147,30 @@ class SpaceStep:
     what: str
     command: str | None
     risk: str
-    doubt: str | None = None
+    permission: InitVar[Allowed]
+
+    def __post_init__(self, permission: Allowed) -> None:
+        if not isinstance(permission, Allowed) or permission.kind not in FREES:
+            raise TypeError(f"{self.bookie_id}: the gate did not permit to free space")
+        names = {object.key for object in permission.objects}
+        if permission.kind is not ActionKind.DELETE_LEDGER and self.bookie_id not in names:
+            raise TypeError(f"{self.bookie_id}: the gate did not permit to {permission.kind} there")
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSpace:
+    """Bytes of one bookie that must not be freed: what would free them, why not, and what ends that.
+
+    ``reasons`` are those of the holds that forbid it, the most important first.
+    """
+
+    bookie_id: str
+    bytes: int
+    what: str
+    kind: ActionKind
+    why: str
+    way_out: str
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +179,8 @@ class SpaceView:
 
     ``others`` is what is left out of them, by class, and ``others_count`` how many. ``file_bytes`` are the
     lengths of all ``files``, which the classes add up to. ``steps`` are those of all bookies, what frees most
-    of a bookie first. ``disks`` are what lies beside the logs, by bookie, and ``forecasts`` of which of them
-    runs agree when they are full.
+    of a bookie first, and ``refused`` is what the gate does not permit to free. ``disks`` are what lies
+    beside the logs, by bookie, and ``forecasts`` of which of them runs agree when they are full.
     """
 
     by: SpaceBy
@@ -158,6 +190,7 @@ class SpaceView:
     others: dict[str, int] = field(default_factory=dict)
     others_count: int = 0
     steps: tuple[SpaceStep, ...] = ()
+    refused: tuple[RefusedSpace, ...] = ()
     disks: tuple[DiskTotal, ...] = ()
     forecasts: tuple[FillForecast, ...] = ()
 

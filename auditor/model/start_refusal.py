@@ -46,7 +46,11 @@ class Fault(StrEnum):
     VERSION_MISSING = "version-missing"
     WIPED = "wiped"  # a directory that a cookie names has no VERSION
     NOT_EMPTY = "not-empty"  # a new directory has something in it
+    INDEX_NOT_IN_COOKIE = "index-not-in-cookie"  # the cookies are of before 4.16, and name no index directory
+    INDEX_COUNT = "index-count"  # DbLedgerStorage takes as many index directories as ledger directories
     JOURNAL_GONE = "journal-gone"  # a journal lacks the file from which it would be replayed
+    JOURNAL_INVALID_RECORD = "journal-invalid-record"  # replay ends there, unless a setting skips it
+    JOURNAL_UNREADABLE = "journal-unreadable"  # replay ends there, whatever is configured
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ class Refusal:
 
     ``error`` is the server's exception, by its full name. ``paths`` are the directories at fault;
     ``stored_id`` is the id under which the store keeps the cookie at fault, or lacks one. Where it is not
-    ``certain``, something else may explain what was seen.
+    ``certain``, something else may explain what was seen. ``way_out`` is a setting with which the bookie
+    starts, and what that costs; None: none is known.
     """
 
     error: str
@@ -95,6 +100,7 @@ class Refusal:
     paths: tuple[str, ...] = ()
     stored_id: str | None = None
     certain: bool = True
+    way_out: str | None = None
 
 
 def configured_paths(expected: Cookie) -> tuple[tuple[str, str], ...]:
@@ -149,19 +155,6 @@ def old_data(directories: Sequence[BookieDirectory]) -> Refusal | None:
             reason = f"{directory.path} keeps data of before layout 3: upgrade needed"
             return Refusal(IO_EXCEPTION, Fault.OLD_DATA, reason, (directory.path,))
     return None
-
-
-def unreplayable(files: Sequence[tuple[str, str]], certain: bool) -> Refusal:
-    """The refusal to replay journals, (directory, name), from files that are not there.
-
-    >>> print(unreplayable([("/j", "1a.txn")], True).reason)
-    /j lacks 1a.txn, from which the bookie would replay its journal
-    """
-    reason = "; ".join(f"{path} lacks {name}" for path, name in files)
-    reason = f"{reason}, from which the bookie would replay its journal"
-    return Refusal(
-        IO_EXCEPTION, Fault.JOURNAL_GONE, reason, tuple(path for path, _ in files), certain=certain
-    )
 
 
 def unreadable(cookie: Unreadable, path: str | None, stored_id: str | None) -> Refusal:

@@ -28,6 +28,20 @@ class TailRead(StrEnum):
     UNREAD = "unread"
 
 
+class ReplayError(StrEnum):
+    """How a server's replay of a journal ends at a record, or before the first (4.14 to 4.18 alike).
+
+    ``INVALID_RECORD`` is an IOException of ``Journal.scanJournal``, which ``skipReplayJournalInvalidRecord``
+    makes a warning. The others end the start whatever is configured.
+    """
+
+    INVALID_RECORD = "invalid-record"
+    SHORT_RECORD = "short-record"  # BufferUnderflowException while the record's ids are read
+    INVALID_PADDING = "invalid-padding"  # IllegalArgumentException of ByteBuffer.limit
+    INVALID_VERSION = "invalid-version"  # JournalChannel opens no such file
+    INVALID_NAME = "invalid-name"  # NumberFormatException of listJournalIds
+
+
 class TailState(StrEnum):
     """What a row of the table journal_tails is."""
 
@@ -36,6 +50,36 @@ class TailState(StrEnum):
     GONE = (
         "gone"  # the file that the mark names is not there: nothing is known, and the bookie does not start
     )
+
+
+class TimeBasis(StrEnum):
+    """What an index time rests on: column ``index_time_basis`` of the table bookies.
+
+    A journal file's id is no time, but for the first file of a journal, whose id is the bookie's clock at its
+    first start. File times and that clock are bounded by each other (`auditor.sources.bookies.mark_times`).
+    """
+
+    OPTION = "option"  # --index-time
+    JOURNAL_READ = "journal-read"  # the journal of a running bookie was read then
+    LAST_WRITE = "last-write"  # a journal that was read, or lastMark, was last written to then
+    CLEAN_STOP = "clean-stop"  # the bookie went down cleanly, and wrote its last mark then
+    OLDER_JOURNAL = "older-journal"  # the journal file before that of the mark was last written to then
+    FIRST_START = "first-start"  # the bookie first started then, by the id of its journal files
+
+    @property
+    def sentence(self) -> str:
+        """What the time is."""
+        return _TIME_BASES[self]
+
+
+_TIME_BASES = {
+    TimeBasis.OPTION: "--index-time says so",
+    TimeBasis.JOURNAL_READ: "when its journal was read, while it ran",
+    TimeBasis.LAST_WRITE: "the file time of its journal or lastMark, the later one",
+    TimeBasis.CLEAN_STOP: "the file time of the lastMark that it wrote when it stopped",
+    TimeBasis.OLDER_JOURNAL: "the file time of the journal before that of its mark; it may be newer",
+    TimeBasis.FIRST_START: "its first start, by the id of its journal files; it may be much newer",
+}
 
 
 class IndexState(StrEnum):
@@ -85,6 +129,7 @@ class UnknownCopy(StrEnum):
     NOT_INDEXED = "not-indexed"
     MISPLACED = "misplaced"
     WRONG_DIRECTORY = "wrong-directory"
+    ENTRY_LOG = "entry-log-gone"  # in a log that is not there; compaction may have moved them
     # Once the bookie was asked for entries: see `auditor.tables.rejudgement`.
     DENIED = "denied"  # it does not have an entry that its index shows
     INDEX_INCOMPLETE = "index-incomplete"  # it serves entries that its index lacks
@@ -103,6 +148,14 @@ class EntryLogState(StrEnum):
     UNREADABLE = "unreadable"
 
 
+class CollectorScan(StrEnum):
+    """What a collector's scan makes of a damaged entry log: column ``collector_scan`` of entry_logs."""
+
+    COUNTS = "counts"  # it counts records, and does not see others
+    MAY_FAIL = "may-fail"  # the same, unless it fails for want of memory
+    FAILS = "fails"  # the log is left alone
+
+
 class CacheState(StrEnum):
     """What a collector's metadata cache has of an entry log: column ``cache`` of the table entry_logs."""
 
@@ -119,11 +172,21 @@ class LogFileKind(StrEnum):
     COMPACTED = "compacted"  # a second name of a log
 
 
+class GoneState(StrEnum):
+    """How sure it is that entries are in no entry log: column ``state`` of the table gone_entries."""
+
+    AGREED = "agreed"  # index and list of logs say so in two readings
+    ONCE = "once"  # in one: gone if the bookie was stopped
+
+
 class Probe(StrEnum):
     """What lies where an index has an entry: column ``probe`` of the tables locations and misplaced."""
 
     OK = "ok"  # the entry
     MISSING = "missing"  # there is no such log
+    MISNAMED = (
+        "misnamed"  # the log has the decimal digits of its id for a name, and the bookie does not find it
+    )
     PAST_END = "past-end"  # the log ends before
     OTHER = "other"  # another entry, or none
 
@@ -156,10 +219,16 @@ class SpaceClass(StrEnum):
     OVER_REPLICATED = "over-replicated"  # no ensemble of the ledger names the bookie
     ORPHAN = "orphan"  # the metadata has no such ledger
     SURPLUS = "surplus"  # entries that striping does not put here
+    NOT_INDEXED = "not-indexed"  # entries that the bookie needs and its index lacks
+    OWNER_NAMED = "owner-named"  # the metadata has no such ledger, and an owner names it
     SUPERSEDED = "superseded"  # the index needs nothing of the ledger in this log
     OWNER_UNKNOWN = "owner-unknown"
     HEADERS_AND_MAPS = "headers-and-maps"  # of no ledger; padding too
     NOT_YET_MAPPED = "not-yet-mapped"  # written since the index was
+
+
+NOT_RECLAIMABLE = (SpaceClass.NOT_INDEXED, SpaceClass.OWNER_NAMED)
+"""Classes of bytes that may be the last of an entry: a log with some of them frees nothing."""
 
 
 class GcPass(StrEnum):
@@ -224,9 +293,11 @@ class GcReason(StrEnum):
     OTHER_ID = "under-another-id"  # the ensembles name the bookie by another id
     METADATA_UNREADABLE = "metadata-unreadable"
     MEMBERS_UNKNOWN = "members-unknown"
+    BEHIND_END = "behind-end"  # it has entries behind the ledger's end, which members may lack
     COPY_IN_FLIGHT = "copy-in-flight"
     MOVED = "moved"  # its metadata changed between the scans
     NOT_INDEXED = "not-indexed"  # the bookie's ledger index lacks it, so that its bytes count as garbage
+    UNSEEN = "unseen"  # a damaged record hides its entries from the collector
 
 
 class LedgerStatus(StrEnum):
@@ -269,6 +340,14 @@ class LedgerClass(StrEnum):
     UNDECIDED = "undecided"
 
 
+class Reach(StrEnum):
+    """What the registered bookies can serve of a ledger: column ``reach`` of the table reachability."""
+
+    UNAVAILABLE = "unavailable"
+    UNRECOVERABLE = "unrecoverable"
+    SINGLE_COPY = "single-copy"
+
+
 class Verdict(StrEnum):
     """What a run says of the cluster."""
 
@@ -296,9 +375,17 @@ GONE = (Change.FIXED, Change.UNSEEN)
 
 
 class WitnessAnswer(StrEnum):
-    """What a bookie says when it is asked for one entry (`auditor.audit.comparison`); unknown: nothing."""
+    """What a bookie says when it is asked for one entry (`auditor.audit.comparison`).
+
+    refused: it takes no reads from this client, of whatever entry; unknown: it says nothing of this entry.
+    """
 
     SERVED = "served"
     NO_SUCH_ENTRY = "no-such-entry"
     NO_SUCH_LEDGER = "no-such-ledger"
+    REFUSED = "refused"
     UNKNOWN = "unknown"
+
+
+TAKES_WRITES = ("writable", "both")
+"""How a bookie that takes writes is registered; clients go by the writable registration of two."""

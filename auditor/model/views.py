@@ -10,6 +10,7 @@ from typing import Literal
 from auditor.model.finding import Finding, Severity, Standing
 from auditor.model.ledger_metadata import Segment
 from auditor.model.report import Report
+from auditor.model.source_scope import SourceScope
 from auditor.model.states import WitnessAnswer
 
 
@@ -132,6 +133,7 @@ class BookieView:
     registrations: tuple[RegistrationView, ...] = ()
     directories: tuple[DirectoryView, ...] = ()
     problems: tuple[ProblemView, ...] = ()
+    index_time_basis: str | None = None  # a `TimeBasis`; None: no time, or an older run
     aliases: tuple[AliasView, ...] = ()
     tail: str | None = None
     journals: tuple[JournalView, ...] = ()
@@ -171,6 +173,25 @@ class AnswerView:
 
 
 @dataclass(frozen=True, slots=True)
+class LogEntriesView:
+    """Entries of a ledger in one entry log of a bookie whose index lacks them.
+
+    ``entries`` are BP-34 groups of 24 bytes each, ``count`` of them; both are None where the log was not read
+    for them, and ``reason`` says why. ``lost_count`` are those that no index has any more. ``size`` is in
+    bytes: of these entries, or of the whole ledger in the log where they are not known.
+    """
+
+    bookie_id: str
+    log_id: int
+    path: str
+    size: int
+    entries: bytes | None = None
+    count: int | None = None
+    lost_count: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerView:
     """A ledger of one run. ``status`` is that of the table ledgers, or gone where only bookies know it.
 
@@ -178,7 +199,12 @@ class LedgerView:
     ``potential_class`` are those of the table verdicts. ``attached`` is the metadata's custom part, whatever
     the application put there: key and value, one that is not text in hexadecimal. ``answers`` are what
     bookies said when they were asked for entries; none where nobody was. ``queue`` says whether it waits for
-    replication, since when, and who holds it.
+    replication, since when, and who holds it. ``in_logs`` are entry logs with entries that the index of their
+    bookie lacks; none in a run without ``--entry-logs``.
+
+    ``down`` are members with entries, or with the open end, that are surely not registered. ``reach`` is that
+    of the table reachability, and ``unreached`` how many entries it is about; None and 0 if it has no row.
+    ``availability_unknown``: the run does not know which bookies were registered.
     """
 
     ledger_id: int
@@ -205,6 +231,11 @@ class LedgerView:
     replicas: tuple[ReplicaView, ...] = field(default=())
     answers: tuple[AnswerView, ...] = ()
     queue: tuple[str, ...] = ()
+    down: tuple[str, ...] = ()
+    reach: str | None = None
+    unreached: int = 0
+    availability_unknown: bool = False
+    in_logs: tuple[LogEntriesView, ...] = ()
 
 
 class Backlog(StrEnum):
@@ -225,7 +256,7 @@ class TopicLedger:
     """One ledger of a topic's list; ``standing`` and ``fault`` are those of the table ownership.
 
     ``klass`` is its replication class (verdicts), None where it is not listed. Times and sizes are None where
-    nothing says them.
+    nothing says them. ``reach`` is that of the table reachability; None if it has no row.
     """
 
     ledger_id: int
@@ -238,6 +269,7 @@ class TopicLedger:
     offload: str | None
     borrowed: bool
     backlog: Backlog
+    reach: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +350,7 @@ class RunView:
     ``directories`` of bookies were found, 0 where bookies were only asked. ``fail_on`` and
     ``fail_on_suspect`` are the options that the exit code came from; None where the run does not say.
     ``standings`` are those of the report's findings, by fingerprint; ``storages`` says how the index of each
-    bookie is kept, where that is known.
+    bookie is kept, where that is known. ``sources`` are those of the table sources.
     """
 
     path: str
@@ -329,3 +361,4 @@ class RunView:
     fail_on_suspect: bool = False
     standings: Mapping[str, Standing] = field(default_factory=dict)
     storages: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[SourceScope, ...] = ()

@@ -195,7 +195,7 @@ class Frames:
         Index: bookie_id. Columns: journals, indexes, rocksdb, other, in bytes; capacity and free, null where
         no file system was seen; unread, directories that were not seen whole.
         """
-        from auditor.runs.space_steps import disk_totals
+        from auditor.runs.disk_forecasts import disk_totals
 
         kinds = [kind.name for kind in DISK_BYTES]
         rows = [

@@ -58,6 +58,8 @@ SPACE = {
     "surplus": "#9fc5d8",
     "over-replicated": "#7b6ba8",
     "orphan": "#a50026",
+    "not-indexed": "#f46d43",
+    "owner-named": "#d73027",
     "superseded": "#fdc776",
     "owner-unknown": "#b9b2d1",
     "not-yet-mapped": "#545d69",
@@ -263,7 +265,9 @@ def new_figure(height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UsageError("plots need matplotlib: pip install 'bookkeeper-auditor[notebook]'") from error
+        raise UsageError(
+            "plots need matplotlib, which is not installed. Run: pip install matplotlib"
+        ) from error
 
     class InlineFigure(Figure):
         """pyplot, which shows figures otherwise, keeps every one that it made until it is closed."""

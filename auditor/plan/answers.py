@@ -14,6 +14,7 @@ from auditor.keys import ledger_path
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.amounts import first_names
 from auditor.model.arrow import ds
+from auditor.model.holds import ActionKind
 from auditor.model.ledger_id import LedgerId
 from auditor.model.plan import (
     OF_EACH_LEDGER,
@@ -24,15 +25,16 @@ from auditor.model.plan import (
     PlanStep,
     RepairPlan,
     StepCheck,
-    StepKind,
     StepState,
 )
 from auditor.model.states import BookieRead
-from auditor.plan.bookie_steps import DANGERS, INDEX_FAULTS
+from auditor.plan.bookie_steps import DANGERS
+from auditor.plan.index_steps import INDEX_FAULTS
 from auditor.plan.parts import LedgerRow, ledgers_of
 from auditor.plan.situation import MarkTimes, cookie_digest
+from auditor.plan.start_steps import EXCHANGED
 from auditor.reports.plan import condition_text
-from auditor.runs.owners import has_owners
+from auditor.runs.owners import has_every_owner, has_owners
 from auditor.runs.reader import RunReader
 from auditor.sources.metadata.ledgers import path_of, read_paths
 from auditor.sources.metadata.store import MetadataStore, StoreOptions, Tree
@@ -116,7 +118,7 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
 
 def _fingerprints(run: RunReader) -> frozenset[str]:
     """The fingerprints of what steps about bookies may ask for."""
-    names = ds.field("id").isin([*DANGERS, *INDEX_FAULTS])
+    names = ds.field("id").isin([*DANGERS, *INDEX_FAULTS, *EXCHANGED])
     batches = run.batches("findings", ["fingerprint"], names)
     return frozenset(each for batch in batches for each in batch["fingerprint"].to_pylist())
 
@@ -126,7 +128,7 @@ def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
     hidden = facts.gaps or facts.in_doubt is not None
     held = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None
     unowned = None
-    if has_owners(run):
+    if has_owners(run) and has_every_owner(run):
         found = run.batches(
             "tables/ownership",
             ["ledger_id"],
@@ -221,7 +223,7 @@ _SAMPLES = 5
 _SAY_IT = {
     Fact.NAMED: "an audit of the metadata",
     Fact.FINDING: "an audit with the bookie's directories",
-    Fact.UNOWNED: "an audit with --owners",
+    Fact.UNOWNED: "an audit whose stores of owners are proved complete",
 }
 """What a store does not say, and which audit does."""
 
@@ -231,18 +233,25 @@ def ledgers_in(plan: RepairPlan) -> frozenset[int]:
     return frozenset(int(ledger.ledger_id) for step in plan.steps for ledger in step.ledgers)
 
 
-def check_plan(plan: RepairPlan, now: Answers) -> PlanCheck:
+def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> PlanCheck:
     """Ask every condition of a plan of a cluster as it is now.
+
+    Args:
+        plan: The plan.
+        now: The cluster.
+        clock: The current time, ms; None: the time of what the cluster was asked.
 
     Raises:
         UsageError: it is another cluster.
     """
     if None not in (plan.instance_id, now.instance_id) and plan.instance_id != now.instance_id:
         raise UsageError(f"{now.asked}: instance {now.instance_id}, and the plan is for {plan.instance_id}")
-    return PlanCheck(now.asked, now.time, tuple(_check_step(step, now) for step in plan.steps))
+    time = now.time if clock is None else max(clock, now.time)
+    steps = tuple(_check_step(step, now, time) for step in plan.steps)
+    return PlanCheck(now.asked, now.time, plan.expires, time > plan.expires, steps)
 
 
-def _check_step(step: PlanStep, now: Answers) -> StepCheck:
+def _check_step(step: PlanStep, now: Answers, time: int) -> StepCheck:
     states = {each.ledger_id: _ledger_state(step, each, now) for each in step.ledgers}
     counts = Counter(states.values())
     whole = [each for each in step.requires if each.fact not in OF_EACH_LEDGER]
@@ -258,7 +267,7 @@ def _check_step(step: PlanStep, now: Answers) -> StepCheck:
     elif done:
         state = StepState.DONE
     else:
-        state, why = _open_state(step, whole, states, now)
+        state, why = _open_state(step, whole, states, now, time)
     return StepCheck(
         step.number, step.kind, step.about, state, tuple(why),
         *(counts[each] for each in (StepState.DONE, StepState.TRUE, StepState.CHANGED, StepState.UNKNOWN)),
@@ -266,7 +275,7 @@ def _check_step(step: PlanStep, now: Answers) -> StepCheck:
 
 
 def _open_state(
-    step: PlanStep, whole: Iterable[Condition], states: dict[str, StepState], now: Answers
+    step: PlanStep, whole: Iterable[Condition], states: dict[str, StepState], now: Answers, time: int
 ) -> tuple[StepState, list[str]]:
     """The state of a step that is not done, and why it is not still true."""
     answers = {each: holds(each, now, step.bookie_id) for each in whole}
@@ -282,11 +291,10 @@ def _open_state(
         for fact, audit in _SAY_IT.items():
             if fact in facts:
                 unknown.append(f"a store does not say it, {audit} does: plan check --run")
-    if now.time > step.expires:
-        late = step.kind is StepKind.WAIT
-        (broken if late else unknown).append(
-            "AutoRecovery should have done it by now" if late else "its time is over: plan again"
-        )
+    if step.kind is ActionKind.WAIT and now.time > step.expires:
+        broken.append("AutoRecovery should have done it by now")
+    elif time > step.expires:
+        unknown.append("its time is over: plan again")
     if broken:
         return StepState.CHANGED, broken
     return (StepState.UNKNOWN, unknown) if unknown else (StepState.TRUE, [])
@@ -319,7 +327,8 @@ def holds(condition: Condition, now: Answers, bookie: str | None = None) -> bool
 
 def _holds_finding(of: str, value: str, now: Answers, bookie: str | None) -> bool | None:
     """Whether a finding is there, or gone: what was not looked at is neither."""
-    id, _, fingerprint = of.partition(" ")
+    id, fingerprint, *about = of.split(" ", 2)
+    bookie = about[0] if about else bookie
     if now.findings is None:
         return None
     if fingerprint in now.findings:

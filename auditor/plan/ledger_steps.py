@@ -4,11 +4,21 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from auditor.actions import procedures
 from auditor.model.amounts import plural
 from auditor.model.finding import Confidence, Severity
+from auditor.model.holds import ActionKind
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.plan import Condition, Fact, PlannedLedger, PlanStep, RefusalReason, RefusedStep, StepKind
-from auditor.plan.parts import DO, EXPIRY_MS, LOOK, SAVE, UNDO, ledgers_of, make_step, refuse, typed
+from auditor.model.plan import (
+    EXPIRY_MS,
+    Condition,
+    Fact,
+    PlannedLedger,
+    PlanStep,
+    RefusalReason,
+    RefusedStep,
+)
+from auditor.plan.parts import ledgers_of, ledgers_of_permission, make_step, permit_each_ledger, refuse
 from auditor.plan.situation import FindingGroups, Situation
 
 _FILE = "{}.metadata"
@@ -46,9 +56,9 @@ def restore_metadata(now: Situation) -> Iterator[PlanStep | RefusedStep]:
     about = "put back the metadata of {}, which an owner names"
     if sure:
         bookies = sorted({name for ledger in sure.ledgers for name in holders[ledger]})
-        yield _restore(now, about.format(plural(sure.count, "ledger")), sure, bookies)
+        yield from _restore(now, about, sure, bookies)
     yield from _refusals(
-        StepKind.RESTORE, about,
+        ActionKind.RESTORE_METADATA, about,
         (unsure, RefusalReason.UNSURE, "that the store lacks them is suspected only",
          "audit again, owners and bookies with it"),
         (gone, RefusalReason.NO_COPY, "no bookie that was read has an entry of them",
@@ -57,7 +67,7 @@ def restore_metadata(now: Situation) -> Iterator[PlanStep | RefusedStep]:
 
 
 def _refusals(
-    kind: StepKind, about: str, *cases: tuple[FindingGroups, RefusalReason, str, str]
+    kind: ActionKind, about: str, *cases: tuple[FindingGroups, RefusalReason, str, str]
 ) -> Iterator[RefusedStep]:
     """A refusal of each case that has findings: these, the reason, why, and the way out."""
     for groups, reason, why, way in cases:
@@ -66,76 +76,92 @@ def _refusals(
             yield refuse(kind, reason, of, why, way, groups.named(), groups.ledgers, groups.count)
 
 
-def _restore(now: Situation, about: str, groups: FindingGroups, bookies: Sequence[str]) -> PlanStep:
-    ledgers = tuple(PlannedLedger(str(each), None, None) for each in groups.ledgers)
-    blanks = ledger_blanks([each.ledger_id for each in ledgers])
+def _restore(
+    now: Situation, about: str, groups: FindingGroups, bookies: Sequence[str]
+) -> Iterator[PlanStep | RefusedStep]:
+    kind = ActionKind.RESTORE_METADATA
+    allowed, refused = permit_each_ledger(now.run, kind, about, groups.named(), (), groups.ledgers)
+    yield from refused
+    if allowed is None:
+        return
+    permitted = ledgers_of_permission(allowed)
+    ids = [ledger for ledger in groups.ledgers if ledger in permitted]
+    count = groups.count - sum(step.ledger_count for step in refused)
+    ledgers = tuple(PlannedLedger(str(ledger), None, None) for ledger in ids)
+    blanks = ledger_blanks([ledger.ledger_id for ledger in ledgers])
     where = ", ".join(bookies)
-    return make_step(
-        StepKind.RESTORE, f"{about}, before they are collected on {where}", groups.named(),
-        [
-            typed(LOOK, "ledgermetadata -l ID", blanks),
-            typed(DO, "ledgermetadata -l ID -restorefromfile FILE", blanks),
-            typed(UNDO, "deleteledger -l ID", blanks),
-        ],
+    yield make_step(
+        allowed, f"{about.format(plural(count, 'ledger'))}, before they are collected on {where}",
+        groups.named(), procedures.RESTORE_METADATA.filled(allowed, blanks), urgency=groups.urgency,
         effect=f"the store lists the ledger again, and its entries stay on {where}",
         risk="writes; the record may be older than the ledger's last ensemble change, so audit afterwards",
-        undo="delete the ledger again, before anything else is written",
+        undo="put a right record in its place",
         needs=[
             f"{blanks['FILE']}: what ledgermetadata -dumptofile wrote before the ledger went, or writes "
             "on a ZooKeeper that was started from a backup of the store",
             f"no collection on {where} before that: each passes every gcWaitTime (10 minutes unless set)",
         ],
-        ledgers=ledgers, ledger_count=groups.count, expires=now.facts.scan_time + EXPIRY_MS,
+        ledgers=ledgers, ledger_count=count, expires=now.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.LISTED, "", "no")], done_when=[Condition(Fact.LISTED, "", "yes")],
     )  # fmt: skip
 
 
 def delete_ledgers(now: Situation) -> Iterator[PlanStep | RefusedStep]:
-    """Ledgers whose owner is gone, where two runs apart saw it; all others are refused."""
-    sure, unsure, written = FindingGroups(), FindingGroups(), FindingGroups()
+    """Delete ledgers whose owner is gone, if every owner was read and two runs a rollover apart saw it.
+
+    Runs of earlier releases do not say whether every owner was read: their ledgers are refused.
+    """
+    sure, unsure, unproved, written = FindingGroups(), FindingGroups(), FindingGroups(), FindingGroups()
     for row in now.asking("ledger-unowned"):
         evidence = json.loads(row["evidence"])
         now.addressed[row["id"]] += 1
-        if row["confidence"] != Confidence.CONFIRMED or not evidence["seen_before"]:
+        if not evidence.get("owners_complete"):
+            unproved.add(row)
+        elif row["confidence"] != Confidence.CONFIRMED or not evidence["seen_before"]:
             unsure.add(row)
         elif evidence["state"] != LedgerState.CLOSED:
             written.add(row)
         else:
             sure.add(row)
     if sure:
-        yield _delete(now, sure)
+        yield from _delete(now, sure)
     yield from _refusals(
-        StepKind.DELETE, "delete {} that no owner names",
-        (unsure, RefusalReason.UNSURE, "one run saw no owner: a broker may be about to write it",
-         "audit again, later by more than --owner-grace, and plan then"),
+        ActionKind.DELETE_LEDGER, "delete {} that no owner names",
+        (unproved, RefusalReason.UNSURE, "not every owner was read: another application may use them",
+         "read every store of owners (--owners), declare them (--owners-complete), and plan then"),
+        (unsure, RefusalReason.UNSURE, "no two runs a rollover apart saw no owner: a broker may name it yet",
+         "audit again, later by --owner-grace and by 4 hours, and plan then"),
         (written, RefusalReason.LIVE_WRITER, "they are not closed: a writer may have them open",
          "close them first, by their application"),
     )  # fmt: skip
 
 
-def _delete(now: Situation, groups: FindingGroups) -> PlanStep:
+def _delete(now: Situation, groups: FindingGroups) -> Iterator[PlanStep | RefusedStep]:
+    about, kind = "delete {} that no owner names, as two runs saw", ActionKind.DELETE_LEDGER
+    allowed, refused = permit_each_ledger(now.run, kind, about, groups.named(), (), groups.ledgers)
+    yield from refused
+    if allowed is None:
+        return
     rows = ledgers_of(now.run, groups.ledgers)
-    ledgers = tuple(rows[each].planned() for each in groups.ledgers if each in rows)
-    blanks = ledger_blanks([each.ledger_id for each in ledgers])
-    return make_step(
-        StepKind.DELETE,
-        f"delete {plural(groups.count, 'ledger')} that no owner names, as two runs saw",
-        groups.named(),
-        [
-            typed(LOOK, "ledgermetadata -l ID", blanks),
-            typed(SAVE, "ledgermetadata -l ID -dumptofile FILE", blanks),
-            typed(DO, "deleteledger -l ID", blanks),
-            typed(UNDO, "ledgermetadata -l ID -restorefromfile FILE", blanks),
-        ],
+    permitted = ledgers_of_permission(allowed)
+    ids = [id for id in groups.ledgers if id in rows and id in permitted]
+    if not ids:
+        return
+    count = groups.count - sum(step.ledger_count for step in refused)
+    blanks = ledger_blanks([str(ledger) for ledger in ids])
+    yield make_step(
+        allowed, about.format(plural(count, "ledger")), groups.named(),
+        procedures.DELETE_LEDGER.filled(allowed, blanks), urgency=groups.urgency,
         effect="bookies free what they hold of them at their next collection and compaction",
-        bytes=sum(row.bytes for row in rows.values()),
+        bytes=sum(rows[id].bytes for id in ids),
         risk="danger; once bookies have collected a ledger nothing brings it back",
         undo="its dump puts the metadata back, until the first bookie has collected the ledger",
         needs=[
             "whoever owns the topics says that they were deleted on purpose, and plans no restore of them",
             "plan check right before, and one ledger after the other: the command asks about each",
         ],
-        ledgers=ledgers, ledger_count=groups.count, expires=now.facts.scan_time + EXPIRY_MS,
+        ledgers=[rows[id].planned() for id in ids], ledger_count=count,
+        expires=now.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.VERSION, "", "as listed"), Condition(Fact.UNOWNED, "", "yes")],
         done_when=[Condition(Fact.LISTED, "", "no")],
     )  # fmt: skip

@@ -1,22 +1,24 @@
-"""What steps are put together from: commands of the manual pages, refusals, and ledgers of the run.
+"""What steps are put together from: the gate's permission, refusals, and ledgers of the run.
 
 Of a ledger a step needs its version, state and bytes, and which bookies its segments name.
 """
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from auditor.checks import ALL
-from auditor.checks.manual import Command
+from auditor.actions.gate import HeldRun, permit, permit_ledgers
+from auditor.actions.objects import bookie, ledger
+from auditor.actions.procedures import require_permission
+from auditor.model.amounts import plural
+from auditor.model.holds import ActionKind, HoldObject
+from auditor.model.permission import ActionObject, Allowed, Refused
 from auditor.model.plan import (
-    CommandRole,
     Condition,
     PlanCommand,
     PlanFinding,
@@ -24,41 +26,15 @@ from auditor.model.plan import (
     PlanStep,
     RefusalReason,
     RefusedStep,
-    StepKind,
 )
 from auditor.model.states import LISTED
-from auditor.reports.advice import HOST_PORT, fill_command
+from auditor.reports.advice import HOST_PORT
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
 
 HOUR_MS = 3_600_000
-EXPIRY_MS = 24 * HOUR_MS
-"""So old is a scan at most by which something is still done."""
-
-LOOK, SAVE, HAND, DO, UNDO = CommandRole
 REFUSED_NAMED = 5
 """So many ledgers of a refusal are named."""
-
-
-@cache
-def _manual() -> dict[str, Command]:
-    """Every command of a check's page, by its text."""
-    return {command.text: command for check in ALL for command in check.commands}
-
-
-def typed(role: CommandRole, text: str, blanks: Mapping[str, str], more: str = "") -> PlanCommand:
-    """A command of the shell that a check's page has, and ``more`` options, with what is known put in.
-
-    >>> typed(LOOK, "cookie_get BOOKIE", {"BOOKIE": "bk-1:3181"}).text
-    'bookkeeper shell cookie_get bk-1:3181'
-    """
-    command = _manual()[f"bookkeeper shell {text}"]
-    return PlanCommand(role, fill_command(command.text + more, blanks), command.does, command.level)
-
-
-def by_hand(words: str, does: str, risk: str) -> PlanCommand:
-    """What no command of the shell does, in words."""
-    return PlanCommand(HAND, words, does, risk)
 
 
 def takes_bookie(bookie: str) -> bool:
@@ -80,11 +56,12 @@ def file_name(bookie: str, ending: str) -> str:
 
 
 def make_step(
-    kind: StepKind,
+    allowed: Allowed,
     about: str,
     findings: Sequence[PlanFinding],
     commands: Sequence[PlanCommand],
     *,
+    urgency: str,
     effect: str,
     risk: str,
     undo: str,
@@ -94,19 +71,114 @@ def make_step(
     bookie_id: str | None = None,
     ledgers: Sequence[PlannedLedger] = (),
     ledger_count: int | None = None,
+    fewest_copies: int | None = None,
     bytes: int | None = None,
     needs: Sequence[str] = (),
 ) -> PlanStep:
-    """A step that has no number yet."""
+    """Return a step that has no number yet: the only way to make one.
+
+    Args:
+        allowed: The gate's permission, for the step's kind, its bookie and each of its ledgers.
+        about: What the step does, in a few words.
+        findings: What asks for it.
+        commands: What is typed, in order.
+        urgency: That of the most urgent finding.
+        effect: What is so afterwards.
+        risk: What the step may do besides.
+        undo: How it is taken back.
+        expires: The last moment to do it, ms.
+        requires: What must be so before.
+        done_when: What is so once it is done.
+        bookie_id: The bookie that it is about, None if it is about several or none.
+        ledgers: The first of its ledgers.
+        ledger_count: How many ledgers there are in all, None if ``ledgers`` are all of them.
+        fewest_copies: Known copies of the entry that has the fewest, None if that is not known.
+        bytes: The most that is copied or freed, None if nobody knows.
+        needs: What only people can see to.
+
+    Raises:
+        ValueError: the permission does not cover the step.
+    """
+    objects = [ledger(int(planned.ledger_id)) for planned in ledgers]
+    require_permission(allowed, allowed.kind, *objects, *([] if bookie_id is None else [bookie(bookie_id)]))
     return PlanStep(
-        0, kind, about, tuple(findings), bookie_id, len(ledgers) if ledger_count is None else ledger_count,
-        tuple(ledgers), tuple(commands), tuple(needs), effect, bytes, risk, undo, expires, tuple(requires),
-        tuple(done_when),
+        0, allowed.kind, urgency, fewest_copies, about, tuple(findings), bookie_id,
+        len(ledgers) if ledger_count is None else ledger_count, tuple(ledgers), tuple(commands), tuple(needs),
+        effect, bytes, risk, undo, expires, tuple(requires), tuple(done_when),
     )  # fmt: skip
 
 
+def permit_or_refuse(
+    run: HeldRun, kind: ActionKind, about: str, findings: Sequence[PlanFinding], *objects: ActionObject
+) -> Allowed | RefusedStep:
+    """Ask the gate for a step on some objects: its permission, or the refusal that stands in the plan."""
+    answer = permit(run, kind, objects)
+    return answer if isinstance(answer, Allowed) else refuse_held([answer], about, findings)
+
+
+def permit_each_ledger(
+    run: HeldRun,
+    kind: ActionKind,
+    about: str,
+    findings: Sequence[PlanFinding],
+    bookies: Sequence[str],
+    ledgers: Sequence[int],
+) -> tuple[Allowed | None, list[RefusedStep]]:
+    """Ask the gate for a step on many ledgers: held ones are split off, one refusal for each kind of hold.
+
+    Args:
+        run: The run that the plan rests on.
+        kind: What is done.
+        about: What is done, with ``{}`` in the place of the number of ledgers.
+        findings: What asks for it.
+        bookies: The bookies that all of it is about.
+        ledgers: The ledgers.
+
+    Returns:
+        The permission for the bookies and the permitted ledgers, None if there is none; and the refusals.
+    """
+    allowed, refused = permit_ledgers(run, kind, [*map(bookie, bookies)], [*map(ledger, ledgers)])
+    by_reason: dict[tuple[str, ...], list[Refused]] = {}
+    for answer in refused:
+        by_reason.setdefault(_reasons(answer), []).append(answer)
+    count = {key: sum(len(_ledgers_in(answer)) for answer in answers) for key, answers in by_reason.items()}
+    steps = [
+        refuse_held(answers, about.format(plural(count[key], "ledger")), findings)
+        for key, answers in by_reason.items()
+    ]
+    return allowed, steps
+
+
+def ledgers_of_permission(allowed: Allowed) -> frozenset[int]:
+    """The ledgers of scope 0 that a permission is for."""
+    objects = (object for object in allowed.objects if object.kind is HoldObject.LEDGER)
+    return frozenset(int(object.key[2:]) for object in objects if object.key.startswith("0/"))
+
+
+def refuse_held(answers: Sequence[Refused], about: str, findings: Sequence[PlanFinding]) -> RefusedStep:
+    """Return the refusal of what the gate refused, for one or several objects with the same reasons."""
+    first = answers[0]
+    reason = RefusalReason.HELD if first.holds else RefusalReason.AUDIT_AGAIN
+    more = f"; and {plural(len(answers) - 1, 'ledger')} more for the same reasons" if len(answers) > 1 else ""
+    ledgers = [key for answer in answers for key in _ledgers_in(answer)]
+    return RefusedStep(
+        first.kind, reason, about, first.sentence + more, first.way_out, tuple(findings), len(ledgers),
+        tuple(ledgers[:REFUSED_NAMED]), _reasons(first),
+    )  # fmt: skip
+
+
+def _reasons(answer: Refused) -> tuple[str, ...]:
+    return tuple(sorted({hold.reason for hold in answer.holds}))
+
+
+def _ledgers_in(answer: Refused) -> list[str]:
+    """The ids of ledgers of scope 0, decimal."""
+    keys = (object.key for object in answer.objects if object.kind is HoldObject.LEDGER)
+    return [key.removeprefix("0/") for key in keys]
+
+
 def refuse(
-    kind: StepKind,
+    kind: ActionKind,
     reason: RefusalReason,
     about: str,
     why: str,
@@ -121,18 +193,25 @@ def refuse(
     return RefusedStep(kind, reason, about, why, way_out, tuple(findings), count, shown)
 
 
-_COLUMNS = ("scope_id", "ledger_id", "status", "version", "state", "write_quorum", "length", "segments")
+_COLUMNS = (
+    "scope_id", "ledger_id", "status", "version", "state", "write_quorum", "length", "digest_type",
+    "segments",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A ledger that the store lists; ``state`` is None where its record cannot be read."""
+    """A ledger that the store lists; ``state`` is None where its record cannot be read.
+
+    ``digest_type`` is None where the record has neither it nor a password.
+    """
 
     ledger_id: int
     version: int
     state: str | None
     bytes: int
     ensembles: tuple[tuple[str, ...], ...]
+    digest_type: str | None = None
 
     @property
     def members(self) -> frozenset[str]:
@@ -191,7 +270,7 @@ def _listed(run: RunReader) -> Iterator[pa.RecordBatch]:
 def _row(row: dict[str, Any]) -> LedgerRow:
     ensembles = tuple(tuple(each["ensemble"]) for each in row["segments"] or ())
     size = max(row["length"] or 0, 0) * (row["write_quorum"] or 0)
-    return LedgerRow(row["ledger_id"], row["version"], row["state"], size, ensembles)
+    return LedgerRow(row["ledger_id"], row["version"], row["state"], size, ensembles, row["digest_type"])
 
 
 def listed_of(run: RunReader, ids: Sequence[int]) -> tuple[PlannedLedger, ...]:

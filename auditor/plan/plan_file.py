@@ -3,7 +3,7 @@
 Every finding becomes a step, a refusal, or is counted as without one.
 
     # comment lines: what the plan is, and a line above each step
-    schema = "bookkeeper-auditor/plan/1" ...
+    schema = "bookkeeper-auditor/plan/2" ...
     [[steps]]            in order; times are TOML's own, what is not known has no key
     ledger_file = "plan.recover-3.csv"      beside the plan, where a step has more than `INLINE` ledgers
     [[refused]]
@@ -23,22 +23,27 @@ from typing import Any
 
 import tomli_w
 
-from auditor.errors import UsageError
+from auditor.errors import UsageError, path_error
 from auditor.model.amounts import format_time
+from auditor.model.finding import Urgency
+from auditor.model.holds import ActionKind
 from auditor.model.json_shape import EPOCH, read_value
 from auditor.model.plan import (
     PLAN_SCHEMA,
+    PLAN_SCHEMAS,
+    RENAMED_KINDS,
     PlannedLedger,
     PlanStep,
     RefusedStep,
     RepairPlan,
-    StepKind,
     UnplannedCount,
 )
-from auditor.plan.bookie_steps import make_cookies, rebuild_indexes, retire_bookies, stop_collection
+from auditor.plan.bookie_steps import make_cookies, retire_bookies, stop_bookies
+from auditor.plan.index_steps import rebuild_indexes
 from auditor.plan.ledger_steps import delete_ledgers, restore_metadata
-from auditor.plan.replication_steps import replication_steps
+from auditor.plan.lost_bookies import replication_steps
 from auditor.plan.situation import Situation
+from auditor.plan.start_steps import put_disks_back, start_bookies
 from auditor.reports.plain_text import printable
 from auditor.runs.reader import RunReader
 from auditor.runs.whole_file import write_whole
@@ -47,6 +52,8 @@ from auditor.sources.regular_file import read_regular, read_toml
 INLINE = 20
 """A step with more ledgers than this has them in a file beside the plan."""
 
+_MANY = 1 << 30
+"""More copies than any entry has."""
 _WIDTH = 96
 _TIMES = ("scan_time", "expires")
 _COLUMNS = ("ledger_id", "version", "state")
@@ -136,10 +143,11 @@ def read_plan(path: str) -> RepairPlan:
     """
     value = read_toml(path)
     schema = value.get("schema")
-    if schema != PLAN_SCHEMA:
+    if schema not in PLAN_SCHEMAS:
         raise UsageError(
             f"{path}: schema: {schema!r:.60} is not {PLAN_SCHEMA}: this is no plan of this version"
         )
+    _rename_kinds(value)
     files = {
         number: step.pop(_LEDGERS)
         for number, step in enumerate(value.get("steps", ()) if isinstance(value.get("steps"), list) else ())
@@ -160,6 +168,16 @@ def read_plan(path: str) -> RepairPlan:
     return replace(plan, steps=tuple(steps))
 
 
+def _rename_kinds(value: dict[str, Any]) -> None:
+    """Give steps of plans of earlier versions today's words for their kinds; they become of this schema."""
+    for name in ("steps", "refused"):
+        steps = value.get(name)
+        for step in steps if isinstance(steps, list) else ():
+            if isinstance(step, dict) and step.get("kind") in RENAMED_KINDS:
+                step["kind"] = str(RENAMED_KINDS[step["kind"]])
+    value["schema"] = PLAN_SCHEMA
+
+
 def _read_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
     if not isinstance(name, str) or Path(name).name != name:
         raise UsageError(f"{path}: {key}: {name!r:.60} is not the name of a file beside the plan")
@@ -167,7 +185,7 @@ def _read_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
     try:
         rows = list(csv.reader(io.StringIO(read_regular(file).decode(), newline=""), strict=True))
     except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from error
+        raise path_error(error, f"{file}: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{file}: not a list of ledgers: {error}") from error
     if not rows or tuple(rows[0]) != _COLUMNS:
@@ -191,25 +209,33 @@ def _unfolded(value: Any, key: str = "") -> Any:
     return " ".join(value.split()) if isinstance(value, str) and "\n" in value and key != "text" else value
 
 
+# Bookies that must not stop yet, and those that start, are known before anything is copied.
 _MAKERS = (
-    stop_collection, restore_metadata, make_cookies, rebuild_indexes, replication_steps, retire_bookies,
-    delete_ledgers,
+    stop_bookies, put_disks_back, start_bookies, restore_metadata, make_cookies, rebuild_indexes,
+    replication_steps, retire_bookies, delete_ledgers,
 )  # fmt: skip
+_KINDS = list(ActionKind)
+
+
+def _place(step: PlanStep) -> tuple[int, int, int, int, str, str]:
+    """The place of a step: urgency, kind, fewest copies first, then most ledgers first."""
+    urgency = Urgency(step.urgency or Urgency.REST).rank
+    copies = _MANY if step.fewest_copies is None else step.fewest_copies
+    kind = _KINDS.index(step.kind)
+    return urgency, kind, copies, -step.ledger_count, step.bookie_id or "", step.about
 
 
 def make_plan(run: RunReader) -> RepairPlan:
-    """Plan the repair of what a run found; steps come in the order of `StepKind`.
+    """Plan the repair of what a run found; the most urgent steps come first, then by kind and exposure.
+
+    The gate refuses dangerous steps if the run's data is too old by the clock of ``run.holds``.
 
     Raises:
         RunError: a table of the run is missing or broken.
     """
     now = Situation(run)
-    made = [each for maker in _MAKERS for each in maker(now)]
-    order = list(StepKind)
-    steps = sorted(
-        (each for each in made if isinstance(each, PlanStep)),
-        key=lambda step: (order.index(step.kind), step.bookie_id or "", step.about),
-    )
+    made = [step for maker in _MAKERS for step in maker(now)]
+    steps = sorted((step for step in made if isinstance(step, PlanStep)), key=_place)
     report = run.report
     return RepairPlan(
         schema=PLAN_SCHEMA,
@@ -220,7 +246,7 @@ def make_plan(run: RunReader) -> RepairPlan:
         scan_time=report.run.scan_time,
         complete=report.complete,
         steps=tuple(replace(step, number=number) for number, step in enumerate(steps, 1)),
-        refused=tuple(each for each in made if isinstance(each, RefusedStep)),
+        refused=tuple(step for step in made if isinstance(step, RefusedStep)),
         without_step=now.without_step(),
         accepted=tuple(UnplannedCount(id, number) for id, number in now.accepted.items() if number),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,11 +14,12 @@ import numpy as np
 
 from auditor.decommission.rehearse import Queue, read_queue
 from auditor.model.arrow import ds, pc
-from auditor.model.finding import Confidence, no_standing
+from auditor.model.finding import Confidence, Urgency, no_standing
 from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
-from auditor.model.states import MarkRow
+from auditor.model.states import TAKES_WRITES, GcReason, MarkRow
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_in_order
+from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers
 from auditor.simulate.windows import Longs
 
 MOST_LEDGERS = 10_000
@@ -31,8 +32,8 @@ FINGERPRINTS = 5
 """So many fingerprints of a group are named."""
 
 NEEDED = (
-    "id", "confidence", "severity", "scope_id", "ledger_id", "bookie_id", "missing", "evidence",
-    "fingerprint",
+    "id", "urgency", "confidence", "severity", "scope_id", "ledger_id", "bookie_id", "missing", "unknown",
+    "evidence", "fingerprint",
 )  # fmt: skip
 
 
@@ -58,19 +59,36 @@ class FindingGroup:
 
 
 class FindingGroups(dict[str, FindingGroup]):
-    """What one step is about, by the id of the findings; ``sure`` while every one of them is confirmed."""
+    """What one step is about, by the id of the findings; ``sure`` while every one of them is confirmed.
 
-    sure = True
+    ``urgency`` is that of the most urgent one. ``copies`` are the known copies of the entry that has the
+    fewest, of the ledgers whose findings say how many there are.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sure = True
+        self.urgency = Urgency.REST
+        self.copies: dict[int, int] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count a finding."""
         self.setdefault(row["id"], FindingGroup(row["id"])).add(row)
         self.sure &= row["confidence"] == Confidence.CONFIRMED
+        self.urgency = min(self.urgency, Urgency(row["urgency"]), key=lambda urgency: urgency.rank)
+        if (copies := copies_left(row)) is not None and len(self.copies) < MOST_LEDGERS:
+            self.copies[row["ledger_id"]] = min(copies, self.copies.get(row["ledger_id"], copies))
 
     @property
     def ledgers(self) -> list[int]:
-        """The ledgers of all groups, each once."""
-        return list(dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers))
+        """The ledgers of all groups, each once, those with the fewest copies first."""
+        ids = dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers)
+        unknown = max(self.copies.values(), default=0) + 1
+        return sorted(ids, key=lambda ledger: self.copies.get(ledger, unknown))
+
+    def fewest_copies(self, ledgers: Iterable[int]) -> int | None:
+        """The known copies of the entry that has the fewest, of these ledgers; None if none says it."""
+        return min((self.copies[ledger] for ledger in ledgers if ledger in self.copies), default=None)
 
     @property
     def count(self) -> int:
@@ -90,6 +108,18 @@ class FindingGroups(dict[str, FindingGroup]):
         )
 
 
+def copies_left(row: Mapping[str, Any]) -> int | None:
+    """How many known copies the entry has that has the fewest; None if a finding does not say it.
+
+    >>> copies_left({"ledger_id": 7, "evidence": '{"write_quorum": 3, "copies_missing_or_unknown": 2}'})
+    1
+    """
+    evidence = json.loads(row["evidence"] or "{}")
+    if row["ledger_id"] is None or "copies_missing_or_unknown" not in evidence:
+        return None
+    return max(int(evidence["write_quorum"]) - int(evidence["copies_missing_or_unknown"]), 0)
+
+
 class Situation:
     """A finished run, as far as steps of all kinds ask it. Bounded by bookies and by marks."""
 
@@ -103,10 +133,14 @@ class Situation:
             name for name, row in self.bookies.items() if row["named"] and row["registered"] is None
         )
         self.writable = frozenset(
-            name for name, row in self.bookies.items() if row["registered"] in ("writable", "both")
+            name for name, row in self.bookies.items() if row["registered"] in TAKES_WRITES
         )
         self.queue: Queue = read_queue(run, self.lost)
         self.works = not self.queue.blockers and not self.queue.doubts
+        self.copy_before_stop: dict[str, FindingGroups] = {}
+        """Bookies that should stop and must not yet, as ledgers depend on them; and why they should."""
+        self.starting: set[str] = set()
+        """Bookies that are down and that a step starts: nothing is copied off them."""
         self.addressed: Counter[str] = Counter()
         self.accepted: Counter[str] = Counter()
         for each in self.facts.tally:
@@ -136,6 +170,39 @@ class Situation:
     def cookies(self) -> dict[str, str]:
         """The digest of each bookie's cookie in the store."""
         return {row["bookie_id"]: cookie_digest(row) for row in self.run.table("cookies").to_pylist()}
+
+    @cached_property
+    def dependent_ledgers(self) -> dict[int, DependentLedger]:
+        """The first ledgers that depend on the bookies of ``copy_before_stop`` alone; asked after these."""
+        if not self.copy_before_stop:
+            return {}
+        facts = self.facts.bookies_listed
+        listed = facts is not None and facts["hidden"] is None
+        found = find_dependent_ledgers(self.run.directory, listed, self.copy_before_stop, MOST_LEDGERS)
+        return {dependent.ledger_id: dependent for dependent in found}
+
+    def copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
+        """Of these ledgers those whose last copy is on bookies that no segment names, and on which."""
+        chosen = (ds.field("scope_id") == 0) & (ds.field("reason") == GcReason.LAST_COPY.value)
+        chosen &= ds.field("ledger_id").isin(list(ledgers))
+        rows = (
+            self.run.table("gc_foresight", ["ledger_id", "bookie_id"], chosen).to_pylist() if ledgers else []
+        )
+        found: dict[int, list[str]] = {}
+        for row in rows:
+            found.setdefault(row["ledger_id"], []).append(row["bookie_id"])
+        return found
+
+    @cached_property
+    def exchanged(self) -> dict[str, FindingGroups]:
+        """Bookies with disks of another, or with their own in each other's places; and the findings."""
+        found: dict[str, FindingGroups] = {}
+        for row in self.rows_of("disk-id-mismatch", "ledgers-in-wrong-directory"):
+            evidence = json.loads(row["evidence"] or "{}")
+            whole = row["id"] == "disk-id-mismatch" or evidence.get("exchanged")
+            if whole and row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] is not None:
+                found.setdefault(row["bookie_id"], FindingGroups()).add(row)
+        return found
 
     @cached_property
     def serves_more(self) -> frozenset[str]:

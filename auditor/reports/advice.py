@@ -4,22 +4,27 @@ The words are those of the check's manual page; what its commands leave open is 
 """
 
 import re
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, islice
 from types import MappingProxyType
 
+from auditor.actions.commands import Blanks, fill_command, kind_of_command, permit_command
+from auditor.actions.gate import HeldRun, permit
+from auditor.actions.objects import bookie
 from auditor.checks import BY_ID, Check
 from auditor.checks.gc_guards import DOUBT_WORDS
+from auditor.checks.manual import Command
+from auditor.model.acceptance import DATA_LOSS, missing_digest
 from auditor.model.amounts import format_time
 from auditor.model.finding import Confidence, Finding, FindingWithHistory, Standing
+from auditor.model.holds import ActionKind
+from auditor.model.permission import Allowed, Refused
 from auditor.model.states import Change
 from auditor.reports.check_pages import command_lines
 from auditor.reports.finding_text import class_groups, class_text, positions_text
+from auditor.reports.hold_text import refusal_text
 from auditor.reports.plain_text import fold_text, labelled
 
-Blanks = Mapping[str, str]
-"""Words in capitals of a manual page's commands, and what to put in their place."""
 Storages = Mapping[str, str]
 """How the index of a bookie is kept (`auditor.tables.registry.BOOKIES`), where that is known."""
 
@@ -69,21 +74,6 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
     return found
 
 
-def fill_command(command: str, blanks: Blanks) -> str:
-    """A command with what is known put into it, quoted for a shell.
-
-    What cannot be shown as it is stays open, for a command with another name in it would be a wrong one.
-
-    >>> fill_command("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk 1;reboot"})
-    "bookkeeper shell recover -q 'bk 1;reboot'"
-    """
-    words = []
-    for word in command.split():
-        value = blanks.get(word)
-        words.append(word if value is None or not value.isprintable() else shlex.quote(value))
-    return " ".join(words)
-
-
 def class_runs(finding: Finding, most: int) -> tuple[list[tuple[int, int]], int]:
     """First and last entry of at most so many runs in the class of a ledger's finding; how many there are.
 
@@ -110,44 +100,82 @@ def advice(
     scope_id: int | None = 0,
     finding: Finding | None = None,
     storages: Collection[str | None] | None = None,
+    run: HeldRun | None = None,
 ) -> list[str]:
     """What to do: the check's words, then its commands, each with what it does and risks.
 
     A command for a run of entries is shown for each run in the class of ``finding``, up to `RUNS_SHOWN`.
     ``storages`` are those of the bookies that it is about, None for a bookie of which it is not known: only
-    commands for these are shown. Without it all are.
+    commands for these are shown. Without it all are. A command that writes is filled in only if the gate
+    permits it by the holds of ``run``; if it refuses, the reason stands in its place. Without a run such a
+    command stays as it is on the manual page. A check that wants a bookie started says instead why it must
+    not be, where a hold forbids the start.
     """
-    lines = _label("do", check.sections["What to do"].replace("\n- ", " "), width, indent)
+    unstartable = _forbidden_start(check, blanks, run)
+    words = check.sections["What to do"].replace("\n- ", " ") if unstartable is None else unstartable
+    lines = _label("do", words, width, indent)
     below_0 = blanks.get("ID", "").startswith("-")
     open_storage = False
+    refusals: set[str] = set()
     for command in check.commands:
         if (scope_id or below_0) and _NAMES_LEDGER.search(command.text):
             continue
         if storages is not None and command.storage is not None and command.storage not in storages:
             open_storage |= not storages or None in storages
             continue
-        shown, *below = command_lines(command, width, indent + " " * _LABEL)
-        of_runs = finding is not None and _NAMES_LAST.search(command.text)
-        runs, total = class_runs(finding, RUNS_SHOWN) if finding and of_runs else ([], 0)
-        for first, last in runs:
-            filled = fill_command(shown.strip(), {**blanks, "FIRST": str(first), "LAST": str(last)})
-            lines.append(indent + " " * _LABEL + filled)
-        if not runs:
-            lines.append(indent + " " * _LABEL + fill_command(shown.strip(), blanks))
-        if total > len(runs):
-            rest = f"and the same for {total - len(runs):,} more runs of entries"
-            inner = indent + " " * (_LABEL + 4)
-            lines += fold_text(rest, width, inner, inner)
-        lines += below
-        if _COOKIE.match(command.text) and not HOST_PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
-            inner = indent + " " * (_LABEL + 4)
-            lines += fold_text("The shell refuses an id that is not a host:port.", width, inner, inner)
+        answer = None if run is None else permit_command(run, command.text, blanks, scope_id or 0)
+        if isinstance(answer, Refused):
+            if (text := refusal_text(answer)) not in refusals:
+                refusals.add(text)
+                lines += _label("", text, width, indent)
+            continue
+        lines += _command(command, blanks, width, indent, finding, answer)
     if open_storage:
         lines += _label("", _OPEN_STORAGE, width, indent)
     if scope_id:
         lines += _label("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
     elif below_0:
         lines += _label("", "No released shell takes a ledger id below 0.", width, indent)
+    return lines
+
+
+def _forbidden_start(check: Check, blanks: Blanks, run: HeldRun | None) -> str | None:
+    """Why the bookie that a check wants started must not be; None if it may, or if no start is wanted."""
+    name = blanks.get("BOOKIE")
+    if run is None or name is None or check.action is not ActionKind.START:
+        return None
+    answer = permit(run, ActionKind.START, [bookie(name)])
+    return refusal_text(answer) if isinstance(answer, Refused) else None
+
+
+def _command(
+    command: Command,
+    blanks: Blanks,
+    width: int,
+    indent: str,
+    finding: Finding | None,
+    permission: Allowed | None,
+) -> list[str]:
+    """A command with what it does and risks, once for each run of entries that it is for."""
+    if permission is None and kind_of_command(command.text) is not None:
+        blanks = {}
+    lines = []
+    inner = indent + " " * (_LABEL + 4)
+    shown, *below = command_lines(command, width, indent + " " * _LABEL)
+    of_runs = finding is not None and _NAMES_LAST.search(command.text)
+    runs, total = class_runs(finding, RUNS_SHOWN) if finding and of_runs else ([], 0)
+    for first, last in runs:
+        of_run = {**blanks, "FIRST": str(first), "LAST": str(last)}
+        lines.append(indent + " " * _LABEL + fill_command(shown.strip(), of_run, permission))
+    if not runs:
+        lines.append(indent + " " * _LABEL + fill_command(shown.strip(), blanks, permission))
+    if total > len(runs):
+        lines += fold_text(
+            f"and the same for {total - len(runs):,} more runs of entries", width, inner, inner
+        )
+    lines += below
+    if _COOKIE.match(command.text) and not HOST_PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
+        lines += fold_text("The shell refuses an id that is not a host:port.", width, inner, inner)
     return lines
 
 
@@ -163,10 +191,12 @@ def advice_lines(
     width: int,
     instance_id: str | None = None,
     storages: Storages = MappingProxyType({}),
+    run: HeldRun | None = None,
 ) -> list[str]:
     """Findings, of one check after the other: each with since when; how sure, why and what to do once.
 
-    Where not all findings of a check are equally sure, each says how sure it is.
+    Where not all findings of a check are equally sure, each says how sure it is. Commands that write pass the
+    gate of ``run`` (`advice`).
     """
     lines: list[str] = []
     for id, group in groupby(found, key=lambda each: each.finding.id):
@@ -184,7 +214,7 @@ def advice_lines(
             lines += _label("sure", certainties[0], width, "  ") if alike else []
             lines += _label("why", check.sections["Why it matters"], width, "  ")
             blanks, kinds = blanks_of(first, instance_id), storages_of(first, storages)
-            lines += advice(check, blanks, width, "  ", first.scope_id, first, kinds)
+            lines += advice(check, blanks, width, "  ", first.scope_id, first, kinds, run)
     return lines
 
 
@@ -197,6 +227,7 @@ def page_advice(
     unsure: int,
     storage: str | None,
     first: Finding | None,
+    run: HeldRun | None = None,
 ) -> list[str]:
     """What a check says of its ``count`` findings on a bookie: why, how sure in one line, what to do.
 
@@ -205,11 +236,12 @@ def page_advice(
     certainty = _sentences(check)[0]
     if unsure or not certainty.startswith("Confirmed") or len(certainty) > width - len(indent) - _LABEL:
         confirmed = "confirmed" if not unsure else f"{count - unsure:,} of {count:,} confirmed"
-        certainty = f"{confirmed}; bkaudit explain check {check.id}"
+        # A NUL keeps the command in one line, to be copied.
+        certainty = f"{confirmed}; bkaudit\0explain\0check\0{check.id}"
     return [
         *_label("why", check.sections["Why it matters"], width, indent),
-        f"{indent}{'sure':<{_LABEL}}{certainty}",
-        *advice(check, blanks, width, indent, first.scope_id if first else 0, first, {storage}),
+        *_label("sure", certainty, width, indent),
+        *advice(check, blanks, width, indent, first.scope_id if first else 0, first, {storage}, run),
     ]
 
 
@@ -222,6 +254,11 @@ def _finding(one: FindingWithHistory, certainty: str, width: int) -> list[str]:
         lines += _label("sure", certainty, width, "    ")
     if (since := since_when(one.standing)) is not None:
         lines += _label("since", since, width, "    ")
+    if finding.urgency in DATA_LOSS and finding.fingerprint:
+        digest = missing_digest(finding.missing)
+        names = f"fingerprint {finding.fingerprint}{f', missing {digest}' if digest else ''}"
+        lines += _label("accept", names, width, "    ")
+        lines.append(f"{'':<{4 + _LABEL}}bkaudit report --accept {finding.fingerprint}")
     return lines
 
 

@@ -13,8 +13,8 @@ from auditor.model.report import Report
 def checks_that_need(*needs: Need) -> tuple[str, ...]:
     """The ids of the checks that cannot do without any of some things, in the order of the catalogue.
 
-    >>> checks_that_need(Need.TIMES)
-    ('mark-directory-empty', 'lock-without-mark', 'index-incomplete', 'recovery-stuck')
+    >>> print(*checks_that_need(Need.TIMES))
+    mark-directory-empty lock-without-mark server-check-overdue index-incomplete recovery-stuck
     """
     return tuple(check.id for check in ALL if check.all_needs & {*needs})
 

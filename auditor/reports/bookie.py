@@ -5,9 +5,10 @@ Every line but commands fits into the width; nothing is coloured.
 
 from dataclasses import replace
 
+from auditor.actions.gate import HeldRun
 from auditor.checks import BY_ID
 from auditor.model.amounts import and_more, format_time, plural
-from auditor.model.states import BookieRead, TailRead
+from auditor.model.states import BookieRead, TailRead, TimeBasis
 from auditor.model.views import (
     AliasView,
     BookieView,
@@ -17,6 +18,7 @@ from auditor.model.views import (
     RegistrationView,
 )
 from auditor.reports.advice import blanks_of, page_advice, since_when
+from auditor.reports.hold_text import bookie_hold_lines
 from auditor.reports.plain_text import fold_text
 
 _LABEL = 12
@@ -36,8 +38,8 @@ _READ: dict[str, str] = {
 }
 
 
-def render(bookie: BookieView, width: int = 80) -> str:
-    """Registration, cookie, ledgers; then its directories; then the findings that name it."""
+def render(bookie: BookieView, width: int = 80, run: HeldRun | None = None) -> str:
+    """Registration, cookie, ledgers; its directories; its holds by ``run``; the findings that name it."""
     parts = [
         [
             *_line("bookie", bookie.bookie_id, width),
@@ -46,9 +48,10 @@ def render(bookie: BookieView, width: int = 80) -> str:
             *_ledgers(bookie, width),
         ],
         [*_disks(bookie, width), *_journals(bookie, width)],
-        _problems(bookie, width),
+        [] if run is None else bookie_hold_lines(run, bookie.bookie_id, width),
+        _problems(bookie, width, run),
     ]
-    return "\n\n".join("\n".join(part) for part in parts)
+    return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 def _identity(bookie: BookieView, width: int) -> list[str]:
@@ -105,7 +108,10 @@ def _reading(bookie: BookieView, width: int) -> list[str]:
         lines += _line("", "a directory lies in another's place, or carries another's id", width)
     if bookie.storage is not None:
         lines += _line("storage", _STORAGE.get(bookie.storage, bookie.storage), width)
-    return [*lines, *_line("index time", _time(bookie.index_time), width)]
+    lines += _line("index time", _time(bookie.index_time), width)
+    if bookie.index_time_basis is not None:
+        lines += _line("", TimeBasis(bookie.index_time_basis).sentence, width)
+    return lines
 
 
 def _ledgers(bookie: BookieView, width: int) -> list[str]:
@@ -139,7 +145,7 @@ def _directory(bookie_id: str, directory: DirectoryView, width: int) -> list[str
     if directory.cookie_bookie_id is not None:
         lines += _fold(f"instance {directory.instance_id or 'none'}", "    ", width)
     if directory.index_time is not None:
-        lines += _fold(f"last mark {_time(directory.index_time)}", "    ", width)
+        lines += _fold(f"last mark not older than {_time(directory.index_time)}", "    ", width)
     if directory.place != bookie_id:
         lines += _fold(f"lies in the place of {directory.place or 'nobody'}", "    ", width)
     if directory.owner != bookie_id:
@@ -153,6 +159,23 @@ def _directory(bookie_id: str, directory: DirectoryView, width: int) -> list[str
                 width,
             )
     return lines
+
+
+MAX_BACKUPS = 5
+"""Old journal files that a server keeps by default (``journalMaxBackups``)."""
+
+
+def _old_journals(files: int) -> str:
+    """What journal files below the mark are good for: a bookie does not read them again."""
+    kept = (
+        f"journalMaxBackups keeps {MAX_BACKUPS} of them by default"
+        if files <= MAX_BACKUPS
+        else f"more than the {MAX_BACKUPS} that journalMaxBackups keeps by default"
+    )
+    return (
+        f"{plural(files, 'old file')} below the mark ({kept}); entries that are lost elsewhere may be in "
+        "there: bkaudit decode journal FILE --entries lists them"
+    )
 
 
 def _journals(bookie: BookieView, width: int) -> list[str]:
@@ -172,11 +195,11 @@ def _journals(bookie: BookieView, width: int) -> list[str]:
         if journal.reason is not None:
             lines += _fold(f"incomplete: {journal.reason}", "    ", width)
         if journal.files_below:
-            lines += _fold(f"{journal.files_below:,} files below the mark are still there", "    ", width)
+            lines += _fold(_old_journals(journal.files_below), "    ", width)
     return lines
 
 
-def _problems(bookie: BookieView, width: int) -> list[str]:
+def _problems(bookie: BookieView, width: int, run: HeldRun | None) -> list[str]:
     """Each problem with its first sentences, why it matters, how sure it is and what to do."""
     lines = ["problems"]
     instance = bookie.cookie.instance_id if bookie.cookie else None
@@ -191,7 +214,7 @@ def _problems(bookie: BookieView, width: int) -> list[str]:
         lines += and_more(problem.count - len(problem.messages), indent="    ")
         if (check := BY_ID.get(problem.id)) is not None:
             blanks, counts = _blanks(bookie.bookie_id, problem, instance), (problem.count, problem.unsure)
-            lines += page_advice(check, blanks, width, "    ", *counts, bookie.storage, problem.first)
+            lines += page_advice(check, blanks, width, "    ", *counts, bookie.storage, problem.first, run)
     return lines if len(lines) > 1 else [*lines, "  none"]
 
 

@@ -9,9 +9,10 @@ from auditor.model.comparison import Comparison, CopyState, StoreDifference, Sto
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import CLEAN, FOUND
 from auditor.reports.diff import with_decimal_ids
-from auditor.reports.plain_text import fold_text, labelled, printable, text_table
+from auditor.reports.layout import NameTable, table_lines
+from auditor.reports.plain_text import fold_text, labelled, printable
 
-COMPARISON_SCHEMA = "bookkeeper-auditor/comparison/1"
+COMPARISON_SCHEMA = "bookkeeper-auditor/comparison/2"
 SHOWN = 10
 """So many differences of each kind and change are shown; the numbers are complete."""
 
@@ -21,35 +22,35 @@ TITLES = {
     CopyState.EXTRA: "extra: only in the copy",
     CopyState.UNDECIDED: "undecided: not read, or changed meanwhile",
 }
-_WIDTH = 100
+WIDTH = 100
 
 
-def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference]) -> str:
+def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], width: int = WIDTH) -> str:
     """For a terminal: both stores, the numbers, some differences of each change, and the verdict."""
     lines = []
     for name, side in (("source", comparison.source), ("copy", comparison.copy)):
         said = f"{printable(side.uri)}, {side.layout}, at {side.position}"
-        lines += labelled(name, said, _WIDTH, columns=8)
+        lines += labelled(name, said, width, columns=8)
     head = ("", "source", "copy", "same", *CopyState)
     rows = [
         (str(tally.item), *(f"{number:,}" for number in (tally.source, tally.copy, tally.same)),
          *(f"{tally.changes[change]:,}" for change in CopyState))
         for tally in comparison.tallies
     ]  # fmt: skip
-    lines += ["", *text_table(head, rows)]
+    lines += ["", *table_lines(NameTable(head, rows), width)]
     for change in CopyState:
         if not comparison.count(change):
             continue
         lines += ["", TITLES[change]]
         some = [each for each in shown if each.change is change]
         for each in some:
-            lines += fold_text(_difference(each), _WIDTH, "  ", "      ")
+            lines += fold_text(_difference(each), width, "  ", "      ")
         lines += and_more(comparison.count(change) - len(some), "; --format jsonl has all", "  ")
     lines += [""] if comparison.gaps or comparison.notes else []
     for label, texts in (("not read", comparison.gaps), ("note", comparison.notes)):
         for text in texts:
-            lines += labelled(label, printable(text), _WIDTH, columns=10)
-    return "\n".join([*lines, "", comparison_verdict(comparison)])
+            lines += labelled(label, printable(text), width, columns=10)
+    return "\n".join([*lines, "", *fold_text(comparison_verdict(comparison), width)])
 
 
 def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) -> str:

@@ -5,34 +5,45 @@ from typing import Literal, NamedTuple
 
 from auditor.model.amounts import first_names, plural
 from auditor.model.finding import Confidence, Finding, Severity, Urgency
-from auditor.model.report import Report
+from auditor.model.report import Report, is_unaccepted_loss
 from auditor.model.run_facts import InDoubt, Reuse, Tally
 
 _NAMES_SHOWN = 5
+MAX_ACCEPTED_COLUMNS = 60
+"""A verdict line lists accepted findings by severity in so many columns; longer ones are one number."""
 _COUNTS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = ("count", "new", "worse", "suppressed")
 
 
 class Extent(NamedTuple):
     """How many of the cluster's ledgers, replicas or bookies were decided or read.
 
-    >>> str(Extent("ledgers", "decided", 1_200, 5_000))
-    '1,200 of 5,000 decided'
+    ``open`` are ledgers in which nothing can be decided yet.
+
+    >>> str(Extent("ledgers", "decided", 1_200, 5_000)), str(Extent("ledgers", "decided", 30, 33, open=3))
+    ('1,200 of 5,000 decided', '30 of 33 decided, 3 open')
     """
 
     name: str
     word: str
     seen: int
     total: int
+    open: int = 0
+
+    @property
+    def undecided(self) -> int:
+        """Those that should have been decided or read, and were not."""
+        return self.total - self.seen - self.open
 
     def __str__(self) -> str:
-        return f"{self.seen:,} of {self.total:,} {self.word}"
+        said = f"{self.seen:,} of {self.total:,} {self.word}"
+        return f"{said}, {self.open:,} open" if self.open else said
 
 
 def extents(report: Report) -> tuple[Extent, Extent, Extent]:
     """Of ledgers, replicas and bookies."""
     seen = report.coverage
     return (
-        Extent("ledgers", "decided", seen.ledgers.decided, seen.ledgers.total),
+        Extent("ledgers", "decided", seen.ledgers.decided, seen.ledgers.total, seen.ledgers.open),
         Extent("replicas", "decided", seen.replicas.decided, seen.replicas.expected),
         Extent("bookies", "read", seen.bookies.read, seen.bookies.expected),
     )
@@ -108,12 +119,47 @@ def sample_words(shown: int, total: int) -> str:
 
 def verdict(report: Report) -> str:
     """One sentence: the verdict, and what it comes from."""
-    suppressed = sum(tally["suppressed"] for tally in report.run.tally)
-    known = f", {suppressed:,} of them suppressed" if suppressed else ""
-    undecided = "" if report.complete else "; not everything could be decided"
-    if not report.complete and report.complete_but_accepted:
-        undecided = "; what could not be decided is accepted"
-    return f"{report.verdict.upper()}: {severity_words(report) or 'no finding'}{known}{undecided}"
+    found = severity_words(report) or "no finding"
+    return f"{report.verdict.upper()}: {'; '.join([found, *verdict_clauses(report)])}"
+
+
+def verdict_clauses(report: Report) -> list[str]:
+    """List what a verdict says after its counts: what is accepted or undecided, and which holds count."""
+    clauses = [_acceptance(report)]
+    if not report.complete:
+        accepted = report.complete_but_accepted
+        clauses.append(
+            "what could not be decided is accepted" if accepted else "not everything could be decided"
+        )
+    if holds := unaccepted_holds(report):
+        of_holds = plural(holds, "hold", "holds")
+        verb = "is" if holds == 1 else "are"
+        clauses.append(f"{of_holds} on data that is lost or about to be deleted {verb} not accepted")
+    return [clause for clause in clauses if clause]
+
+
+def unaccepted_holds(report: Report) -> int:
+    """How many unaccepted holds of the two highest urgencies keep the exit code above 0.
+
+    Returns 0 where an unaccepted finding of these urgencies says it already, as each has holds of its own.
+    """
+    holds = report.run.holds
+    if holds is None or any(map(is_unaccepted_loss, report.run.tally)):
+        return 0
+    return holds["urgent"]
+
+
+def _acceptance(report: Report) -> str:
+    """How many findings of each severity are accepted; empty if none is."""
+    sums = count_by_severity(report)
+    accepted = ", ".join(f"{sums[each]['suppressed']:,} {each}" for each in sums if sums[each]["suppressed"])
+    if not accepted:
+        return ""
+    if accepted == severity_words(report):
+        return "all of them accepted"
+    if len(accepted) > MAX_ACCEPTED_COLUMNS:
+        accepted = f"{sum(count['suppressed'] for count in sums.values()):,} of them"
+    return f"{accepted} accepted, the rest not"
 
 
 def accepted_gaps(report: Report) -> str | None:

@@ -1,6 +1,7 @@
 """A rehearsed decommissioning: text for a terminal or a pipe, JSON, and what that JSON's schema is."""
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
@@ -8,22 +9,56 @@ from auditor.model.amounts import and_more, duration, first_names, format_time, 
 from auditor.model.decommission import Answer, Blocker, Cause, CopyLoad, Rehearsal, Work
 from auditor.reports.plain_text import fold_text, labelled, printable, text_table
 
-DECOMMISSION_SCHEMA = "bookkeeper-auditor/decommission/1"
-_WIDTH = 80
+DECOMMISSION_SCHEMA = "bookkeeper-auditor/decommission/2"
+WIDTH = 80
 _LOADS_SHOWN = 10
 _NAMES_SHOWN = 5
+COMMAND = "bkaudit decommission RUN BOOKIE"
+"""How a page names the command that made it, where nobody says so."""
+
+HOLDS_SHOWN = 3
+"""Holds in a text; JSON has all of them."""
 
 ANSWERS = {
     Answer.NOW: "may go now",
     Answer.AFTER: "not yet",
-    Answer.NEVER: "may not go as things are",
+    Answer.NEVER: "refused",
     Answer.UNKNOWN: "not known",
 }
 
 CAUSES = {
+    Cause.HELD: (
+        "holds of the run forbid it",
+        "do what lifts each of them, and audit again",
+    ),
+    Cause.LAST_SERVED: (
+        "entries whose other copies are on bookies that are down",
+        "start these bookies again first, and audit again",
+    ),
+    Cause.OPEN_LEDGERS: (
+        "recovery would fence the writers of open ledgers",
+        "make it read-only, and audit again once these ledgers are closed or written elsewhere",
+    ),
+    Cause.DOUBT: (
+        "holds of the run forbid it, all of them by doubt alone",
+        "audit again with what they lack, such as the directories of bookies that were not read",
+    ),
+    Cause.NO_HOLDS: (
+        "an earlier version of the program made this run, without holds",
+        "audit again",
+    ),
+    Cause.DATA_TOO_OLD: (
+        "the data of this run is more than 24 hours old",
+        "audit again",
+    ),
+    Cause.NO_EARLIER_RUN: (
+        "no earlier run of this cluster was found, so that its holds are not known",
+        "audit again beside this run",
+    ),
     Cause.ONLY_COPY: (
         "entries that no other bookie of the ensemble has; the command waits for ever",
-        "while it runs, `bookkeeper shell recover -l LEDGER BOOKIE` copies each; or delete the ledger",
+        "while it runs, `bookkeeper shell recover -l LEDGER BOOKIE` copies each; or have its application "
+        "delete the ledger",
     ),
     Cause.UNREADABLE: (
         "an entry that every bookie that stays lacks keeps its whole segment where it is",
@@ -65,18 +100,24 @@ CAUSES = {
 """What each cause is, and the way out."""
 
 
-def decommission_text(rehearsal: Rehearsal) -> str:
-    """The answer, what is in the way, what it takes, what remains, and what all of it rests on."""
+def decommission_text(rehearsal: Rehearsal, command: str = COMMAND, width: int = WIDTH) -> str:
+    """The answer, what is in the way, what it takes, what remains, and what all of it rests on.
+
+    ``command`` is the one that found it, to which options that print complete tables are added; ``width`` is
+    how many columns a line has, and commands are never folded.
+    """
     trial = rehearsal.together
-    lines = fold_text(f"{_names(rehearsal.bookies)}: {ANSWERS[rehearsal.answer]}", _WIDTH)
+    lines = fold_text(_verdict(rehearsal), width)
+    if trial.holds:
+        lines += ["", *_holds(rehearsal, width)]
     for blocker in trial.blockers:
-        lines += ["", *_blocker(blocker)]
+        lines += ["", *_blocker(blocker, command, width)]
     for doubt in trial.doubts:
         number = f": {doubt.number:,}" if doubt.number else ""
-        lines += ["", *labelled("not known", doubt.what + number, _WIDTH)]
-    lines += ["", *_one_by_one(rehearsal), *_work(rehearsal), *_loads(trial.loads)]
-    lines += ["", *_remains(rehearsal), "", *_basis(rehearsal)]
-    lines += ["", *_commands(rehearsal)]
+        lines += ["", *labelled("not known", doubt.what + number, width)]
+    lines += ["", *_one_by_one(rehearsal, width), *_work(rehearsal, width), *_loads(trial.loads)]
+    lines += ["", *_remains(rehearsal, width), "", *_basis(rehearsal, width)]
+    lines += ["", *_commands(rehearsal, width)]
     return "\n".join(lines)
 
 
@@ -90,63 +131,102 @@ def _names(bookies: Sequence[str]) -> str:
     return printable(first_names(bookies, _NAMES_SHOWN))
 
 
-def _blocker(blocker: Blocker) -> Iterator[str]:
-    what, way_out = CAUSES[blocker.cause]
-    count = f"{plural(blocker.ledgers, 'ledger')}; " if blocker.ledgers else ""
-    detail = f" ({blocker.detail})" if blocker.detail else ""
-    yield from fold_text(f"{blocker.cause}: {count}{what}{detail}", _WIDTH, later="  ")
+def _verdict(rehearsal: Rehearsal) -> str:
+    """The answer with the first reason and the exit code, in one sentence each."""
+    trial = rehearsal.together
+    reason = ""
+    if trial.holds and rehearsal.answer is not Answer.NOW:
+        first = trial.holds[0]
+        message = first.message.removeprefix(f"{first.key}: ")
+        reason = f" {message[:1].upper()}{message[1:]} ({first.reason})."
+    elif trial.blockers:
+        reason = f" {_what_blocks(trial.blockers[0])}."
+    names = _names(rehearsal.bookies)
+    return f"decommission {names}: {ANSWERS[rehearsal.answer]}.{reason} (exit {rehearsal.exit_code})"
+
+
+def _holds(rehearsal: Rehearsal, width: int) -> Iterator[str]:
+    """The most important holds, what lifts each, and the command that shows the others."""
+    holds = rehearsal.together.holds
+    for number, hold in enumerate(holds[:HOLDS_SHOWN]):
+        doubt = "" if hold.certain else ", unconfirmed"
+        yield from labelled("" if number else "holds", f"{hold.message} ({hold.reason}{doubt})", width)
+        yield from labelled("", f"lifted when {hold.lifted_when}", width)
+    if (more := len(holds) - HOLDS_SHOWN) > 0:
+        names = rehearsal.bookies[:_NAMES_SHOWN]
+        yield from labelled("", f"{more:,} more:", width)
+        for name in names:
+            yield (
+                f"{'':<11}bkaudit explain bookie {shlex.quote(printable(name))} --run "
+                f"{shlex.quote(printable(rehearsal.run))}"
+            )
+
+
+def _blocker(blocker: Blocker, command: str, width: int) -> Iterator[str]:
+    _, way_out = CAUSES[blocker.cause]
+    yield from fold_text(f"{blocker.cause}: {_what_blocks(blocker)}", width, later="  ")
     if blocker.topics:
         topics = ", ".join(f"{each.topic} ({each.ledgers:,})" for each in blocker.topics)
-        yield from labelled("topics", topics, _WIDTH, indent="  ", columns=9)
+        yield from labelled("topics", topics, width, indent="  ", columns=9)
     if blocker.samples:
         names = [
             each.ledger_id if each.scope_id == "0" else f"{each.scope_id}/{each.ledger_id}"
             for each in blocker.samples
         ]
         listed = first_names(names, len(names), blocker.ledgers)
-        yield from labelled("ledgers", listed, _WIDTH, indent="  ", columns=9)
-    yield from labelled("way out", way_out, _WIDTH, indent="  ", columns=9)
+        yield from labelled("ledgers", listed, width, indent="  ", columns=9)
+        if blocker.ledgers > len(names):
+            yield from labelled("", "this command prints all:", width, indent="  ", columns=9)
+            yield f"  {'':<9}{printable(command)} --format csv"
+    yield from labelled("way out", way_out, width, indent="  ", columns=9)
 
 
-def _one_by_one(rehearsal: Rehearsal) -> Iterator[str]:
+def _what_blocks(blocker: Blocker) -> str:
+    what, _ = CAUSES[blocker.cause]
+    count = f"{plural(blocker.ledgers, 'ledger')}; " if blocker.ledgers else ""
+    detail = f" ({blocker.detail})" if blocker.detail else ""
+    return f"{count}{what}{detail}"
+
+
+def _one_by_one(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     if not rehearsal.alone:
         return
     if rehearsal.together.answer is Answer.NOW:
         yield "they may go together"
     elif rehearsal.order:
-        yield from fold_text(f"one by one they may go, in this order: {', '.join(rehearsal.order)}", _WIDTH)
-        yield from fold_text("let the others be read-only meanwhile, or they are copied to", _WIDTH)
+        yield from fold_text(f"one by one they may go, in this order: {', '.join(rehearsal.order)}", width)
+        yield from fold_text("let the others be read-only meanwhile, or they are copied to", width)
     else:
         words = (f"{each.bookies[0]} alone: {ANSWERS[each.answer]}" for each in rehearsal.alone)
-        yield from fold_text("; ".join(words), _WIDTH)
+        yield from fold_text("; ".join(words), width)
     yield ""
 
 
-def _work(rehearsal: Rehearsal) -> Iterator[str]:
+def _work(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     trial = rehearsal.together
     work, found = trial.work, trial.candidates
     moves = f"{plural(work.ledgers, 'ledger')}, {plural(work.fragments, 'segment')}"
-    yield from labelled("moves", moves if work.ledgers else "nothing", _WIDTH)
+    yield from labelled("moves", moves if work.ledgers else "nothing", width)
     if work.ledgers:
-        yield from labelled("copies", _copies(work), _WIDTH)
+        yield from labelled("copies", _copies(work), width)
     if work.open_ends:
         words = (
             f"{plural(work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and closes it under "
             "its writer, and copies its last entries too"
         )
-        yield from labelled("open", words, _WIDTH)
+        yield from labelled("open", words, width)
     if found.least is not None:
         few = f"{found.least:,}" if found.least == found.most else f"{found.least:,} to {found.most:,}"
         spares = "spare" if found.most == 1 else "spares"
         least = plural(found.ledgers_with_least, "ledger has", "ledgers have")
         few = f"{few} {spares} of a ledger"
-        yield from labelled("targets", f"{few}; {least} only {found.least:,}", _WIDTH)
+        yield from labelled("targets", f"{few}; {least} only {found.least:,}", width)
     if trial.along:
         words = (
             f"{plural(trial.along, 'ledger')} of {_names(rehearsal.absent)}, not registered, move with them"
         )
-        yield from labelled("along", words, _WIDTH)
-    yield from labelled("time", _time(rehearsal), _WIDTH)
+        yield from labelled("along", words, width)
+    yield from labelled("time", _time(rehearsal), width)
 
 
 def _copies(work: Work) -> str:
@@ -182,7 +262,7 @@ def _loads(loads: Sequence[CopyLoad]) -> Iterator[str]:
     yield from and_more(len(ordered) - _LOADS_SHOWN, "; --format json has all")
 
 
-def _remains(rehearsal: Rehearsal) -> Iterator[str]:
+def _remains(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     """What will name the bookies, or hold of them, once the command has ended."""
     work = rehearsal.together.work
     if work.renamed:
@@ -194,15 +274,15 @@ def _remains(rehearsal: Rehearsal) -> Iterator[str]:
             words += (
                 f"; {plural(work.renamed_stuck, 'has no spare and keeps it', 'have no spare and keep it')}"
             )
-        yield from labelled("named by", words, _WIDTH)
+        yield from labelled("named by", words, width)
     if rehearsal.mapping_origin:
         words = f"the mapping of racks ({rehearsal.mapping_origin}), until somebody edits it"
-        yield from labelled("named by", words, _WIDTH)
+        yield from labelled("named by", words, width)
     words = "disks; copies of failed tries on bookies that no ensemble names; readers with open ledgers"
-    yield from labelled("remain", words, _WIDTH)
+    yield from labelled("remain", words, width)
 
 
-def _basis(rehearsal: Rehearsal) -> Iterator[str]:
+def _basis(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     policy = f"policy {rehearsal.policy}" + (
         f" ({rehearsal.policy_origin})"
         if rehearsal.policy_origin
@@ -210,12 +290,13 @@ def _basis(rehearsal: Rehearsal) -> Iterator[str]:
     )
     words = f"{rehearsal.run}, as of {format_time(rehearsal.scan_time)}; {policy}; "
     words += plural(rehearsal.spares, "spare")
-    yield from labelled("rests on", printable(words), _WIDTH)
+    yield from labelled("rests on", printable(words), width)
 
 
-def _commands(rehearsal: Rehearsal) -> Iterator[str]:
-    if rehearsal.answer in (Answer.NEVER, Answer.UNKNOWN):
-        yield "no command yet: see to what stands above, audit, and ask again"
+def _commands(rehearsal: Rehearsal, width: int) -> Iterator[str]:
+    commands = rehearsal.commands
+    if rehearsal.answer in (Answer.NEVER, Answer.UNKNOWN) or not commands:
+        yield from fold_text("no command yet: see to what stands above, audit, and ask again", width)
         return
     if rehearsal.answer is Answer.AFTER:
         yield "once what stands above is done:"
@@ -223,9 +304,7 @@ def _commands(rehearsal: Rehearsal) -> Iterator[str]:
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
         yield "each in turn: stop it, and wait until its command has ended"
     elif live:
-        yield from fold_text(f"stop {_names(live)}, then, each in turn:", _WIDTH)
-    order = rehearsal.order or rehearsal.bookies
-    # Without the flag it is the local bookie that goes; an id in its place is ignored (pulsar 21607).
-    for bookie in order[:_NAMES_SHOWN]:
-        yield f"  bookkeeper shell decommissionbookie -bookieid {printable(bookie)}"
-    yield from and_more(len(order) - _NAMES_SHOWN, indent="  ")
+        yield from fold_text(f"stop {_names(live)}, then, each in turn:", width)
+    for command in commands[:_NAMES_SHOWN]:
+        yield f"  {printable(command)}"
+    yield from and_more(len(commands) - _NAMES_SHOWN, indent="  ")

@@ -52,7 +52,7 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
         for finding in shown.get(change, ()):
             lines += fold_text(_sentence(finding), width, "  ", "      ")
         lines += and_more(count - len(shown.get(change, ())), "; --format jsonl has all", "  ")
-    lines += ["", _verdict(difference)]
+    lines += ["", *fold_text(_verdict(difference), width)]
     return "\n".join(lines)
 
 

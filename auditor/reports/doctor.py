@@ -34,7 +34,7 @@ class Line:
     ``exit_code`` is what an audit would end with at best, because of this alone.
     """
 
-    topic: str  # here, store, bookies or out
+    topic: str  # here, store, owners, bookies or out
     name: str
     state: State
     said: str
@@ -64,7 +64,7 @@ class Topic(NamedTuple):
         return Line(self.topic, name, State.NOT_ASKED, said, way_out, exit_code)
 
 
-HERE, STORE, BOOKIES, OUT = map(Topic, ("here", "store", "bookies", "out"))
+HERE, STORE, OWNERS, BOOKIES, OUT = map(Topic, ("here", "store", "owners", "bookies", "out"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,39 +94,40 @@ _STATE, _NAME = 11, 13
 _TITLES = {
     HERE: "This machine",
     STORE: "The metadata store",
+    OWNERS: "The owners of ledgers",
     BOOKIES: "The bookies",
     OUT: "The run directory",
 }
 
 
-def render(diagnosis: Diagnosis) -> str:
-    """Lines by topic, then what such an audit cannot see, then the counts."""
+def render(diagnosis: Diagnosis, width: int = WIDTH) -> str:
+    """Lines of ``width`` columns by topic, then what such an audit cannot see, then the counts."""
     parts = []
     for (topic,), title in _TITLES.items():
         lines = [line for line in diagnosis.lines if line.topic == topic]
         if lines:
-            parts.append("\n".join([title, *(_line(line) for line in lines)]))
+            parts.append("\n".join([title, *(_line(line, width) for line in lines)]))
     if diagnosis.unseen:
-        said = [_wrap(sentence, "  - ", "    ") for sentence in diagnosis.unseen]
+        said = [_wrap(sentence, width, "  - ", "    ") for sentence in diagnosis.unseen]
         parts.append("\n".join(["What such an audit does not see", *said]))
-    return "\n\n".join([*parts, _last(diagnosis)])
+    return "\n\n".join([*parts, _last(diagnosis, width)])
 
 
-def _line(line: Line) -> str:
+def _line(line: Line, width: int) -> str:
     head = f"  {line.state:<{_STATE}}{line.name:<{_NAME}}"
-    shown = _wrap(line.said, head, " " * len(head))
+    shown = _wrap(line.said, width, head, " " * len(head))
     if line.way_out is None:
         return shown
     before = " " * (len(head) - 3) + "-> "
-    return f"{shown}\n{_wrap(line.way_out, before, ' ' * len(before))}"
+    return f"{shown}\n{_wrap(line.way_out, width, before, ' ' * len(before))}"
 
 
-def _wrap(text: str, first: str, rest: str) -> str:
+def _wrap(text: str, width: int, first: str, rest: str) -> str:
     # A path that is longer than a line is left whole: it is there to be copied.
-    return "\n".join(wrap_words(text, WIDTH, first, rest))
+    return "\n".join(wrap_words(text, width, first, rest))
 
 
-def _last(diagnosis: Diagnosis) -> str:
+def _last(diagnosis: Diagnosis, width: int) -> str:
     counts = Counter(line.state for line in diagnosis.lines)
     said = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
     ends = {
@@ -135,4 +136,4 @@ def _last(diagnosis: Diagnosis) -> str:
         3: "An audit can be done, and would be incomplete.",
         4: "An audit would end without a result.",
     }
-    return _wrap(f"{said}. {ends[diagnosis.exit_code]}", "", "")
+    return _wrap(f"{said}. {ends[diagnosis.exit_code]}", width, "", "")

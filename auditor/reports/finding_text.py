@@ -3,7 +3,9 @@
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from datetime import date
 
+from auditor.model.acceptance import DATA_LOSS, MAX_ACCEPTED_DAYS, latest_day, missing_digest
 from auditor.model.amounts import and_more, first_names, format_time, plural
 from auditor.model.finding import Confidence, Finding, Group, Missing, Standing
 from auditor.model.ledger_id import LedgerId
@@ -126,7 +128,14 @@ def class_text(finding: Finding) -> str:
     groups = class_groups(finding)
     if not groups:
         return ""
-    return f"{_IN_CLASS[finding.id]}: {entries(groups, finding.evidence['class_entries']['count'])}"
+    words = "in no index" if _bytes_known(finding) else _IN_CLASS[finding.id]
+    return f"{words}: {entries(groups, finding.evidence['class_entries']['count'])}"
+
+
+def _bytes_known(finding: Finding) -> bool:
+    """Whether an entry log has entries of a ledger that no index has."""
+    logs = finding.evidence.get("in_entry_logs") or ()
+    return finding.id == LedgerClass.ENTRY_LOST and any(log["lost_entries"] for log in logs)
 
 
 def positions_text(finding: Finding) -> str:
@@ -273,3 +282,34 @@ def cause_sentence(cause: FindingCause) -> str:
 def follows(cause: FindingCause) -> str:
     """The checks whose findings follow from a cause, with their numbers."""
     return ", ".join(f"{each['id']} {each['count']:,}" for each in cause["findings"])
+
+
+def suppression_entry(finding: Finding, today: date) -> str:
+    """Return the TOML entry that accepts a finding from ``today`` on; its reason is left to be written.
+
+    >>> from auditor.model.finding import Severity
+    >>> found = Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, message="bk1 is down",
+    ...                 fingerprint="0123456789abcdef")
+    >>> print(suppression_entry(found, date(2026, 11, 26)))
+    # warning bookie-down: bk1 is down
+    [[suppress]]
+    fingerprint = "0123456789abcdef"
+    reason = ""  # say why; an empty reason is refused
+    until = 2026-12-03
+    """
+    is_loss = finding.urgency in DATA_LOSS
+    digest = missing_digest(finding.missing) if is_loss else None
+    latest = f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_loss else ""
+    lines = [
+        f"# {printable(f'{finding.severity} {finding.id}: {finding.message}')}",
+        "[[suppress]]",
+        f'fingerprint = "{finding.fingerprint}"',
+        *(
+            [f'missing = "{digest}"  # exactly these missing entries; further ones are a new loss']
+            if digest
+            else []
+        ),
+        'reason = ""  # say why; an empty reason is refused',
+        f"until = {latest_day(today)}{latest}",
+    ]
+    return "\n".join(lines)

@@ -16,10 +16,11 @@ from itertools import chain, groupby, repeat
 from math import ceil
 
 from auditor.model.amounts import first_names, format_time, plural, size
-from auditor.model.finding import URGENCY_LABELS, Confidence, Finding, Severity, Urgency
+from auditor.model.finding import URGENCY_LABELS, Severity, Urgency
 from auditor.model.report import Report
-from auditor.model.run_facts import RemarkKind, Step, sentence_of
+from auditor.model.run_facts import RemarkKind, sentence_of
 from auditor.model.states import Verdict
+from auditor.reports.action_text import ALL_ACTIONS, LABEL_COLUMNS, first_action_lines, object_command
 from auditor.reports.blind_spots import blind_sentence, saw_nothing
 from auditor.reports.coverage import (
     CheckCount,
@@ -30,8 +31,9 @@ from auditor.reports.coverage import (
     reuse_sentence,
     verdict,
 )
-from auditor.reports.finding_text import cause_sentence, causes_of, command_for
+from auditor.reports.finding_text import cause_sentence, causes_of
 from auditor.reports.plain_text import MORE, columns_of, cut_text, fold_text, labelled, printable, shorten
+from auditor.reports.repair import repair_line
 
 WIDTH, WIDEST = 80, 100
 LINES = 22
@@ -41,10 +43,7 @@ _NAMES_SHOWN = 5
 _ROWS_SHOWN = 3
 """Causes, and remarks, at most."""
 _REASONS_SHOWN = 2
-_NO_BOOKIES = (
-    "{:,}, none read: without --bookies only the metadata is looked at, and whatever needs an index is "
-    "unknown"
-)
+_NO_BOOKIES = "{:,}, none read: no --bookies was given; only metadata was checked"
 
 
 class _Place(IntEnum):
@@ -96,7 +95,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     that of no terminal: it has what a terminal of `WIDTH` shows, unfolded.
     """
     columns = width if width <= WIDEST else WIDTH
-    last = [*fold_text(verdict(report), width), *do_now_lines(report, run, width), *_next(report, run)]
+    last = [*fold_text(verdict(report), width), *first_action_lines(report, run, width), *_next(report, run)]
     above = [*_seen(report, columns), *_remarks(report, columns)]
     below = [*_counts(report), *_causes(report, columns), *_history(report, columns)]
     # No command is folded here, but a terminal does it; and there are two blank lines.
@@ -188,6 +187,8 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
     if report.metadata_only:
         unread = _rows(_NO_BOOKIES.format(bookies.total), columns)
     yield _Part("bookies", unread, _Place.CLUSTER, _Place.KNOWN)
+    if run.repair is not None and (repair := repair_line(run.repair, run.scan_time)) is not None:
+        yield _Part("repair", _rows(repair, columns), _Place.NOT_READ, _Place.KNOWN)
     if (blind := blind_sentence(report)) is not None:
         yield _Part("blind", _naming(blind, ": ", saw_nothing(report)), _Place.KNOWN)
     if (accepted := accepted_gaps(report)) is not None:
@@ -208,11 +209,13 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
 
 def _remarks(report: Report, columns: int) -> Iterator[_Part]:
     """What is one failure from loss, and what else changes what to do."""
-    others = []
+    others, shown = [], False
     for each in sorted(report.run.remarks, key=lambda each: list(RemarkKind).index(RemarkKind(each["kind"]))):
         kind = RemarkKind(each["kind"])
-        if kind is RemarkKind.NEAR_LOSS:
-            yield _Part("at risk", _rows(sentence_of(each), columns), _Place.REMARK, _Place.IN_FULL)
+        if kind in (RemarkKind.NEAR_LOSS, RemarkKind.ONE_REACHABLE):
+            label = "" if shown else "at risk"
+            shown = True
+            yield _Part(label, _rows(sentence_of(each), columns), _Place.REMARK, _Place.IN_FULL)
         elif kind.acts and kind is not RemarkKind.NOT_COMPARED:
             others.append(each["text"])
     if others:
@@ -302,31 +305,15 @@ def _history(report: Report, columns: int) -> Iterator[_Part]:
         yield _Part("suppressed", _rows("; ".join(said), columns), _Place.KNOWN)
 
 
-def do_now_lines(report: Report, run: str, width: int) -> list[str]:
-    """What to do first; its command stands in a line of its own where it does not fit behind."""
-    if (step := report.do_now) is None:
-        return []
-    seen = step["urgency"] != Urgency.UNSEEN
-    sure = f" ({Confidence.SUSPECT})" if seen and step["unsure"] == step["count"] else ""
-    what, command = f"{step['action']}{sure}", step_command(step, run)
-    if columns_of(line := f"{'do now':<{_LABEL}}{printable(what)}: {command}") <= width:
-        return [line]
-    return [*labelled("do now", f"{what}:", width), f"{'':<{_LABEL}}{command}"]
-
-
-def step_command(step: Step, run: str) -> str:
-    """What tells more of a step's first object."""
-    scope, ledger = (None if id is None else int(id) for id in (step["scope_id"], step["ledger_id"]))
-    severity = Severity(step["severity"])
-    first = Finding(step["id"], severity, Confidence.CONFIRMED, scope, ledger, step["bookie_id"])
-    return command_for(first, run) or f"bkaudit explain check {step['id']}"
-
-
 def _next(report: Report, run: str) -> list[str]:
     """Commands are never folded: they are there to be copied."""
     if not report.findings and report.verdict != Verdict.INCOMPLETE:
         return []
     commands = [f"bkaudit explain run {shlex.quote(printable(run))}"]
-    if report.do_now is None and report.run.steps:
-        commands.append(step_command(report.run.steps[0], run))
-    return [f"{'next' if not number else '':<{_LABEL}}{command}" for number, command in enumerate(commands)]
+    if report.first_action is None and report.run.steps:
+        step = report.run.steps[0]
+        commands.append(object_command(step["id"], step, run))
+    return [
+        f"{ALL_ACTIONS if not number else '':<{LABEL_COLUMNS}}{command}"
+        for number, command in enumerate(commands)
+    ]

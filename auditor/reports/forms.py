@@ -19,17 +19,21 @@ from auditor.model.report_source import ReportSource
 class Form:
     """One form of a report: the ending of its file below a run, and what writes it.
 
-    ``binary`` forms are not for a terminal.
+    ``binary`` forms are not for a terminal; ``complete`` ones can list every finding, others have samples or
+    counts.
     """
 
     ending: str
     write: Callable[[ReportSource, BinaryIO], None]
     binary: bool = False
+    complete: bool = False
 
     @classmethod
-    def of_text(cls, ending: str, parts: Callable[[ReportSource], Iterable[str]]) -> Form:
+    def of_text(
+        cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], complete: bool = False
+    ) -> Form:
         """A form that is text, given by its parts."""
-        return cls(ending, lambda run, out: _write_parts(out, parts(run)))
+        return cls(ending, lambda run, out: write_parts(out, parts(run)), complete=complete)
 
 
 def _text(run: ReportSource) -> Iterable[str]:
@@ -102,23 +106,26 @@ def json_line(finding: Finding) -> str:
 
 
 FORMS = {
-    "text": Form.of_text("txt", _text),
+    "text": Form.of_text("txt", _text, complete=True),
     "json": Form.of_text("json", lambda run: (run.report.to_json(),)),
-    "jsonl": Form.of_text("jsonl", lambda run: (f"{json_line(finding)}\n" for finding in run.findings)),
-    "csv": Form.of_text("csv", _csv),
+    "jsonl": Form.of_text(
+        "jsonl", lambda run: (f"{json_line(finding)}\n" for finding in run.findings), complete=True
+    ),
+    "csv": Form.of_text("csv", _csv, complete=True),
     "markdown": Form.of_text("md", _markdown),
-    "html": Form.of_text("html", lambda run: run.html_page()),
-    "sarif": Form.of_text("sarif", _sarif),
+    "html": Form.of_text("html", lambda run: run.html_page(), complete=True),
+    "sarif": Form.of_text("sarif", _sarif, complete=True),
     "junit": Form.of_text("xml", _junit),
     "openmetrics": Form.of_text("prom", _openmetrics),
     "plain": Form.of_text("plain.txt", _plain),
     "slack": Form.of_text("slack.json", _slack),
-    "parquet": Form("parquet", _parquet, binary=True),
+    "parquet": Form("parquet", _parquet, binary=True, complete=True),
 }
 """By the name that ``--format`` takes."""
 
 
-def _write_parts(out: BinaryIO, parts: Iterable[str]) -> None:
+def write_parts(out: BinaryIO, parts: Iterable[str]) -> None:
+    """Write text as UTF-8, part by part."""
     for part in parts:
         # A surrogate that stands alone, which evidence may have, is written as JSON has it.
         out.write(part.encode("utf-8", "backslashreplace"))

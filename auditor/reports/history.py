@@ -11,8 +11,12 @@ from auditor.model.amounts import duration, format_time, plural
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary, cluster_key
 from auditor.model.report import Report
-from auditor.reports.coverage import extents, severity_words
-from auditor.reports.plain_text import columns_of, pad, printable
+from auditor.model.run_facts import RunFacts
+from auditor.reports.coverage import extents, severity_words, unaccepted_holds
+from auditor.reports.plain_text import columns_of, fold_text, printable
+
+_DATA_AGE_SHOWN_MS = 3_600_000
+"""The age of the data is shown beside that of the run if it is larger by more than this."""
 
 _CHANGES: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
     "new",
@@ -24,26 +28,46 @@ _CHANGES: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
 _SEVERITIES = tuple(str(severity) for severity in Severity)
 
 
-def text(runs: Sequence[RunSummary]) -> str:
-    """A table for a terminal, the oldest run first; a dash where there was no run before to compare with."""
+def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
+    """Return a table for a terminal, the oldest run first.
+
+    A dash stands where there was no run before to compare with. Where a row is wider than ``width`` columns,
+    verdict and name of each run stand below its numbers. None: no width is too small.
+    """
     if not runs:
         return "no finished run is here"
-    # With runs that are named by their time a line has 80 columns.
-    rows = [("finished", "verdict", "crit", "err", "warn", "note", *_CHANGES[:3], "run")]
-    for run in runs:
-        changed = [str(run.changes[key]) if run.changes else "-" for key in _CHANGES[:3]]
-        found = [str(run.severities[severity]) for severity in _SEVERITIES]
-        rows.append((format_time(run.finished)[:-7], run.verdict, *found, *changed, printable(run.name)))
-    widths = [max(columns_of(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        texts = [pad(cell, width) for cell, width in zip(row[:2], widths[:2], strict=True)]
-        numbers = [cell.rjust(width) for cell, width in zip(row[2:-1], widths[2:-1], strict=True)]
-        lines.append(" ".join([*texts, *numbers, row[-1]]).rstrip())
+    lines = _table(runs, in_one_row=True)
+    if width is not None and max(map(columns_of, lines)) > width:
+        lines = _table(runs, in_one_row=False)
     clusters = {cluster_key(run) for run in runs}
     if len(clusters) > 1:
-        lines.append(f"these are runs of {len(clusters)} clusters; only those of one are compared")
+        words = f"these are runs of {len(clusters)} clusters; only those of one are compared"
+        lines += [words] if width is None else fold_text(words, width)
     return "\n".join(lines)
+
+
+def _table(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
+    """A head and the rows of each run."""
+    numbers = [("crit", "err", "warn", "note", *_CHANGES[:3])]
+    for run in runs:
+        changed = [str(run.changes[key]) if run.changes else "-" for key in _CHANGES[:3]]
+        numbers.append((*(str(run.severities[severity]) for severity in _SEVERITIES), *changed))
+    widths = [max(map(len, column)) for column in zip(*numbers, strict=True)]
+    counts = [" ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in numbers]
+    times = ["finished", *(format_time(run.finished)[:-7] for run in runs)]
+    verdicts = ["verdict", *(run.verdict for run in runs)]
+    names = ["run", *(printable(run.name) for run in runs)]
+    time_width, verdict_width = (max(map(len, column)) for column in (times, verdicts))
+    rows = zip(times, verdicts, counts, names, strict=True)
+    if in_one_row:
+        return [
+            f"{time:<{time_width}} {verdict:<{verdict_width}} {count} {name}"
+            for time, verdict, count, name in rows
+        ]
+    lines = []
+    for time, verdict, count, name in rows:
+        lines += [f"{time:<{time_width}} {count}", f"  {verdict:<{verdict_width}} {name}"]
+    return lines
 
 
 def to_csv(runs: Sequence[RunSummary]) -> str:
@@ -65,25 +89,46 @@ def to_json(runs: Sequence[RunSummary]) -> str:
     return json.dumps([asdict(run) for run in runs], indent=2, ensure_ascii=False)
 
 
-def status_line(report: Report, run: str, now: int) -> str:
-    """One line about the run in the directory ``run``, at the time ``now``, ms since 1970."""
+def status_line(report: Report, run: str, now: int, data_time: int | None = None) -> str:
+    """Return one line about the run in the directory ``run``, at the time ``now``.
+
+    ``data_time`` is the time of its oldest data, which is shown if it is much older than the run; both are in
+    ms since 1970.
+    """
     facts = report.run
     found = severity_words(report, suppressed=False)
     ledgers, _, bookies = extents(report)
     suppressed = sum(each["suppressed"] for each in facts.tally)
     parts = [
         found or ("nothing but what is suppressed" if suppressed else "no finding"),
-        *([f"do now: {printable(report.do_now['action'] or '')}"] if report.do_now else []),
+        *([f"first action: {printable(action['text'])}"] if (action := report.first_action) else []),
+        *_unavailable(facts),
         *([f"{suppressed:,} suppressed"] if suppressed else []),
+        *([f"{plural(holds, 'urgent hold')} not accepted"] if (holds := unaccepted_holds(report)) else []),
         _status_changes(report),
         f"{ledgers.seen:,} of {ledgers.total:,} ledgers decided",
+        *([f"{plural(ledgers.open, 'ledger')} still open"] if ledgers.open else []),
         f"{bookies.seen:,} of {bookies.total:,} bookies read",
         *([f"{plural(len(facts.blind), 'check')} saw nothing"] if facts.blind else []),
         *(["what its checks saw is not known"] if facts.blind is None else []),
         f"{duration(max(0, now - facts.finished) / 1000)} old ({format_time(facts.finished)})",
+        *_data_age(facts.finished, data_time, now),
         printable(run),
     ]
     return f"{report.verdict.upper()} {printable(report.cluster.name)}: {'; '.join(parts)}"
+
+
+def _data_age(finished: int, data_time: int | None, now: int) -> list[str]:
+    """How old the data is, if that is more than an hour older than the end of the run."""
+    if data_time is None or finished - data_time <= _DATA_AGE_SHOWN_MS:
+        return []
+    return [f"its oldest data is {duration(max(0, now - data_time) / 1000)} old ({format_time(data_time)})"]
+
+
+def _unavailable(facts: RunFacts) -> list[str]:
+    """How many ledgers nobody can read or close now; empty if that is none, or not known."""
+    count = facts.repair["unavailable"] + facts.repair["unrecoverable"] if facts.repair else 0
+    return [f"{plural(count, 'ledger')} unavailable"] if count else []
 
 
 def _status_changes(report: Report) -> str:

@@ -18,14 +18,14 @@ import numpy as np
 
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import GROUP, Groups
-from auditor.model.amounts import and_more
+from auditor.model.amounts import and_more, first_names, plural
 from auditor.model.finding import Group
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.states import IndexState, WitnessAnswer
-from auditor.model.views import LedgerView, ReplicaView
+from auditor.model.states import IndexState, LedgerClass, Reach, WitnessAnswer
+from auditor.model.views import LedgerView, LogEntriesView, ReplicaView
 from auditor.reports.finding_text import entries
-from auditor.reports.plain_text import shorten
+from auditor.reports.plain_text import fold_text, printable, shorten, wrap_words
 
 
 class Cell(StrEnum):
@@ -131,6 +131,7 @@ ATTACHED_SHOWN = 8
 LABEL = 24
 ROWS_SHOWN = 40
 SEGMENTS_SHOWN = 12
+DOWN_SHOWN = 3
 
 
 ASCII = dict(zip(Cell, "#Xx?+.", strict=True))
@@ -138,40 +139,48 @@ UNICODE = dict(zip(Cell, "█○◐?+·", strict=True))
 """One character for each state of a replica in a column."""
 
 
-def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True) -> str:
-    """Metadata, segments, the drawing, and in words what is missing or unknown."""
+def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True, width: int = WIDTH) -> str:
+    """Metadata, segments, the drawing, and in words what is missing or unknown.
+
+    Lines have at most ``width`` columns, but for a path or an id that alone is wider.
+    """
     signs = UNICODE if unicode else ASCII
     rows = replicas_of(ledger)
-    drawn = _drawing(ledger, rows, signs) if drawing else []
-    parts = [_metadata(ledger), _segments(ledger), drawn, _words(ledger, rows), _answers(ledger)]
+    drawn = _drawing(ledger, rows, signs, width) if drawing else []
+    parts = [_metadata(ledger, width), _segments(ledger, width), drawn, _words(ledger, rows, width)]
+    parts += [_in_logs(ledger, width), _answers(ledger, width)]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def _metadata(ledger: LedgerView) -> list[str]:
+def _metadata(ledger: LedgerView, width: int) -> list[str]:
     name = LedgerId(ledger.ledger_id, ledger.scope_id)
     if ledger.status == "gone":
-        return [f"{name.in_words}: not in the metadata; bookies hold it"]
-    verdict = ledger.judged_class or "not judged"
+        return _wrap(f"{name.in_words}: not in the metadata; bookies hold it", width, "  ")
+    verdict = _class_words(ledger)
     if ledger.potential_class not in (None, ledger.judged_class):
         verdict += f" (could be {ledger.potential_class})"
-    lines = [f"{name.in_words}: {verdict}", f"  at        {ledger.path}, version {ledger.version}"]
+    lines = _wrap(f"{name.in_words}: {verdict}", width, "  ")
+    facts = [("at", f"{ledger.path}, version {ledger.version}")]
     if ledger.scope_id:
-        lines.append(f"  named     {name.qualified_name}")
+        facts.append(("named", name.qualified_name))
     if ledger.damage is not None:
-        lines.append(f"  damaged   {ledger.damage}")
+        facts.append(("damaged", ledger.damage))
     if ledger.state is not None:
         end = (
             f", last entry {ledger.last_entry_id}, {ledger.length} bytes"
             if ledger.state == LedgerState.CLOSED
             else ""
         )
-        lines += [
-            f"  state     {ledger.state}{end}",
-            f"  copies    ensemble {ledger.ensemble_size}, write quorum {ledger.write_quorum}, "
-            f"ack quorum {ledger.ack_quorum}",
-        ]
-    lines.append(f"  written   created {_time(ledger.ctime)}, changed {_time(ledger.mtime)}")
-    attached = [shorten(f"{key} = {value}", WIDTH - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
+        quorums = f"write quorum {ledger.write_quorum}, ack quorum {ledger.ack_quorum}"
+        facts.append(("state", f"{ledger.state}{end}"))
+        facts.append(("copies", f"ensemble {ledger.ensemble_size}, {quorums}"))
+    if ledger.down:
+        names = first_names([*map(printable, ledger.down)], DOWN_SHOWN)
+        facts.append(("down", f"{names}: not registered"))
+    elif ledger.availability_unknown:
+        facts.append(("down", "not known: the saved metadata has no registrations"))
+    facts.append(("written", f"created {_time(ledger.ctime)}, changed {_time(ledger.mtime)}"))
+    attached = [shorten(f"{key} = {value}", width - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
     attached += and_more(len(ledger.attached) - ATTACHED_SHOWN)
     told = (
         ("queue", ledger.queue),
@@ -179,14 +188,38 @@ def _metadata(ledger: LedgerView) -> list[str]:
         ("breaks", ledger.rules),
         ("doubts", ledger.doubts),
     )
-    for label, words in told:
-        for word in words:
-            line, indent = f"  {label:<9} {word}", " " * 12
-            lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [line]
+    facts += [(label, word) for label, words in told for word in words]
+    for label, text in facts:
+        lines += wrap_words(printable(text), width, f"  {label:<9} ", " " * 12) or [f"  {label}"]
     return lines
 
 
-def _segments(ledger: LedgerView) -> list[str]:
+def _wrap(text: str, width: int, later: str) -> list[str]:
+    """The text in lines, those after the first indented; a word that is longer than a line is broken."""
+    return textwrap.wrap(text, width, subsequent_indent=later, break_on_hyphens=False)
+
+
+def _class_words(ledger: LedgerView) -> str:
+    """The class by copies and what the registered bookies can serve; never healthy if a member is down."""
+    judged = ledger.judged_class or "not judged"
+    if not ledger.down:
+        return judged
+    copies = judged
+    if judged == LedgerClass.HEALTHY:
+        whole = ledger.potential_class == LedgerClass.HEALTHY
+        copies = "all copies on disk" if whole else "no missing copy known"
+    match ledger.reach:
+        case Reach.UNAVAILABLE:
+            entries = plural(ledger.unreached, "entry", "entries")
+            return f"unavailable, no registered bookie can serve {entries}; {copies}"
+        case Reach.UNRECOVERABLE:
+            return f"cannot be closed, too few members are registered; {copies}"
+        case Reach.SINGLE_COPY:
+            return f"one reachable copy; {copies}"
+    return f"{plural(len(ledger.down), 'member')} down; {copies}"
+
+
+def _segments(ledger: LedgerView, width: int) -> list[str]:
     """Which bookies were to get the entries from where on."""
     lines = []
     segments = ledger.segments
@@ -195,21 +228,17 @@ def _segments(ledger: LedgerView) -> list[str]:
             end = str(segments[number + 1].first_entry_id - 1)
         else:
             end = str(ledger.last_entry_id) if ledger.state == LedgerState.CLOSED else ""
-        lines += textwrap.wrap(
-            f"  entries {segment.first_entry_id}-{end}: {' '.join(segment.ensemble)}",
-            WIDTH,
-            subsequent_indent="      ",
-            break_on_hyphens=False,
-        )
+        line = f"  entries {segment.first_entry_id}-{end}: {' '.join(segment.ensemble)}"
+        lines += _wrap(line, width, "      ")
     lines += and_more(len(segments) - SEGMENTS_SHOWN, " segments", "  ")
     return ["segments", *lines] if lines else []
 
 
-def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, str]) -> list[str]:
+def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, str], width: int) -> list[str]:
     if not rows:
         return ["no bookie should hold an entry, and none does"]
     label = min(LABEL, max(len(row.view.bookie_id) for row in rows)) + 2
-    stripes = stripes_of(ledger, rows, WIDTH - label, ROWS_SHOWN)
+    stripes = stripes_of(ledger, rows, width - label, ROWS_SHOWN)
     edges, columns = stripes.edges, len(stripes.edges) - 1
     if columns < 1:
         return ["no entry: nothing is expected"]
@@ -227,15 +256,16 @@ def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, s
     lines += and_more(len(rows) - ROWS_SHOWN, " bookies")
     if columns <= last:
         lines.append(f"a column is about {column_width(last, columns)} entries")
-    return [*lines, "  ".join(f"{sign} {cell}" for cell, sign in signs.items())]
+    # A NUL keeps a sign beside its word, and two blanks between signs.
+    legend = "\0 ".join(f"{sign} {cell}".replace(" ", "\0") for cell, sign in signs.items())
+    return [*lines, *fold_text(legend, width)]
 
 
-def _words(ledger: LedgerView, rows: Sequence[Replica]) -> list[str]:
+def _words(ledger: LedgerView, rows: Sequence[Replica], width: int) -> list[str]:
     folded: list[str] = []
     for row in rows[:ROWS_SHOWN]:
         for words in replica_words(ledger, row):
-            line = f"{row.view.bookie_id} {words}"
-            folded += textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+            folded += _wrap(f"{row.view.bookie_id} {words}", width, "    ")
     return folded
 
 
@@ -263,22 +293,49 @@ def replica_words(
     return words
 
 
+LOGS_SHOWN = 20
+
+
+def _in_logs(ledger: LedgerView, width: int) -> list[str]:
+    """Return the entry logs that have entries which an index lacks."""
+    lines = ["entries in entry logs that the bookie's index lacks"] if ledger.in_logs else []
+    for log in ledger.in_logs[:LOGS_SHOWN]:
+        lines += _wrap(f"  {log_words(log)}", width, "    ")
+    return lines + and_more(len(ledger.in_logs) - LOGS_SHOWN, " entry logs", "  ")
+
+
+def log_words(log: LogEntriesView) -> str:
+    """Return which entries one entry log has.
+
+    >>> log_words(LogEntriesView("bk1", 3, "/l/current/3.log", 400, reason="No such file or directory"))
+    'entry log 3 of bk1: 400 bytes of the ledger, entries not known: No such file or directory'
+    """
+    name = f"entry log {log.log_id} of {log.bookie_id}"
+    if log.entries is None:
+        reason = f": {log.reason}" if log.reason else ""
+        return f"{name}: {log.size:,} bytes of the ledger, entries not known{reason}"
+    lost = f", {log.lost_count:,} of them in no index" if log.lost_count else ""
+    damage = f"; not read to its end: {log.reason}" if log.reason else ""
+    return f"{name}: {_entries(np.frombuffer(log.entries, GROUP))}, {log.size:,} bytes{lost}{damage}"
+
+
 _SAYS = {
     WitnessAnswer.SERVED: "serves",
     WitnessAnswer.NO_SUCH_ENTRY: "does not have",
     WitnessAnswer.NO_SUCH_LEDGER: "does not have the ledger; asked for",
+    WitnessAnswer.REFUSED: "takes no reads from this client; asked for",
     WitnessAnswer.UNKNOWN: "did not say whether it has",
 }
 
 
-def _answers(ledger: LedgerView) -> list[str]:
+def _answers(ledger: LedgerView, width: int) -> list[str]:
     """Who was asked for entries, and what each said."""
     lines = ["asked for entries by plain reads"] if ledger.answers else []
     for answer in ledger.answers[:ROWS_SHOWN]:
         reason = f": {answer.reason}" if answer.reason else ""
         asked = _entries(np.frombuffer(answer.entries, GROUP))
         line = f"  {answer.bookie_id} {_SAYS[answer.answer]} {asked}{reason}"
-        lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+        lines += _wrap(line, width, "    ")
     return lines + and_more(len(ledger.answers) - ROWS_SHOWN, " answers", "  ")
 
 

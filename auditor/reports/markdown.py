@@ -21,6 +21,7 @@ from auditor.reports.coverage import (
     reuse_sentence,
     sample_words,
     severity_words,
+    verdict_clauses,
 )
 from auditor.reports.finding_text import entry_parts, sentence
 from auditor.reports.plain_text import printable
@@ -66,10 +67,10 @@ def escape_markdown(text: str) -> str:
 
 
 def _head(report: Report) -> str:
-    undecided = "" if report.complete else "; not everything could be decided"
+    found = severity_words(report) or "Nothing was found"
     lines = [
         f"## BookKeeper audit: {report.verdict.upper()}",
-        f"{severity_words(report) or 'Nothing was found'}{undecided}.",
+        f"{'; '.join([found, *verdict_clauses(report)])}.",
     ]
     if changes := report.run.changes:
         unseen = f"; {changes['unseen']:,} not looked at" if changes["unseen"] else ""

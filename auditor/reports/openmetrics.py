@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
+from auditor.model.repair import RepairFacts
 from auditor.model.report import Report
 from auditor.model.report_source import NO_OWNER, NOBODY, OwnerTotal
 from auditor.model.run_facts import Tally, empty_tally
@@ -36,7 +37,7 @@ METRICS = {
     "bkaudit_run_complete": "1 if the last run looked at everything and decided it, else 0.",
     "bkaudit_last_complete_run_timestamp_seconds": "When the newest complete run was done; else absent.",
     "bkaudit_verdict": "1 for the verdict of the last run, 0 for the others.",
-    "bkaudit_ledgers": "Ledgers, by whether their class could be decided.",
+    "bkaudit_ledgers": "Ledgers, by whether their class could be decided; open: nothing in them can be yet.",
     "bkaudit_replicas": "Replicas (a ledger on a bookie), by whether they could be decided.",
     "bkaudit_bookies": "Bookies that the cluster names, by whether they were read.",
     "bkaudit_gaps": "Places of the metadata that could not be listed or read, at least.",
@@ -52,6 +53,10 @@ METRICS = {
     "bkaudit_near_loss_ledgers": "Ledgers with an entry that the loss of one bookie, or rack, would lose.",
     "bkaudit_near_loss_bytes": "Bytes of these entries, one copy.",
     "bkaudit_near_loss_possible_ledgers": "Ledgers that there would be besides, if all unknown were bad.",
+    "bkaudit_unavailable_ledgers": "Ledgers that no registered bookie can serve or close; absent if unknown.",
+    "bkaudit_single_copy_ledgers": "Ledgers with one reachable copy, as bookies are down; absent if unknown.",
+    "bkaudit_repair_waiting_ledgers": "Ledgers that wait for re-replication, marked or not.",
+    "bkaudit_repair_queued_ledgers": "Ledgers marked for re-replication; absent if marks are not seen.",
     "bkaudit_suppressions_expired": "Entries of the suppressions file whose date has passed.",
     "bkaudit_space_bytes": "Bytes of a bookie's entry logs, by whose they are; absent without --entry-logs.",
     "bkaudit_space_reclaimable_bytes": "Bytes that a bookie's next collection or compaction gives back.",
@@ -153,6 +158,17 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
     return "".join(f"{line}\n" for line in lines)
 
 
+def _repair_samples(repair: RepairFacts) -> Iterator[Sample]:
+    """What somebody can read, and what waits; what the store does not show has no sample."""
+    if repair["knows_registrations"]:
+        count = repair["unavailable"] + repair["unrecoverable"]
+        yield Sample("bkaudit_unavailable_ledgers", {}, count)
+        yield Sample("bkaudit_single_copy_ledgers", {}, repair["single_copy"])
+        yield Sample("bkaudit_repair_waiting_ledgers", {}, repair["waiting"])
+    if repair["sees_autorecovery"]:
+        yield Sample("bkaudit_repair_queued_ledgers", {}, repair["queued"])
+
+
 def _samples(
     report: Report, last_complete: int | None, space: SpaceGauges, namespaces: Sequence[OwnerTotal] | None
 ) -> Iterable[Sample]:
@@ -166,14 +182,15 @@ def _samples(
         last_complete = run.finished
     if last_complete is not None:
         yield Sample("bkaudit_last_complete_run_timestamp_seconds", {}, last_complete / 1000)
+    if run.repair is not None:
+        yield from _repair_samples(run.repair)
     for verdict in Verdict:
         yield Sample("bkaudit_verdict", {"verdict": verdict}, report.verdict == verdict)
-    for name, total, decided in (
-        ("bkaudit_ledgers", seen.ledgers.total, seen.ledgers.decided),
-        ("bkaudit_replicas", seen.replicas.expected, seen.replicas.decided),
-    ):
-        yield Sample(name, {"state": "decided"}, decided)
-        yield Sample(name, {"state": "undecided"}, total - decided)
+    yield Sample("bkaudit_ledgers", {"state": "decided"}, seen.ledgers.decided)
+    yield Sample("bkaudit_ledgers", {"state": "open"}, seen.ledgers.open)
+    yield Sample("bkaudit_ledgers", {"state": "undecided"}, seen.ledgers.undecided)
+    yield Sample("bkaudit_replicas", {"state": "decided"}, seen.replicas.decided)
+    yield Sample("bkaudit_replicas", {"state": "undecided"}, seen.replicas.expected - seen.replicas.decided)
     yield Sample("bkaudit_bookies", {"state": "read"}, seen.bookies.read)
     yield Sample("bkaudit_bookies", {"state": "unread"}, seen.bookies.expected - seen.bookies.read)
     yield Sample("bkaudit_gaps", {}, len(run.gaps))

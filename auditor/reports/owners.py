@@ -14,14 +14,16 @@ from typing import Any
 from auditor.model.amounts import and_more, duration, plural, size
 from auditor.model.finding import Severity
 from auditor.model.report_source import NO_OWNER, NOBODY, Leak, LeakTotals, Level, OwnerFigures, OwnerTotal
+from auditor.model.states import LedgerClass, Reach
 from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView
 from auditor.reports.csv import escape_formula
+from auditor.reports.layout import NameTable, table_lines
 from auditor.reports.markdown import escape_markdown
-from auditor.reports.plain_text import printable, shorten, text_table
+from auditor.reports.plain_text import fold_text, printable, shorten
 
 
-def totals_text(totals: Sequence[OwnerTotal], level: Level) -> str:
-    """One line per tenant, namespace or topic.
+def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = None) -> str:
+    """One line per tenant, namespace or topic; where ``width`` is too small for it, several.
 
     >>> print(totals_text([OwnerTotal("shop", 2, 700, 1, entries=9, findings={"error": 1})], "tenant"))
     tenant  ledgers  bytes  entries  dangling  leaked  leaked bytes  leaked entries  findings
@@ -31,7 +33,7 @@ def totals_text(totals: Sequence[OwnerTotal], level: Level) -> str:
         *(level, "ledgers", "bytes", "entries", "dangling", "leaked", "leaked bytes", "leaked entries"),
         "findings",
     )
-    return "\n".join(text_table(head, map(_row, totals)))
+    return "\n".join(table_lines(NameTable(head, [*map(_row, totals)]), width))
 
 
 def findings_text(total: OwnerTotal) -> str:
@@ -64,29 +66,48 @@ _CURSORS = ("subscription", "acknowledged up to", "own ledger", "")
 _OTHERS = ("besides", "ledger", "standing", "")
 
 
-def topic_text(view: TopicView) -> str:
-    """The topic as lines of text."""
-    lines = [f"topic {printable(view.name)}", f"  {printable(view.path)}"]
+def topic_text(view: TopicView, width: int | None = None) -> str:
+    """The topic as lines of text, of at most ``width`` columns; None: as wide as they are."""
+    lines = [*_folded(f"topic {view.name}", width, ""), *_folded(view.path, width)]
     if view.unread is not None:
-        lines.append(f"  its list could not be read: {printable(view.unread)}")
+        lines += _folded(f"its list could not be read: {view.unread}", width)
     else:
-        lines += ["", *_table(_LEDGER_HEAD, map(_ledger, view.ledgers))]
+        lines += ["", *_table(_LEDGER_HEAD, map(_ledger, view.ledgers), width)]
         if not view.ledgers:
             lines.append("  no ledger is listed")
-    lines += ["", *_table(_CURSORS, map(_cursor, view.cursors))]
+        lines += _unavailable(view, width)
+    lines += ["", *_table(_CURSORS, map(_cursor, view.cursors), width)]
     if view.unlisted is not None:
-        lines.append(f"  its subscriptions could not be listed: {printable(view.unlisted)}")
+        lines += _folded(f"its subscriptions could not be listed: {view.unlisted}", width)
     elif not view.cursors:
         lines.append("  no subscription")
     if view.others:
-        lines += ["", *_table(_OTHERS, map(_other, view.others))]
+        lines += ["", *_table(_OTHERS, map(_other, view.others), width)]
     return "\n".join(lines)
+
+
+def _unavailable(view: TopicView, width: int | None) -> list[str]:
+    """How many of the topic's ledgers nobody can read now; empty if all can be read."""
+    count = sum(ledger.reach in (Reach.UNAVAILABLE, Reach.UNRECOVERABLE) for ledger in view.ledgers)
+    if not count:
+        return []
+    have = plural(count, "ledger has", "ledgers have")
+    return _folded(f"{have} too few registered members to be read or closed", width)
+
+
+def _class_words(ledger: TopicLedger) -> str:
+    """The class by copies, and what the registered bookies can serve if that is less."""
+    if ledger.klass is None:
+        return "not in the store"
+    if ledger.reach is None:
+        return ledger.klass
+    return ledger.reach if ledger.klass == LedgerClass.HEALTHY else f"{ledger.reach}, {ledger.klass}"
 
 
 def _ledger(ledger: TopicLedger) -> tuple[str, ...]:
     return (
         str(ledger.ledger_id),
-        ledger.klass or "not in the store",
+        _class_words(ledger),
         f"{ledger.fault or ledger.standing}{', borrowed' if ledger.borrowed else ''}",
         _NOTHING if ledger.entries is None else f"{ledger.entries:,}",
         _NOTHING if ledger.size is None else size(ledger.size),
@@ -110,8 +131,14 @@ def _other(other: OtherReference) -> tuple[str, ...]:
     return other.kind, named, other.fault or other.standing or "not known", printable(other.detail or "")
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"  {line}" for line in text_table(head, rows)]
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+    room = None if width is None else width - 2
+    return [f"  {line}".rstrip() for line in table_lines(NameTable(head, [*rows]), room)]
+
+
+def _folded(text: str, width: int | None, indent: str = "  ") -> list[str]:
+    """An indented sentence in one line, or in lines of at most ``width`` columns."""
+    return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 
 LEAKS_SCHEMA = "bookkeeper-auditor/leaks/1"
@@ -128,15 +155,17 @@ Listing = Callable[[LeakTotals, Iterable[Leak], int], Iterator[str]]
 """From totals, leaks in order, and the scan time (ms), to the parts of a text."""
 
 
-def leaks_text(totals: LeakTotals, leaks: Iterable[Leak], now: int) -> Iterator[str]:
-    """A table for a terminal, what it adds up to, and in which order to look."""
+def leaks_text(
+    totals: LeakTotals, leaks: Iterable[Leak], now: int, width: int | None = None
+) -> Iterator[str]:
+    """A table for a terminal of ``width`` columns, what it adds up to, and in which order to look."""
     some = list(islice(leaks, SHOWN))
     if some:
-        yield "\n".join(text_table(_HEAD, (_cells(each, now) for each in some))) + "\n"
+        table = NameTable(_HEAD, [_cells(each, now) for each in some])
+        yield "\n".join(table_lines(table, width)) + "\n"
     yield from and_more(totals.ledgers - len(some), "; --format csv or jsonl has all\n")
-    yield f"\n{_sentence(totals)}\n"
-    if totals.ledgers:
-        yield f"{ORDER}\n"
+    for sentence in ("", _sentence(totals), *([ORDER] if totals.ledgers else [])):
+        yield "\n".join(_folded(sentence, width, "")) + "\n"
 
 
 def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now: int) -> Iterator[str]:

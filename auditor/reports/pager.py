@@ -17,8 +17,8 @@ from auditor.model.history import ChangedFinding, ChangeGroup, ChangesSince
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.model.states import Change
+from auditor.reports.action_text import first_action_lines
 from auditor.reports.coverage import count_by_check, extents, severity_words
-from auditor.reports.first_screen import do_now_lines
 from auditor.reports.plain_text import printable, shorten
 
 LINES = 19
@@ -53,7 +53,7 @@ def _headline(report: Report) -> str:
 
 def _lines(report: Report, since: ChangesSince, run: str, width: int) -> list[str]:
     above = [*_about(report), *_since(report, since)]
-    first = do_now_lines(report, run, width)
+    first = first_action_lines(report, run, width)
     last = f"{'next':<{_LABEL}}bkaudit explain run {shlex.quote(printable(run))}"
     changes = list(_changes(since) if since.run is not None else _found(report))
     room = LINES - 2 - len(first) - len(above)

@@ -1,4 +1,4 @@
-"""A plan of repair, and how it stands now: text of 80 columns, Markdown for a ticket, JSON."""
+"""A plan of repair, and how it stands now: text for a terminal, Markdown for a ticket, JSON."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from auditor.model.amounts import first_names, format_time, plural, size
+from auditor.model.holds import ActionKind
 from auditor.model.plan import (
     CommandRole,
     Condition,
@@ -16,55 +17,59 @@ from auditor.model.plan import (
     RefusedStep,
     RepairPlan,
     StepCheck,
-    StepKind,
     StepState,
     UnplannedCount,
 )
 from auditor.reports.plain_text import fold_text, labelled, printable
 
-PLAN_CHECK_SCHEMA = "bookkeeper-auditor/plan-check/1"
-_WIDTH = 80
+PLAN_CHECK_SCHEMA = "bookkeeper-auditor/plan-check/2"
+WIDTH = 80
 _SHOWN = 8
 _INDENT = "   "
 _PLACEHOLDER = re.compile(r"\bID\b")
 
 
-def plan_text(plan: RepairPlan) -> str:
-    """The steps in order, then what is refused, then what the plan leaves out."""
+def plan_text(plan: RepairPlan, now: int | None = None, width: int = WIDTH) -> str:
+    """The steps in order, then what is refused, then what the plan leaves out.
+
+    ``now`` is the current time, ms: a plan that has expired says so first. None: it has not. Lines have at
+    most ``width`` columns, but for commands.
+    """
     basis = printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
-    lines = [*_fold(_headline(plan)), *labelled("rests on", basis, _WIDTH)]
+    lines = [*_fold(_headline(plan, now), width), *labelled("rests on", basis, width)]
     for step in plan.steps:
-        lines += ["", *_step(step)]
+        lines += ["", *_step(step, width)]
     if plan.refused:
         lines += ["", "refused"]
         for refused in plan.refused:
-            lines += _refused(refused)
+            lines += _refused(refused, width)
     if plan.without_step:
-        lines += ["", *labelled("no step", _numbers(plan.without_step), _WIDTH)]
+        lines += ["", *labelled("no step", _numbers(plan.without_step), width)]
     if plan.accepted:
-        lines += ["", *labelled("accepted", f"{_numbers(plan.accepted)}, by suppressions", _WIDTH)]
+        lines += ["", *labelled("accepted", f"{_numbers(plan.accepted)}, by suppressions", width)]
     return "\n".join(lines)
 
 
-def plan_json(plan: RepairPlan) -> str:
-    """One object with all of it."""
+def plan_json(plan: RepairPlan, now: int | None = None) -> str:
+    """One object with all of it; whether it has expired, its times say."""
     return json.dumps(asdict(plan), indent=2, ensure_ascii=False)
 
 
-def plan_markdown(plan: RepairPlan) -> str:
+def plan_markdown(plan: RepairPlan, now: int | None = None) -> str:
     """A list of tasks for a ticket: each step with a box, its commands as code."""
-    return "\n".join(_markdown(plan))
+    return "\n".join(_markdown(plan, now))
 
 
-def check_text(check: PlanCheck) -> str:
+def check_text(check: PlanCheck, width: int = WIDTH) -> str:
     """Each step in a line or two: still true, done, no longer true, not known; and why."""
-    lines = [*fold_text(f"asked {check.asked}, as of {format_time(check.time)}", _WIDTH), ""]
+    lines = _fold(expired_text(check.expires), width) if check.expired else []
+    lines += [*fold_text(f"asked {check.asked}, as of {format_time(check.time)}", width), ""]
     for step in check.steps:
-        lines += _fold(f"{step.number}. {step.state}: {step.about}")
+        lines += _fold(f"{step.number}. {step.state}: {step.about}", width)
         if counts := _counts(step):
-            lines += fold_text(counts, _WIDTH, _INDENT, _INDENT)
+            lines += fold_text(counts, width, _INDENT, _INDENT)
         for why in step.why:
-            lines += fold_text(why, _WIDTH, _INDENT, f"{_INDENT}  ")
+            lines += fold_text(why, width, _INDENT, f"{_INDENT}  ")
     return "\n".join([*lines, *(["no step"] if not check.steps else [])])
 
 
@@ -76,7 +81,8 @@ def check_json(check: PlanCheck) -> str:
 
 def check_markdown(check: PlanCheck) -> str:
     """A list of tasks, those that are done with a cross."""
-    lines = [f"Asked {_code(check.asked)}, as of {format_time(check.time)}.", ""]
+    lines = [f"**{expired_text(check.expires)}**", ""] if check.expired else []
+    lines += [f"Asked {_code(check.asked)}, as of {format_time(check.time)}.", ""]
     for step in check.steps:
         box = "x" if step.state is StepState.DONE else " "
         why = "; ".join([*filter(None, [_counts(step)]), *step.why])
@@ -115,29 +121,42 @@ _SENTENCES = {
 }  # fmt: skip
 
 
-def _headline(plan: RepairPlan) -> str:
-    do = sum(step.kind is not StepKind.WAIT for step in plan.steps)
+def expired_text(expires: int) -> str:
+    """The first line of a plan that has expired.
+
+    >>> expired_text(0)
+    'expired at 1970-01-01 00:00:00 UTC: carry out no step; audit and plan again'
+    """
+    return f"expired at {format_time(expires)}: carry out no step; audit and plan again"
+
+
+def _headline(plan: RepairPlan, now: int | None) -> str:
+    if now is not None and now > plan.expires:
+        return (
+            f"{expired_text(plan.expires)} ({plural(len(plan.steps), 'step')}, {len(plan.refused)} refused)"
+        )
+    do = sum(step.kind is not ActionKind.WAIT for step in plan.steps)
     words = f"{plural(do, 'step')} to do, {len(plan.steps) - do} to wait, {len(plan.refused)} refused"
     return words if plan.complete else f"{words}; the run did not see everything, which may need more"
 
 
-def _step(step: PlanStep) -> Iterator[str]:
-    yield from _fold(f"{step.number}. {step.kind}: {step.about}")
+def _step(step: PlanStep, width: int) -> Iterator[str]:
+    yield from _fold(f"{step.number}. {step.kind}: {step.about}", width)
     for command in step.commands:
         if command.role is not CommandRole.UNDO:
             # A command is one line, however long: what is folded cannot be typed.
             yield f"{_INDENT}{command.role:<9}{printable(command.text)}"
     if names := _ledgers(step):
-        yield from _label("ID" if _takes_each(step) else "ledgers", names)
+        yield from _label("ID" if _takes_each(step) else "ledgers", names, width)
     for need in step.needs:
-        yield from _label("see to", need)
-    yield from _label("if", "; ".join(map(condition_text, step.requires)) or "nothing is asked")
-    yield from _label("then", step.effect + (f" (at most {size(step.bytes)})" if step.bytes else ""))
-    yield from _label("risk", step.risk)
-    yield from _label("undo", step.undo)
+        yield from _label("see to", need, width)
+    yield from _label("if", "; ".join(map(condition_text, step.requires)) or "nothing is asked", width)
+    yield from _label("then", step.effect + (f" (at most {size(step.bytes)})" if step.bytes else ""), width)
+    yield from _label("risk", step.risk, width)
+    yield from _label("undo", step.undo, width)
     yield from (f"{_INDENT}{'':<9}{each.text}" for each in step.commands if each.role is CommandRole.UNDO)
-    yield from _label("again" if step.kind is StepKind.WAIT else "until", format_time(step.expires))
-    yield from _label("for", _findings(step.findings))
+    yield from _label("again" if step.kind is ActionKind.WAIT else "until", format_time(step.expires), width)
+    yield from _label("for", _findings(step.findings), width)
 
 
 def _takes_each(step: PlanStep) -> bool:
@@ -170,25 +189,25 @@ def first_of(finding: PlanFinding) -> str:
     return first_names(finding.fingerprints, len(finding.fingerprints), finding.count)
 
 
-def _refused(refused: RefusedStep) -> Iterator[str]:
-    yield from fold_text(f"{refused.reason}: {refused.about}", _WIDTH, "  ", "    ")
-    yield from _label("why", refused.why, "    ")
+def _refused(refused: RefusedStep, width: int) -> Iterator[str]:
+    yield from fold_text(f"{refused.reason}: {refused.about}", width, "  ", "    ")
+    yield from _label("why", refused.why, width, "    ")
     if refused.ledgers:
         names = first_names(refused.ledgers, len(refused.ledgers), refused.ledger_count)
-        yield from _label("ledgers", names, "    ")
-    yield from _label("way out", refused.way_out, "    ")
+        yield from _label("ledgers", names, width, "    ")
+    yield from _label("way out", refused.way_out, width, "    ")
 
 
 def _numbers(counts: Sequence[UnplannedCount]) -> str:
     return ", ".join(f"{each.count:,} {each.id}" for each in counts)
 
 
-def _fold(text: str) -> list[str]:
-    return fold_text(text, _WIDTH, later=_INDENT)
+def _fold(text: str, width: int) -> list[str]:
+    return fold_text(text, width, later=_INDENT)
 
 
-def _label(label: str, text: str, indent: str = _INDENT) -> list[str]:
-    return labelled(label, text, _WIDTH, indent=indent, columns=9)
+def _label(label: str, text: str, width: int, indent: str = _INDENT) -> list[str]:
+    return labelled(label, text, width, indent=indent, columns=9)
 
 
 def _counts(step: StepCheck) -> str:
@@ -200,8 +219,8 @@ def _counts(step: StepCheck) -> str:
     return f"ledgers: {', '.join(said)}" if said else ""
 
 
-def _markdown(plan: RepairPlan) -> Iterator[str]:
-    yield f"**{_headline(plan)}**"
+def _markdown(plan: RepairPlan, now: int | None) -> Iterator[str]:
+    yield f"**{_headline(plan, now)}**"
     yield ""
     yield f"Of {_code(plan.run)}, as of {format_time(plan.scan_time)}."
     for step in plan.steps:
@@ -214,7 +233,7 @@ def _markdown(plan: RepairPlan) -> Iterator[str]:
             *(("see to", need) for need in step.needs),
             ("if", "; ".join(map(condition_text, step.requires))),
             ("then", step.effect), ("risk", step.risk), ("undo", step.undo),
-            ("look again" if step.kind is StepKind.WAIT else "until", format_time(step.expires)),
+            ("look again" if step.kind is ActionKind.WAIT else "until", format_time(step.expires)),
         ):  # fmt: skip
             yield f"    - {label}: {_plain(words)}"
     if plan.refused:

@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, get_args
 
 from auditor.model.finding import Severity
-from auditor.model.options import AuditOptions, FailOn, Moment, Option, YesNo, option_types
+from auditor.model.options import AuditOptions, FailOn, Moment, Option, Texts, YesNo, option_types
 from auditor.reports.openmetrics import LABELS, METRICS
 from auditor.tables.run_tables import TABLES
 
@@ -84,6 +84,8 @@ def _values(kind: Any, option: Option) -> str:
         return ", ".join((*map(str, Severity), "new"))
     if kind == YesNo:
         return ", ".join(get_args(YesNo))
+    if kind == Texts:
+        return "text, or a list of texts"
     some = [each for each in get_args(kind) or (kind,) if each is not NoneType]
     word = "time" if set(get_args(Moment)) <= set(some) else _WORDS[some[0]]
     if option.low is None:
@@ -94,7 +96,7 @@ def _values(kind: Any, option: Option) -> str:
 
 
 def _default(value: Any) -> str:
-    return "" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return "" if value in (None, ()) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def _cell(text: str) -> str:

@@ -3,19 +3,21 @@
 Text of at most ``width`` columns, but for commands, which stay whole to be copied.
 """
 
-import shlex
 from dataclasses import dataclass
 from itertools import groupby
 
 from auditor.checks import BY_ID, Check
 from auditor.checks.needs import Sight
+from auditor.model.action_facts import Action
 from auditor.model.amounts import and_more, first_names, format_time, plural
-from auditor.model.finding import Confidence, Finding, Severity, Urgency
-from auditor.model.report import Report, exit_code
+from auditor.model.finding import Confidence, Severity
+from auditor.model.report import NOT_COVERED, Report, exit_code
 from auditor.model.run_facts import Tally
+from auditor.model.source_scope import SourceKind, oldest_as_of
 from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView
-from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when, storages_of
+from auditor.reports.action_text import action_lines, forbidden_lines
+from auditor.reports.advice import doubt_sentences, since_when
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.coverage import (
     accepted_gaps,
@@ -23,21 +25,22 @@ from auditor.reports.coverage import (
     extents,
     place_of_tally,
     reuse_sentence,
+    unaccepted_holds,
     verdict,
 )
 from auditor.reports.finding_text import (
     cause_sentence,
     causes_of,
     class_text,
-    command_for,
     follows,
     is_suppressed,
     positions_text,
 )
-from auditor.reports.plain_text import fold_text, labelled, printable
+from auditor.reports.plain_text import fold_text, labelled
+from auditor.reports.repair import repair_line
 
-TOLD_IN_FULL = 8
-"""Checks that are told with their commands; of the others it is said what to do in short."""
+EXAMPLES_SHOWN = 8
+"""The first actions are shown with a finding that asks for them."""
 
 UNREAD = "bookie-unread"
 DOUBTS_SHOWN = 3
@@ -67,16 +70,29 @@ def _verdict(run: RunView, width: int) -> list[str]:
     if run.fail_on is not None:
         code = exit_code(report, run.fail_on, run.fail_on_suspect)
         flags = f"--fail-on {run.fail_on}{' --fail-on-suspect' if run.fail_on_suspect else ''}"
-        lines += labelled("exit code", f"{code}, with {flags}: {_CODES[code]}", width)
+        lines += labelled("exit code", f"{code}, with {flags}: {_reason(code, report)}", width)
     return lines
 
 
 _CODES = {
     0: "nothing at or above that was found, and all of it was decided, or is accepted",
-    1: "something at or above that was found; suppressed findings do not count",
+    1: "something at or above that was found, or data is lost or about to be deleted; what is accepted does "
+    "not count",
     3: "nothing at or above that was confirmed, but something is only suspected, or was not looked at",
     5: "so many ledger records cannot be decoded that nothing else counts",
 }
+
+
+_HELD = (
+    "nothing at or above that was confirmed, but a hold on data that is lost or about to be deleted is not "
+    "accepted (tables/holds)"
+)
+
+
+def _reason(code: int, report: Report) -> str:
+    """What an exit code says of a run."""
+    decided = report.complete or report.complete_but_accepted
+    return _HELD if code == NOT_COVERED and decided and unaccepted_holds(report) else _CODES[code]
 
 
 def _why(report: Report) -> str:
@@ -107,6 +123,15 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     lines += labelled("  ledgers", str(ledgers), width)
     lines += labelled("  replicas", str(replicas), width)
     lines += labelled("  bookies", f"{bookies} completely, in {directories}", width)
+    if (time := oldest_as_of(run.sources)) is not None:
+        proved = sum(source.is_proved for source in run.sources)
+        text = (
+            f"{proved:,} of {len(run.sources):,} prove all that they claim; oldest data {format_time(time)}"
+        )
+        lines += labelled("  sources", text, width)
+    repair = None if facts.repair is None else repair_line(facts.repair, facts.scan_time)
+    if repair is not None:
+        lines += labelled("  repair", repair, width)
     made = [f"{count:,} {name}" for name, count in sorted(facts.operations.items())]
     lines += labelled("  reads", ", ".join(made) or "nothing was asked of a live store", width)
     if facts.reused:
@@ -127,6 +152,11 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
     lines = one_fact if run.report.metadata_only else _unread_bookies(run, width)
     if doubt := run.report.run.in_doubt:
         lines += fold_text(f"in doubt: {doubtful_ids_line(doubt)}", width, "  ", "    ", lines=2)
+    for source in run.sources:
+        # Bookies that were not read stand above.
+        if source.reason is not None and source.kind != SourceKind.BOOKIE:
+            text = f"{source.source}: proved for {source.scope_proved} only: {source.reason}"
+            lines += fold_text(text, width, "  ", "    ")
     for gap in run.report.run.gaps:
         lines += fold_text(gap, width, "  ", "    ", lines=2)
     for each in run.report.run.remarks:
@@ -184,94 +214,70 @@ def _causes(report: Report, width: int) -> list[str]:
 
 
 def _to_do(run: RunView, width: int) -> list[str]:
-    """Numbered steps: first what destroys data, then the worst; all in short at the end, where eyes are."""
-    steps = steps_of(run.report)
-    pressing = [step for step in steps if step.pressing]
+    """The ordered list of actions, what must not be done, and what is not urgent."""
+    report = run.report
+    if report.run.actions is None:
+        return ["actions", "  an earlier version of the program made this run; audit again for its actions"]
     lines = []
-    for number, step in enumerate(pressing[:TOLD_IN_FULL], 1):
-        lines += [*_step(number, step, run, width), ""]
-    known = [f"{step.check.id} {step.suppressed:,}" for step in steps if step.suppressed]
-    idle = [f"{step.check.id} {step.open:,}" for step in steps if step.open and not step.pressing]
-    if pressing:
-        lines += ["in short"]
-        for number, step in enumerate(pressing, 1):
-            what = step.action or _first_sentence(step.check)
-            lines += fold_text(f"{number}. {step.check.id} ({step.open:,}): {what}", width, "  ", "     ")
-    if idle:
-        lines += fold_text(f"worth knowing, nothing presses: {', '.join(idle)}", width, "  ", "  ")
-    if known:
-        lines += fold_text(f"suppressed: {', '.join(known)}", width, "  ", "  ")
-    return ["what to do, in this order", *lines] if lines else ["nothing has to be done"]
-
-
-def _first_sentence(check: Check) -> str:
-    text = " ".join(check.sections["What to do"].split())
-    return f"{text.partition('. ')[0].removesuffix('.')}."
+    for number, action in enumerate(report.run.actions, 1):
+        lines += action_lines(number, action, run.path, width)
+        if number <= EXAMPLES_SHOWN:
+            lines += _example(action, run, width)
+    if report.run.forbidden:
+        lines += ["", "do not", *forbidden_lines(report.run.forbidden, width)]
+    counts = counts_of(report)
+    listed = {id for action in report.run.actions for id in action["checks"]}
+    listed |= {id for refused in report.run.forbidden or () for id in refused["checks"]}
+    quiet = [
+        f"{count.check.id} {count.open:,}" for count in counts if count.open and count.check.id not in listed
+    ]
+    suppressed = [f"{count.check.id} {count.suppressed:,}" for count in counts if count.suppressed]
+    if quiet:
+        lines += ["", *fold_text(f"also found, not urgent: {', '.join(quiet)}", width, "  ", "  ")]
+    if suppressed:
+        lines += fold_text(f"suppressed: {', '.join(suppressed)}", width, "  ", "  ")
+    return ["actions, in this order", *lines] if lines else ["no action is needed"]
 
 
 @dataclass(frozen=True, slots=True)
-class CheckStep:
-    """The findings of one check and urgency: their worst severity, how many are open, and suppressed; what to
-    do about the open ones, None where nothing presses or an older version made the run."""
+class CheckCounts:
+    """The findings of one check and urgency: how many are open, and how many are suppressed."""
 
     check: Check
-    urgency: Urgency
-    severity: Severity
     open: int
     suppressed: int
-    action: str | None
-
-    @property
-    def pressing(self) -> bool:
-        """Whether someone should act: what was not seen may be worse than any warning that was."""
-        return bool(self.open) and (self.severity.at_least(Severity.WARNING) or self.check.id == UNREAD)
 
 
-def steps_of(report: Report) -> list[CheckStep]:
-    """What was found by check, in the order in which to act on it."""
-    actions = {(step["urgency"], step["id"]): step["action"] for step in report.run.steps or ()}
+def counts_of(report: Report) -> list[CheckCounts]:
+    """What was found by check and urgency, the most urgent first."""
     found: dict[tuple[str, str], list[Tally]] = {}
     for tally in sorted(report.run.tally, key=place_of_tally):
         if tally["id"] in BY_ID:
             found.setdefault((tally["urgency"], BY_ID[tally["id"]].id), []).append(tally)
     return [
-        CheckStep(
+        CheckCounts(
             BY_ID[id],
-            Urgency(urgency),
-            Severity(tallies[0]["severity"]),
-            sum(each["count"] - each["suppressed"] for each in tallies),
-            sum(each["suppressed"] for each in tallies),
-            actions.get((urgency, id)),
+            sum(tally["count"] - tally["suppressed"] for tally in tallies),
+            sum(tally["suppressed"] for tally in tallies),
         )
-        for (urgency, id), tallies in found.items()
+        for (_, id), tallies in found.items()
     ]
 
 
-def _step(number: int, step: CheckStep, run: RunView, width: int) -> list[str]:
-    check = step.check
-    head = f"{number}. {check.id} ({step.severity}; {step.open:,}): {check.title}"
-    lines = fold_text(head, width, "  ", "     ")
-    alike = (each for each in run.report.findings if (each.urgency, each.id) == (step.urgency, check.id))
-    open_first = sorted(alike, key=lambda each: is_suppressed(run.standings.get(each.fingerprint)))
-    first = next(iter(open_first), None)
-    if first is None:
-        return lines + advice(check, {}, width, "     ")
-    lines += _first(first, run, width)
-    blanks = blanks_of(first, run.report.cluster.instance_id)
-    kinds = storages_of(first, run.storages)
-    return lines + advice(check, blanks, width, "     ", first.scope_id, first, kinds)
-
-
-def _first(finding: Finding, run: RunView, width: int) -> list[str]:
-    """The first finding of a step, and where more of it is told."""
+def _example(action: Action, run: RunView, width: int) -> list[str]:
+    """The first finding that asks for an action, of those in the report that are not suppressed."""
+    findings = (found for found in run.report.findings if found.id in action["checks"])
+    asking = (
+        found
+        for found in findings
+        if found.urgency == action["urgency"] and not is_suppressed(run.standings.get(found.fingerprint))
+    )
+    finding = next(asking, None)
+    if finding is None:
+        return []
     since = since_when(run.standings.get(finding.fingerprint))
-    said = f"as: {finding.message}{f' (since: {since})' if since else ''}"
-    command = command_for(finding, run.path)
-    entries = [
-        line
-        for part in (class_text(finding), positions_text(finding))
-        if part
-        for line in fold_text(part, width, "         ", "           ")
-    ]
-    more = command or f"bkaudit explain check {shlex.quote(printable(finding.id))}"
-    return [*fold_text(said, width, "     ", "         "), *entries, f"     more: {more}"]
+    text = f"for example: {finding.message}{f' (since: {since})' if since else ''}"
+    lines = fold_text(text, width, "     ", "       ")
+    for part in filter(None, (class_text(finding), positions_text(finding))):
+        lines += fold_text(part, width, "       ", "         ")
+    return lines

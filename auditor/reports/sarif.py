@@ -92,8 +92,8 @@ def _run_object(report: Report) -> dict[str, Any]:
 def _not_seen(report: Report) -> list[str]:
     parts = [f"not read: {gap}" for gap in report.run.gaps]
     for each in extents(report):
-        if each.seen != each.total:
-            parts.append(f"{each.total - each.seen:,} of {each.total:,} {each.name} undecided")
+        if each.undecided:
+            parts.append(f"{each.undecided:,} of {each.total:,} {each.name} undecided")
     return parts
 
 

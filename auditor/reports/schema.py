@@ -11,11 +11,12 @@ from typing import Any
 
 from auditor.model.comparison import CopyState, ItemTally, StoreDifference, StoreSummary
 from auditor.model.decommission import Answer, Rehearsal
+from auditor.model.finding_words import CheckId, ConfidenceWord, SeverityWord, UrgencyWord
 from auditor.model.history import CHANGED, ChangedFinding, ChangeTally, RunSummary
 from auditor.model.json_shape import Count, DecimalId, json_object, json_schema
 from auditor.model.plan import PLAN_SCHEMA, PlanCheck, RepairPlan
 from auditor.model.report import SCHEMA, Cluster, Coverage
-from auditor.model.run_facts import CheckId, ConfidenceWord, RunFacts, SeverityWord, UrgencyWord
+from auditor.model.run_facts import RunFacts
 from auditor.model.simulation import Simulation
 from auditor.model.states import Change, Verdict
 from auditor.reports.comparison import COMPARISON_SCHEMA

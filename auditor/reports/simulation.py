@@ -1,4 +1,4 @@
-"""What failures would cost, as text of 80 columns and as JSON with its schema."""
+"""What failures would cost, as text and as JSON with its schema; tables have complete answers."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,10 +24,14 @@ from auditor.model.simulation import (
     WriteAnswer,
 )
 from auditor.reports.coverage import doubtful_ids_line
-from auditor.reports.plain_text import columns_of, fold_text, labelled, printable, shorten, text_table
+from auditor.reports.layout import LabelledText, NameTable, PagePart, UnfoldedCommand, lay_out
+from auditor.reports.plain_text import printable, shorten
 
-SIMULATION_SCHEMA = "bookkeeper-auditor/simulation/1"
+SIMULATION_SCHEMA = "bookkeeper-auditor/simulation/2"
 WIDTH = 80
+COMMAND = "bkaudit simulate RUN"
+"""How a page names the command that made it, where nobody says so."""
+
 ROWS = 20
 """Domains of a level that a text shows, those that cost most."""
 _LABEL = 20
@@ -41,26 +45,43 @@ _LEGEND = (
 )
 
 
-def text(found: Simulation) -> str:
-    """Lines for a terminal: what was known, then one failure or all of them."""
-    lines = [*_known(found)]
+def text(found: Simulation, width: int = WIDTH, command: str = COMMAND, whole_names: bool = False) -> str:
+    """Return what was known, then one failure or all of them.
+
+    Args:
+        found: The answer.
+        width: Columns of a line.
+        command: The command that found it, to which options that print complete tables are added.
+        whole_names: Whether names in tables are never shortened.
+    """
+    return "\n".join(lay_out(_parts(found, command), width, _LABEL, whole_names))
+
+
+def _parts(found: Simulation, command: str) -> Iterator[PagePart]:
+    yield from _known(found)
     if found.failure is not None:
-        lines += ["", *_failure(found.failure), *_writes(found.writes), *_concerned(found)]
-    if found.levels:
-        if found.failure is None:
-            lines += ["", *_near(found.levels)]
-            for level in found.levels:
-                lines += ["", *_singles(level)]
-            lines += ["", *labelled("", _LEGEND, WIDTH, columns=0)]
+        yield ""
+        yield from _failure(found.failure)
+        yield from _writes(found.writes, command)
+        yield from _concerned(found, command)
+    if found.failure is None and found.levels:
+        yield ""
+        yield from _near(found.levels)
         for level in found.levels:
-            lines += _sets(level)
+            yield ""
+            yield from _singles(level, command)
+        yield from ("", _LEGEND)
+    for level in found.levels:
+        yield from _sets(level)
     if found.copysets is not None:
-        lines += ["", *_copysets(found.copysets)]
+        yield ""
+        yield from _copysets(found.copysets)
     if found.balance is not None:
-        lines += ["", *_balance(found.balance)]
+        yield ""
+        yield from _balance(found.balance, command)
     if found.failure is None and found.writes:
-        lines += ["", *_writes(found.writes)]
-    return "\n".join(lines)
+        yield ""
+        yield from _writes(found.writes, command)
 
 
 def to_json(found: Simulation) -> str:
@@ -83,13 +104,26 @@ def near_words(levels: Iterable[NearLoss]) -> list[str]:
     return found
 
 
-def _known(found: Simulation) -> Iterator[str]:
+def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
+    """What may be one failure from loss besides, of each level that has any.
+
+    >>> possible_loss_words([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
+    ['15 more ledgers may be one bookie from loss: copies are unknown']
+    """
+    return [
+        f"{plural(level.perhaps, 'more ledger')} may be one {level.level} from loss: copies are unknown"
+        for level in levels
+        if level.perhaps
+    ]
+
+
+def _known(found: Simulation) -> Iterator[PagePart]:
     """By what the answer was found, and what was not known."""
     doubts = found.doubts
     policy = f"policy {found.policy}" + (f" ({found.policy_origin})" if found.policy_origin else "")
     mapping = f"locations from {found.mapping}" if found.mapping else "no location is known (--racks FILE)"
-    yield from _said("placement", f"{policy}; {mapping}")
-    yield from _said("ledgers", f"{doubts.ledgers:,}, {doubts.not_closed:,} of them not closed")
+    yield LabelledText("placement", f"{policy}; {mapping}")
+    yield LabelledText("ledgers", f"{doubts.ledgers:,}, {doubts.not_closed:,} of them not closed")
     unknown = []
     if doubts.undecided:
         unknown.append(f"{plural(doubts.undecided, 'ledger')} that cannot be judged are in no number")
@@ -108,35 +142,34 @@ def _known(found: Simulation) -> Iterator[str]:
     if doubts.not_closed:
         unknown.append("entries and bytes at the end of ledgers that are not closed")
     for number, each in enumerate(unknown):
-        yield from _said("unknown" if not number else "", each)
+        yield LabelledText("unknown" if not number else "", each)
 
 
-def _near(levels: Sequence[LevelLoss]) -> Iterator[str]:
+def _near(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
     words = near_words(level.near for level in levels)
-    yield from _said("one failure from loss", "; ".join(words) or "no ledger that is known")
+    yield LabelledText("one failure from loss", "; ".join(words) or "no ledger that is known")
     for level in levels:
         if level.near.perhaps:
             more = plural(level.near.perhaps, "more ledger")
-            yield from _said("", f"{more} may be one {level.level} from loss: what is unknown decides")
+            yield LabelledText("", f"{more} may be one {level.level} from loss: what is unknown decides")
         yield from _distances(level)
 
 
-def _distances(level: LevelLoss) -> Iterator[str]:
+def _distances(level: LevelLoss) -> Iterator[PagePart]:
     """How many ledgers lose an entry if so many domains fail, and no fewer."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     words = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost := level.distance.get(0):
         words.append(f"{plural(lost, 'ledger has', 'ledgers have')} lost one before")
     if words:
-        yield from _said("", "; ".join(words))
+        yield LabelledText("", "; ".join(words))
 
 
-def _singles(level: LevelLoss) -> Iterator[str]:
+def _singles(level: LevelLoss, command: str) -> Iterator[PagePart]:
     head = (f"{level.level} lost", "lost", "bytes", "promised", "<Qa", "<Qw", "open")
     costly = [each for each in level.singles if each.today.possible != Outcome()]
-    yield from _table(head, [_single_row(each) for each in costly[:ROWS]])
-    if (more := len(costly) - ROWS) > 0:
-        yield f"and {plural(more, f'more {level.level}')}: --format json has all"
+    yield NameTable(head, [_single_row(each) for each in costly[:ROWS]])
+    yield from _more(len(costly) - ROWS, f"more {level.level}", f"{command} --format csv")
     if (idle := len(level.singles) - len(costly)) > 0:
         yield f"and {plural(idle, f'{level.level}')} that no entry depends on"
 
@@ -155,7 +188,7 @@ def _single_row(each: Failure) -> tuple[str, ...]:
 
 
 def _range(bounds: Bounds, of: Any) -> str:
-    low, high = sorted((of(bounds.sure), of(bounds.possible)))
+    low, high = of(bounds.sure), of(bounds.possible)
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
@@ -164,7 +197,7 @@ def _sizes(sure: Amount, possible: Amount) -> str:
     return low if low == high else f"{low}-{high}"
 
 
-def _sets(level: LevelLoss) -> Iterator[str]:
+def _sets(level: LevelLoss) -> Iterator[PagePart]:
     if level.together < 2 or level.domains < level.together:
         return
     many = "pairs" if level.together == 2 else f"sets of {level.together}"
@@ -179,33 +212,33 @@ def _sets(level: LevelLoss) -> Iterator[str]:
         (" + ".join(each.names), f"{each.entries:,}", size(each.bytes), size(each.promise_bytes))
         for each in level.sets
     ]
-    yield from _table(("together", "entries", "bytes", "promised"), rows)
+    yield NameTable(("together", "entries", "bytes", "promised"), rows)
 
 
-def _failure(failure: Failure) -> Iterator[str]:
+def _failure(failure: Failure) -> Iterator[PagePart]:
     names = _names(failure.names)
-    yield from fold_text(f"loss of {failure.level} {names} ({plural(failure.bookies, 'bookie')}):", WIDTH)
+    yield f"loss of {failure.level} {names} ({plural(failure.bookies, 'bookie')}):"
     for label, of in (
         ("lost", lambda outcome: outcome.lost),
         ("below ack quorum", lambda outcome: outcome.below_ack),
         ("below write quorum", lambda outcome: outcome.below_write),
     ):
-        yield from _said(label, f"{_amounts(failure.today, of)}, as indexes hold them")
-        yield from _said("", f"{_amounts(failure.promise, of)}, as promised")
+        yield LabelledText(label, f"{_amounts(failure.today, of)}, as indexes hold them")
+        yield LabelledText("", f"{_amounts(failure.promise, of)}, as promised")
     for label, bounds in (("not recoverable", failure.today), ("", failure.promise)):
         low, high = bounds.sure.unrecoverable, bounds.possible.unrecoverable
         count = plural(low, "open ledger") if low == high else f"{low:,} to {plural(high, 'open ledger')}"
         how = "with the bookies that are down now" if label else "if all others answer"
-        yield from _said(label, f"{count}, {how}")
+        yield LabelledText(label, f"{count}, {how}")
 
 
 def _amounts(bounds: Bounds, of: Any) -> str:
-    best, worst = of(bounds.sure), of(bounds.possible)
-    if best == worst:
-        return _amount(best)
-    if worst.entries < best.entries:  # they are lost then, or below the ack quorum
-        return f"{_amount(best)} at best; at worst counted above"
-    return f"{_amount(best)} at best, {_amount(worst)} at worst"
+    least, most = of(bounds.sure), of(bounds.possible)
+    if least == most:
+        return _amount(least)
+    if not least.ledgers:
+        return f"at most {_amount(most)}"
+    return f"at least {_amount(least)}, at most {_amount(most)}"
 
 
 def _amount(amount: Amount) -> str:
@@ -215,16 +248,15 @@ def _amount(amount: Amount) -> str:
     return f"{entries} of {plural(amount.ledgers, 'ledger')}"
 
 
-def _writes(writes: Sequence[WriteAnswer]) -> Iterator[str]:
+def _writes(writes: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
     """What cannot be written, or is not known, each; all that can by why, in a line."""
     said = [f"{each.answer} for {_shape(each)}: {each.why}" for each in writes if each.answer != YES]
     for why in dict.fromkeys(each.why for each in writes if each.answer == YES):
         shapes = [_shape(each) for each in writes if (each.answer, each.why) == (YES, why)]
         said.append(f"yes for {first_names(shapes, ROWS)}: {why}")
-    if (more := len(said) - ROWS) > 0:
-        said[ROWS:] = [f"and {plural(more, 'more answer')}: --format json has all"]
-    for number, each in enumerate(said):
-        yield from _said("" if number else "writes go on", each)
+    for number, each in enumerate(said[:ROWS]):
+        yield LabelledText("" if number else "writes go on", each)
+    yield from _more(len(said) - ROWS, "more answer", f"{command} --format json")
 
 
 def _shape(each: WriteAnswer) -> str:
@@ -233,7 +265,14 @@ def _shape(each: WriteAnswer) -> str:
     return f"E{each.ensemble} Qw{each.write_quorum} Qa{each.ack_quorum}{groups}{still}"
 
 
-def _concerned(found: Simulation) -> Iterator[str]:
+def _more(number: int, what: str, command: str) -> Iterator[PagePart]:
+    """How many are not shown, and the command that prints all; nothing if all are shown."""
+    if number > 0:
+        yield f"and {plural(number, what)}; this command prints all:"
+        yield UnfoldedCommand(command)
+
+
+def _concerned(found: Simulation, command: str) -> Iterator[PagePart]:
     if not found.ledgers_concerned:
         return
     yield ""
@@ -242,17 +281,21 @@ def _concerned(found: Simulation) -> Iterator[str]:
         (_ledger(each.scope_id, each.ledger_id), each.fate, f"{each.entries:,}", size(each.bytes))
         for each in found.ledgers
     ]
-    yield from _table(head, rows)
-    if (more := found.ledgers_concerned - len(found.ledgers)) > 0:
-        yield f"and {plural(more, 'more ledger')}"
+    yield NameTable(head, rows)
+    more = found.ledgers_concerned - len(found.ledgers)
+    yield from _more(more, "more ledger", f"{command} --format csv")
     if found.namespaces is None or found.topics is None:
         yield "whose they are: this run read no owners (audit with --owners)"
         return
-    for name, totals in (("namespace", found.namespaces), ("topic", found.topics)):
+    for name, totals, number in (
+        ("namespace", found.namespaces, found.namespaces_concerned),
+        ("topic", found.topics, found.topics_concerned),
+    ):
         yield ""
-        yield from _table((name, "ledgers", "entries", "bytes", "open", "offloaded"), map(_owner_row, totals))
-    if (more := found.topics_concerned - len(found.topics)) > 0:
-        yield f"and {plural(more, 'more topic')}"
+        columns = (name, "ledgers", "entries", "bytes", "open", "offloaded")
+        yield NameTable(columns, [_owner_row(total) for total in totals])
+        more = number - len(totals)
+        yield from _more(more, f"more {name}", f"{command} --table {name}s --format csv")
 
 
 def _ledger(scope: str, ledger: str) -> str:
@@ -270,42 +313,41 @@ def _owner_row(owner: OwnerLoss) -> tuple[str, ...]:
     )
 
 
-def _copysets(copysets: Copysets) -> Iterator[str]:
+def _copysets(copysets: Copysets) -> Iterator[PagePart]:
     sizes = ", ".join(
         f"{plural(count, 'set')} of {plural(size, 'bookie')}" for size, count in copysets.sizes.items()
     )
-    yield from _said("copysets", f"{sizes or 'none'}; {plural(copysets.bookies, 'bookie')} in all")
+    yield LabelledText("copysets", f"{sizes or 'none'}; {plural(copysets.bookies, 'bookie')} in all")
     least, most = copysets.scatter_least, copysets.scatter_most
     partners = plural(most, "partner")
     width = partners if least == most else f"{least:,} to {partners}, {copysets.scatter_mean:.1f} on average"
-    yield from _said("scatter width", f"a bookie has {width}")
+    yield LabelledText("scatter width", f"a bookie has {width}")
     for failed, chance in copysets.chance.items():
         if failed <= copysets.bookies:
-            yield from _said("", f"{failed} random bookies lose an entry with probability {chance:.2g}")
+            yield LabelledText("", f"{failed} random bookies lose an entry with probability {chance:.2g}")
     if copysets.mttdl_years is not None:
         inputs = (
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"
         )
         years = f"{copysets.mttdl_years:,.3g} years"
-        yield from _said("time to data loss", f"{years} on average, if {inputs}: to rank clusters only")
+        yield LabelledText("time to data loss", f"{years} on average, if {inputs}: to rank clusters only")
 
 
-def _balance(balance: Balance) -> Iterator[str]:
+def _balance(balance: Balance, command: str) -> Iterator[PagePart]:
     for level, loads in balance.domains.items():
-        yield from _loads(level, loads)
+        yield from _loads(level, loads, command)
         yield ""
-    yield from _loads("bookie", balance.bookies)
+    yield from _loads("bookie", balance.bookies, command)
     if balance.disks:
         yield ""
-        yield from _disks(balance.disks)
+        yield from _disks(balance.disks, command)
     idle = [each for each in balance.bookies if each.idle is not None]
     for each in idle[:ROWS]:
-        yield from _said("gets nothing new", f"{printable(each.name)}: {each.idle}")
-    if len(idle) > ROWS:
-        yield f"and {plural(len(idle) - ROWS, 'more bookie')}: --format json has all"
+        yield LabelledText("gets nothing new", f"{printable(each.name)}: {each.idle}")
+    yield from _more(len(idle) - ROWS, "more bookie", f"{command} --format json")
 
 
-def _loads(level: str, loads: Sequence[BookieLoad]) -> Iterator[str]:
+def _loads(level: str, loads: Sequence[BookieLoad], command: str) -> Iterator[PagePart]:
     mean = sum(each.bytes for each in loads) / len(loads) if loads else 0
     disks = any(each.disk is not None for each in loads)
     head = (f"{level} has", "bytes", "of mean", "entries", "ledgers", "open", *(("disk",) if disks else ()))
@@ -315,13 +357,14 @@ def _loads(level: str, loads: Sequence[BookieLoad]) -> Iterator[str]:
         disk = ("not read" if each.disk is None else size(each.disk),) if disks else ()
         counts = (f"{each.entries:,}", f"{each.ledgers:,}", f"{each.open_ensembles:,}")
         rows.append((each.name, size(each.bytes), share, *counts, *disk))
-    yield from _table(head, rows)
+    yield NameTable(head, rows)
     if (more := len(loads) - ROWS) > 0:
         least = loads[-1]
-        yield f"and {plural(more, f'more {level}')}, down to {size(least.bytes)} on {printable(least.name)}"
+        yield f"the least: {size(least.bytes)} on {printable(least.name)}"
+        yield from _more(more, f"more {level}", f"{command} --format json")
 
 
-def _disks(disks: Sequence[DiskLoad]) -> Iterator[str]:
+def _disks(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
     mean = sum(each.bytes for each in disks) / len(disks)
     rows = []
     for each in disks[:ROWS]:
@@ -330,25 +373,9 @@ def _disks(disks: Sequence[DiskLoad]) -> Iterator[str]:
         used = "not seen" if each.used is None else f"{each.used:.0%}"
         name = f"{each.bookie} {each.directory}"
         rows.append((name, size(each.bytes), share, entries, f"{each.ledgers:,}", used))
-    yield from _table(("disk has", "bytes", "of mean", "entries", "ledgers", "used"), rows)
-    if (more := len(disks) - ROWS) > 0:
-        yield f"and {plural(more, 'more disk')}: --format json has all"
+    yield NameTable(("disk has", "bytes", "of mean", "entries", "ledgers", "used"), rows)
+    yield from _more(len(disks) - ROWS, "more disk", f"{command} --format json")
 
 
 def _names(names: Sequence[str]) -> str:
     return first_names([shorten(name, _NAME_LENGTH) for name in names], _NAMES)
-
-
-def _said(label: str, words: str) -> list[str]:
-    """A label of up to 20 columns and a text beside it; a longer label has a line of its own."""
-    if len(label) >= _LABEL:
-        return [label, *labelled("", words, WIDTH, columns=_LABEL)]
-    return labelled(label, words, WIDTH, columns=_LABEL)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table no wider than a terminal: the first column gives way."""
-    cells = [head, *rows]
-    others = sum(max(columns_of(row[place]) for row in cells) + 2 for place in range(1, len(head)))
-    room = max(WIDTH - others, 16)
-    return text_table(head, [(shorten(row[0], room), *row[1:]) for row in cells[1:]])

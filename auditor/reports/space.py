@@ -5,11 +5,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from io import StringIO
+from typing import TypeVar
 
 from auditor.model.amounts import and_more, duration, percent, plural, size
-from auditor.model.space import FULL, DiskTotal, FillForecast, SpaceStep, SpaceView
+from auditor.model.space import FULL, DiskTotal, FillForecast, RefusedSpace, SpaceStep, SpaceView
 from auditor.model.states import SpaceClass
-from auditor.reports.plain_text import printable, text_table
+from auditor.reports.layout import NameTable, table_lines
+from auditor.reports.plain_text import fold_text, printable
+
+_Row = TypeVar("_Row", SpaceStep, RefusedSpace)
 
 BOOKIES_SHOWN = 20
 """Steps of so many bookies are in a text, those first that they free most of."""
@@ -18,19 +22,23 @@ DISK_COLUMNS = ("beside the logs", "journals", "indexes", "RocksDB", "other", "f
 """Of the table of what lies beside the entry logs."""
 
 
-def text(view: SpaceView) -> str:
+def text(view: SpaceView, width: int | None = None) -> str:
     """The sum, a line for each bookie, ledger, application or age; by bookie what else lies there, and what
-    frees most."""
-    lines = [_sum(view)]
+    frees most.
+
+    Lines have at most ``width`` columns, but for commands; None: they are as wide as they are.
+    """
+    lines = _folded(_sum(view), width)
     if view.totals:
         classes = list(view.classes)
         head = (view.by, "bytes", "share", *classes)
-        lines += ["", *text_table(head, _rows(view, classes))]
+        lines += ["", *table_lines(NameTable(head, [*_rows(view, classes)]), width)]
     if view.disks:
-        lines += ["", *text_table(DISK_COLUMNS, map(_disk_row, view.disks))]
-        lines += [f"{printable(each.name)}: {forecast_words(each)}" for each in view.forecasts]
+        lines += ["", *table_lines(NameTable(DISK_COLUMNS, [*map(_disk_row, view.disks)]), width)]
+        for each in view.forecasts:
+            lines += _folded(f"{each.name}: {forecast_words(each)}", width)
     if view.by == "bookie":
-        lines += _steps(view)
+        lines += _steps(view, width)
     return "\n".join(lines)
 
 
@@ -89,24 +97,44 @@ def free_words(disk: DiskTotal) -> str:
     return words if count == 1 else f"{words}, the fullest of {count}"
 
 
-def _steps(view: SpaceView) -> Iterator[str]:
-    by_bookie: dict[str, list[SpaceStep]] = {}
-    for step in view.steps:
-        by_bookie.setdefault(step.bookie_id, []).append(step)
+def _steps(view: SpaceView, width: int | None) -> Iterator[str]:
+    by_bookie = _by_bookie(view.steps)
     if not by_bookie:
-        yield "\nnothing to free was found"
-        return
-    ordered = sorted(by_bookie, key=lambda name: (-sum(step.bytes for step in by_bookie[name]), name))
-    for bookie in ordered[:BOOKIES_SHOWN]:
-        yield f"\n{printable(bookie)}: what frees most"
-        for number, step in enumerate(by_bookie[bookie], 1):
-            yield f"  {number}. {size(step.bytes)} ({step.bytes:,} bytes): {step.what}"
+        yield "\nnothing to free was found" if not view.refused else "\nnothing may be freed"
+    for bookie, steps in list(by_bookie.items())[:BOOKIES_SHOWN]:
+        yield ""
+        yield from _folded(f"{bookie}: what frees most", width)
+        for number, step in enumerate(steps, 1):
+            yield from _folded(
+                f"{number}. {size(step.bytes)} ({step.bytes:,} bytes): {step.what}", width, "  "
+            )
             if step.command is not None:
                 yield f"     {printable(step.command)}"
-            yield f"     risk: {step.risk}"
-            if step.doubt is not None:
-                yield f"     in doubt: {step.doubt}"
-    yield from and_more(len(ordered) - BOOKIES_SHOWN, " bookies: --format json has all", "\n")
+            yield from _folded(f"risk: {step.risk}", width, "     ")
+    yield from and_more(len(by_bookie) - BOOKIES_SHOWN, " bookies: --format json has all", "\n")
+    refused = _by_bookie(view.refused)
+    for bookie, rows in list(refused.items())[:BOOKIES_SHOWN]:
+        yield ""
+        yield from _folded(f"{bookie}: do not free", width)
+        for row in rows:
+            yield from _folded(f"{size(row.bytes)} ({row.bytes:,} bytes): {row.what}", width, "  ")
+            yield from _folded(f"why not: {row.why}", width, "     ")
+            yield from _folded(f"until: {row.way_out}", width, "     ")
+    yield from and_more(len(refused) - BOOKIES_SHOWN, " bookies: --format json has all", "\n")
+
+
+def _folded(text: str, width: int | None, indent: str = "") -> list[str]:
+    """A sentence in one line, or in lines of at most ``width`` columns."""
+    return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
+
+
+def _by_bookie(steps: tuple[_Row, ...]) -> dict[str, list[_Row]]:
+    """Steps by bookie, the bookie with the most bytes first."""
+    found: dict[str, list[_Row]] = {}
+    for step in steps:
+        found.setdefault(step.bookie_id, []).append(step)
+    order = sorted(found, key=lambda name: (-sum(step.bytes for step in found[name]), name))
+    return {name: found[name] for name in order}
 
 
 def to_csv(view: SpaceView) -> str:
@@ -135,6 +163,7 @@ def to_json(view: SpaceView) -> str:
             "totals": [asdict(total) | {"bytes": total.bytes} for total in view.totals],
             "others": {"count": view.others_count, "classes": view.others},
             "steps": [asdict(step) for step in view.steps],
+            "refused": [asdict(row) for row in view.refused],
             "disks": [asdict(disk) for disk in view.disks],
             "forecasts": [asdict(forecast) for forecast in view.forecasts],
         },

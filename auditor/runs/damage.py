@@ -6,13 +6,16 @@ while a run is shown its own files are looked at first; if they are whole, it is
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.table import FINDINGS
 from auditor.model.json_shape import parse_json, read_value
-from auditor.model.run_facts import MANIFEST
+from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.runs.directory import WAY_OUT, RunDirectory, damaged
 from auditor.tables.run_tables import TABLES
+
+Noted = TypeVar("Noted")
 
 CHECKED_BYTES = 256 << 20
 """Findings of more bytes than this are held to the sizes of their files before a report, not to checksums."""
@@ -41,6 +44,37 @@ def damage_named(*runs: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def opened_run(run: str, *tables: str) -> Iterator[None]:
+    """Hold a finished run to the tables that the block rests on; its damage is named as `damage_named` does.
+
+    An answer that only counts what is in a table would else be "nothing" where the table is gone.
+
+    Raises:
+        RunError: one of the tables is missing, or another part of the run is damaged.
+    """
+    with damage_named(run):
+        require_tables(RunDirectory(run), tables)
+        yield
+
+
+def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
+    """Refuse a finished run without one of these tables, or without one that its manifest notes.
+
+    A run that is not there is left to its reader. One whose manifest notes no tables, an earlier version's,
+    may have any.
+
+    Raises:
+        RunError: the first that is missing.
+    """
+    if not run.exists(REPORT):
+        return
+    there = {*run.names("tables")}
+    gone = [name for name in _noted(run, "tables", list[str]) or () if name not in there]
+    for name in (*gone, *(table for table in tables if not run.sizes(f"tables/{table}"))):
+        raise damaged(f"{run.path}/tables/{name}", "it is missing")
+
+
 def _name_damage(runs: Sequence[str]) -> None:
     for run in runs:
         require_whole_tables(RunDirectory(run))
@@ -67,7 +101,7 @@ def require_whole_findings(tables: RunDirectory) -> None:
     Raises:
         RunError: one of them is missing, broken, or another table's.
     """
-    noted = _noted_files(tables)
+    noted = _noted(tables, "findings", dict[str, int])
     if noted is None:
         return
     there = tables.sizes("findings")
@@ -80,10 +114,10 @@ def require_whole_findings(tables: RunDirectory) -> None:
             pass
 
 
-def _noted_files(tables: RunDirectory) -> dict[str, int] | None:
+def _noted(run: RunDirectory, key: str, form: type[Noted]) -> Noted | None:
+    """What the manifest notes of the run's files; None where it cannot be read, or notes nothing."""
     try:
-        noted = parse_json(tables.read_file(MANIFEST))["findings"]
-        found: dict[str, int] = read_value(noted, dict[str, int], "findings")
+        found: Noted = read_value(parse_json(run.read_file(MANIFEST))[key], form, key)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found

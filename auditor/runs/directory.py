@@ -7,18 +7,23 @@ What lies in it: `auditor.model.run_facts`.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
-from auditor.errors import RunError, RunUsageError
+from auditor.errors import WRONG_PATH, RunError, RunUnreadableError, RunUsageError
 from auditor.model.arrow import ds, fs, pa, pq
+from auditor.model.batch_bounds import batch_rows
 from auditor.model.finding import Severity
 from auditor.model.json_shape import parse_json
 from auditor.model.options import NEW, FailOn
+from auditor.model.report import Report
 from auditor.model.run_facts import MANIFEST, REPORT, WHOLE
+from auditor.model.source_scope import DATA_AS_OF
 from auditor.sources.file_systems import require_file, run_files
+from auditor.sources.object_stores import service_words
 from auditor.sources.regular_file import read_at_most
 
 MAX_FILE_BYTES = 256 << 20
@@ -27,15 +32,26 @@ MAX_FILE_BYTES = 256 << 20
 _BATCH = 8_192
 """Rows of a batch: as objects of Python, a thousand findings take some megabytes."""
 
+_OBJECTS = ("identity", "reusable")
+"""Facts of the manifest that have facts of their own."""
+
 WAY_OUT = "put a whole copy of it back, or audit again"
 
 
 def damaged(path: str, why: object) -> RunError:
-    """A part of a run that cannot be used: what it is, why, and the way out, in one sentence.
+    """Return the error for a part of a run that cannot be used: what it is, why, and the way out.
+
+    Arrow's errors of damaged files are OSErrors without a number.
 
     >>> print(damaged("runs/1/report.json", "report has no verdict"))
     runs/1/report.json is damaged (report has no verdict): put a whole copy of it back, or audit again
+    >>> print(damaged("runs/1/report.json", PermissionError(13, "Permission denied")))
+    runs/1/report.json cannot be read: Permission denied
     """
+    if isinstance(why, OSError) and why.errno is not None and why.errno not in WRONG_PATH:
+        return RunUnreadableError(f"{path} cannot be read: {os.strerror(why.errno)}")
+    if (words := service_words(why)) is not None:
+        return RunUnreadableError(f"{path} cannot be read: {words}")
     if isinstance(why, FileNotFoundError):
         reason = "it is not there"
     elif isinstance(why, KeyError):
@@ -64,6 +80,26 @@ def fail_on_of(run: str, read: Callable[[str], bytes]) -> tuple[FailOn, bool]:
         raise damaged(f"{run}/{MANIFEST}", error) from error
 
 
+def data_time_of(report: Report, run: str, read: Callable[[str], bytes]) -> int:
+    """Return the time of the oldest data that a run rests on, in ms since 1970.
+
+    A run of an older version does not have it: its metadata was read, or saved, at the scan time.
+
+    Args:
+        report: the run's report.
+        run: the path of its directory, for messages.
+        read: gives the bytes of a file of the run by its name.
+
+    Raises:
+        RunError: the manifest cannot be read.
+    """
+    try:
+        time = parse_json(read(MANIFEST)).get(DATA_AS_OF)
+        return min(report.run.scan_time, report.run.finished) if time is None else int(time)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise damaged(f"{run}/{MANIFEST}", error) from error
+
+
 class RunDirectory:
     """Where one run is kept: a local path, or a URI of a file system that Spark and pyarrow both know.
 
@@ -89,9 +125,18 @@ class RunDirectory:
         return files, f"{base}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Whether a file or directory of the run is there."""
+        """Whether a file or directory of the run is there.
+
+        Raises:
+            RunUnreadableError: an object store does not say.
+        """
         files, path = self.place(name)
-        return bool(files.get_file_info(path).type != fs.FileType.NotFound)
+        try:
+            return bool(files.get_file_info(path).type != fs.FileType.NotFound)
+        except OSError as error:
+            if (words := service_words(error)) is None:
+                raise
+            raise RunUnreadableError(f"{self.path}/{name} cannot be read: {words}") from error
 
     def read_file(self, name: str) -> bytes:
         """The bytes of a file of the run. Raises OSError."""
@@ -106,6 +151,26 @@ class RunDirectory:
             return None
         value: dict[str, Any] = parse_json(self.read_file(name))
         return value
+
+    def read_manifest(self) -> dict[str, Any]:
+        """The manifest of the run; empty where it is not there.
+
+        Raises:
+            RunError: it is damaged, or cannot be read.
+        """
+        path = f"{self.path}/{MANIFEST}"
+        try:
+            manifest = self.read_json(MANIFEST)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise damaged(path, error) from error
+        if manifest is None:
+            return {}
+        if not isinstance(manifest, dict):
+            raise damaged(path, "it is not an object of facts")
+        for name in _OBJECTS:
+            if not isinstance(manifest.get(name), dict | None):
+                raise damaged(path, f"{name} is not an object of facts")
+        return manifest
 
     def names(self, below: str) -> list[str]:
         """The names of what is in a directory of the run, sorted."""
@@ -148,8 +213,10 @@ class RunDirectory:
             self._place[0].open_input_file(path) as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
         ):
-            for batch in file.iter_batches(_BATCH, columns=columns):
-                yield batch.select(columns).cast(of)
+            for group in range(file.num_row_groups):
+                rows = batch_rows(file.metadata, group, columns, _BATCH)
+                for batch in file.iter_batches(rows, [group], columns):
+                    yield batch.select(columns).cast(of)
 
     def sizes(self, below: str) -> dict[str, int]:
         """The Parquet files of a table by name, and their bytes; none where there is no such table."""
@@ -223,7 +290,7 @@ class RunDirectory:
 
     def forget(self) -> None:
         """Take away all that an unfinished run has read; whose it is, it stays."""
-        manifest = self.read_json(MANIFEST) or {}
+        manifest = self.read_manifest()
         for name in ("findings", "tables"):
             self.remove(name)
         self.write_json(MANIFEST, {"identity": manifest.get("identity")})
@@ -262,7 +329,7 @@ class RunDirectory:
     def add_to_manifest(self, values: dict[str, Any]) -> None:
         """Write these into the manifest, over what it has of these names."""
         self.check_claim()
-        self.write_json(MANIFEST, {**(self.read_json(MANIFEST) or {}), **values})
+        self.write_json(MANIFEST, {**self.read_manifest(), **values})
 
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the directory for a run of these sources; True if an unfinished run of the same is resumed.
@@ -274,8 +341,8 @@ class RunDirectory:
             raise RunUsageError(f"--out {self.path}: is a file; name a directory that an audit may make")
         if self.exists(REPORT):
             raise RunUsageError(f"--out {self.path}: holds a finished run; name another directory")
-        manifest = self.read_json(MANIFEST)
-        if manifest is None:
+        manifest = self.read_manifest()
+        if not self.exists(MANIFEST):
             if self.exists("tables"):
                 raise RunUsageError(f"--out {self.path}: has tables and no manifest; name another directory")
             self.write_json(MANIFEST, {"identity": identity})

@@ -12,13 +12,13 @@ from auditor.model.report_source import Level, OwnerFigures
 from auditor.model.simulation import FailureMatrix
 from auditor.reports import html
 from auditor.reports import owners as owners_form
+from auditor.runs.disk_forecasts import disk_totals
 from auditor.runs.figures import figures_of
 from auditor.runs.load_ledger import ledger_views
 from auditor.runs.load_space import bookies_space
 from auditor.runs.owners import Leaks, OwnerTotals, has_owners
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import oldest_first, siblings
-from auditor.runs.space_steps import disk_totals
 from auditor.runs.standings import standings_in_order, standings_of_report
 
 
@@ -82,11 +82,11 @@ def _beside(run: RunReader) -> tuple[list[RunSummary], list[str]]:
     this = RunSummary.of(run.path, run.report)
     runs, left_out = [], []
     try:
-        for path, report in siblings(run.path, run.report.cluster):
-            if isinstance(report, RunError):
-                left_out.append(f"not in the history: {report}")
+        for _, summary in siblings(run.path, run.report.cluster):
+            if isinstance(summary, RunError):
+                left_out.append(f"not in the history: {summary}")
             else:
-                runs.append(RunSummary.of(path, report))
+                runs.append(summary)
     except RunError as error:
         left_out.append(f"without a history: {error}")
     return list(oldest_first(runs)) or [this], left_out

@@ -34,7 +34,8 @@ from auditor.model.history import (
 from auditor.model.report import Cluster, Report
 from auditor.model.states import GONE, Change
 from auditor.runs.reader import RunReader
-from auditor.runs.siblings import is_file, oldest_first, reports, runs_before, same_cluster, siblings
+from auditor.runs.run_index import is_file, run_summaries
+from auditor.runs.siblings import oldest_first, runs_before, same_cluster, siblings
 from auditor.sources.file_systems import parent_of, run_files
 from auditor.tables.changes import CHANGED
 
@@ -56,15 +57,15 @@ class RunHistory(NamedTuple):
 def history(directory: str | Path) -> RunHistory:
     """The finished runs right below ``directory``, a path or a URI.
 
-    Only their reports are read, one after the other.
+    Only their reports are read, and of these only those that the index lacks (`auditor.runs.run_index`).
 
     Raises:
         RunError: no such directory, or one that cannot be listed.
     """
-    there = list(reports(directory))
+    summaries = [summary for _, summary in run_summaries(directory)]
     return RunHistory(
-        oldest_first(RunSummary.of(path, report) for path, report in there if isinstance(report, Report)),
-        tuple(report for _, report in there if isinstance(report, RunError)),
+        oldest_first(summary for summary in summaries if isinstance(summary, RunSummary)),
+        tuple(error for error in summaries if isinstance(error, RunError)),
     )
 
 
@@ -109,8 +110,8 @@ class RunsBeside:
         return Previous(None, tuple(notes))
 
 
-def runs_beside(out: str, cluster: Cluster) -> RunsBeside:
-    """The finished runs beside ``out`` of the same cluster.
+def runs_beside(out: str, cluster: Cluster, renew_index: bool = False) -> RunsBeside:
+    """The finished runs beside ``out`` of the same cluster; ``renew_index`` as for `run_summaries`.
 
     What stands in the way of a comparison does not end an audit: a note says so.
     """
@@ -119,11 +120,11 @@ def runs_beside(out: str, cluster: Cluster) -> RunsBeside:
     notes = []
     found = []
     try:
-        for path, report in siblings(out, cluster):
-            if isinstance(report, RunError):
-                notes.append(f"{NOT_COMPARED} with a run beside this one: {report}")
+        for path, summary in siblings(out, cluster, renew_index):
+            if isinstance(summary, RunError):
+                notes.append(f"{NOT_COMPARED} with a run beside this one: {summary}")
             elif path != out:
-                found.append(RunSummary.of(path, report))
+                found.append(summary)
     except RunError as error:
         return RunsBeside((), (f"{NOT_COMPARED} with any earlier run: {error}",))
     return RunsBeside(oldest_first(found), tuple(notes))

@@ -28,7 +28,7 @@ from auditor.model.views import (
     UnreadBookie,
 )
 from auditor.runs.directory import fail_on_of
-from auditor.runs.reader import RunReader, finding_of
+from auditor.runs.reader import RunReader, finding_of, read_sources
 from auditor.runs.standings import standings_of
 
 _SAMPLES = 3
@@ -56,6 +56,7 @@ def run_view(run: RunReader) -> RunView:
         fail_on=fail_on,
         fail_on_suspect=fail_on_suspect,
         storages=storages(run),
+        sources=read_sources(run),
         standings=standings_of(run.directory, run.report, [each.fingerprint for each in run.report.findings]),
     )
 
@@ -83,6 +84,7 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
         problems=_problems(run, bookie_id),
         tail=row.get("tail"),
         storage=row.get("storage"),
+        index_time_basis=row.get("index_time_basis"),
         journals=_journals(run, bookie_id),
         **{name: row[name] for name in _SAME},
     )

@@ -29,7 +29,7 @@ from auditor.model.states import (
     UnknownCopy,
     WitnessAnswer,
 )
-from auditor.model.views import AnswerView, LedgerView, ReplicaView
+from auditor.model.views import AnswerView, LedgerView, LogEntriesView, ReplicaView
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.standings import standings_of
 from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
@@ -66,6 +66,7 @@ _LEFT_OPEN: dict[str, str] = {
     UnknownCopy.INDEX_INCOMPLETE: "it serves entries that its index lacks; what it was not asked for is "
     "unknown",
     UnknownCopy.NOT_ASKED: "its index is too old to say, and it was not asked for all",
+    UnknownCopy.ENTRY_LOG: "its index has entries in an entry log that was not found",
 }
 
 
@@ -164,6 +165,21 @@ class _RowsOfLedgers:
         """All bookies, by id."""
         return {each["bookie_id"]: each for each in self.run.table("bookies").to_pylist()}
 
+    @property
+    def availability_unknown(self) -> bool:
+        """Whether nobody can say which bookies were down; false for a run that does not say so."""
+        repair = self.run.report.run.repair
+        return repair is not None and not repair["knows_registrations"]
+
+    def down_members(self, ledger: Mapping[str, Any]) -> tuple[str, ...]:
+        """Members that the ledger depends on and that are surely not registered, by id."""
+        listed = self.run.report.run.bookies_listed
+        if listed is None or listed["hidden"] is not None or self.availability_unknown:
+            return ()
+        depended_on = {each["bookie_id"] for each in ledger.get("replicas") or () if each["depends"]}
+        known = depended_on.intersection(self.bookies).difference(listed["unclear"])
+        return tuple(sorted(name for name in known if self.bookies[name]["registered"] is None))
+
     def _read(self, table: str) -> _RowsByLedger:
         if table in _NOT_EVERYWHERE and table not in self._names:
             return {}
@@ -177,7 +193,15 @@ class _RowsOfLedgers:
         return found
 
 
-_NOT_EVERYWHERE = ("journal_tails", "answers", "witness", "marks")
+_NOT_EVERYWHERE = (
+    "journal_tails",
+    "answers",
+    "witness",
+    "marks",
+    "reachability",
+    "log_entries",
+    "gone_entries",
+)
 
 
 def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | None:
@@ -188,7 +212,7 @@ def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | N
     indexes = _holdings(row, of)
     if not row and not indexes and not of("marks"):
         return None
-    verdict, judged = _only(of("verdicts")), _only(of("judged"))
+    verdict, judged, reachability = (_only(of(name)) for name in ("verdicts", "judged", "reachability"))
     unequal = {each["bookie_id"]: each for each in of("unequal")}
     answers = answers_of(of("witness"))
     unknown = {each["bookie_id"]: each["why"] for each in judged.get("unknown") or ()}
@@ -210,13 +234,41 @@ def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | N
         ),
         answers=answers,
         queue=rows.queue(ledger_id, scope_id),
+        down=rows.down_members(row),
+        reach=reachability.get("reach"),
+        unreached=reachability.get("entries", 0),
+        availability_unknown=rows.availability_unknown,
+        in_logs=_in_logs(of("log_entries")),
         **{name: row.get(name) for name in _SAME},
     )
 
 
+def _in_logs(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesView, ...]:
+    """One for each entry log, those with the most lost entries first."""
+    views = (
+        LogEntriesView(
+            row["bookie_id"],
+            row["log_id"],
+            row["path"],
+            row["bytes"] if row["needed_bytes"] is None else row["needed_bytes"],
+            row["groups"],
+            row["entries"],
+            row["lost_entries"],
+            row["reason"],
+        )
+        for row in rows
+    )
+    return tuple(sorted(views, key=lambda log: (-(log.lost_count or 0), log.bookie_id, log.log_id)))
+
+
 def _holdings(ledger: Mapping[str, Any], of: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """What bookies hold of a ledger: their indexes with their journals, else what they answered."""
+    # What is in an entry log that is not there is not held, whatever the index shows.
+    gone = {row["bookie_id"]: row["groups"] for row in of("gone_entries")}
     indexes = of("availability")
+    for row in (row for row in indexes if row["bookie_id"] in gone):
+        held = coverage.difference(groups_of(row["groups"]), groups_of(gone[row["bookie_id"]]))
+        row["groups"] = held.tobytes()
     if ledger:
         indexes = _with_tails(ledger, indexes, of("journal_tails"))
     # What locations show of a ledger that its bookie does not serve is not held.

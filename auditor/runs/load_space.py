@@ -30,9 +30,10 @@ from auditor.model.space import (
     SpaceView,
 )
 from auditor.model.states import LISTED, GcAction, LogFileKind
+from auditor.runs.disk_forecasts import disk_totals, fill_forecasts
 from auditor.runs.figures import AGE_LABELS, AGES, UNKNOWN_AGE, created_of
 from auditor.runs.reader import RunReader
-from auditor.runs.space_steps import GroupedBytes, disk_totals, fill_forecasts, space_steps
+from auditor.runs.space_steps import GroupedBytes, space_steps
 
 NAME_LENGTH = 120
 """Longer names of applications are cut: custom metadata may be anything."""
@@ -109,13 +110,21 @@ def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
     if "space" not in run.table_names():
         raise RunUsageError(f"{run.path}: it has no table space: audit with --entry-logs")
     files, file_bytes = _files(run)
-    steps: tuple[Any, ...] = ()
     if by == "bookie":
         totals = _totals(_by_bookie(run))
-        steps = space_steps(run, {each.name: each.classes for each in totals})
+        steps, refused = space_steps(run, {each.name: each.classes for each in totals})
         disks = disk_totals(run)
         forecasts = fill_forecasts(run, disks)
-        return SpaceView(by, totals, files, file_bytes, steps=steps, disks=disks, forecasts=forecasts)
+        return SpaceView(
+            by,
+            totals,
+            files,
+            file_bytes,
+            steps=steps,
+            refused=refused,
+            disks=disks,
+            forecasts=forecasts,
+        )
     if by == "ledger":
         totals, others, left = _by_ledger(run, top)
     else:

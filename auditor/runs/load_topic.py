@@ -43,7 +43,8 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     own += [row["path"].rpartition("/")[0] for row in every if row["kind"] == "cursor"]
     cursors = _cursors(rows, unread)
     listed = [row for row in topics if row["ledger_id"] is not None]
-    classes = _classes(run, [row["ledger_id"] for row in listed])
+    ids = [row["ledger_id"] for row in listed]
+    classes, reaches = _values(run, "verdicts", "class", ids), _values(run, "reachability", "reach", ids)
     why = {(row["kind"], row["status"]): row["damage"] for row in unread}
     unlisted = why.get(("data", "gap"))
     # Subscriptions that were not listed may need every ledger, as one does of which nothing is known.
@@ -52,7 +53,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
         f"{tenant}/{namespace}/{topic}",
         own[0] if own else every[0]["path"],
         [
-            _ledger(row, classes, readers)
+            _ledger(row, classes, reaches, readers)
             for row in sorted(listed, key=lambda row: (row["place"], row["ledger_id"]))
         ],
         cursors,
@@ -141,12 +142,17 @@ def _cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[T
     return sorted(found, key=lambda cursor: cursor.name)
 
 
-def _classes(run: RunReader, ids: list[int]) -> dict[int, str]:
+def _values(run: RunReader, table: str, column: str, ids: list[int]) -> dict[int, str]:
+    """A column of a table about ledgers, by ledger; empty if an older version wrote the run without it."""
+    if table not in run.table_names():
+        return {}
     wanted = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
-    rows = run.table("verdicts", ["ledger_id", "class"], wanted).to_pylist()
-    return {row["ledger_id"]: row["class"] for row in rows}
+    rows = run.table(table, ["ledger_id", column], wanted).to_pylist()
+    return {row["ledger_id"]: row[column] for row in rows}
 
 
-def _ledger(row: dict[str, Any], classes: dict[int, str], cursors: list[TopicCursor]) -> TopicLedger:
+def _ledger(
+    row: dict[str, Any], classes: dict[int, str], reaches: dict[int, str], cursors: list[TopicCursor]
+) -> TopicLedger:
     id, same = row["ledger_id"], {name: row[name] for name in _OF_LEDGER}
-    return TopicLedger(**same, klass=classes.get(id), backlog=backlog_of(id, cursors))
+    return TopicLedger(**same, klass=classes.get(id), backlog=backlog_of(id, cursors), reach=reaches.get(id))

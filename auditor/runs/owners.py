@@ -6,6 +6,7 @@ a ledger, and a row of an Arrow table of each leak, to bring them in order.
 
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -18,6 +19,7 @@ from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity
 from auditor.model.report_source import LEVELS, NOBODY, Leak, LeakTotals, Level, OwnerTotal
+from auditor.model.source_scope import SourceScope
 from auditor.runs.reader import RunReader
 
 
@@ -47,6 +49,20 @@ _READ = (*NAMES, "standing", "claim", "borrowed", "length", "last_entry_id")
 def has_owners(run: RunReader) -> bool:
     """Whether the run read who refers to the ledgers."""
     return "ownership" in run.table_names()
+
+
+def has_every_owner(run: RunReader) -> bool:
+    """Whether the run proved that its stores of owners are all there are; False for earlier releases."""
+    scopes = owner_scopes(run)
+    return bool(scopes) and all(scope.is_proved for scope in scopes)
+
+
+def owner_scopes(run: RunReader) -> list[SourceScope]:
+    """Return what each store of owners of a run proves; empty without owners, and for earlier releases."""
+    if "owner_stores" not in run.table_names():
+        return []
+    names = [field.name for field in fields(SourceScope)]
+    return [SourceScope(**row) for row in run.table("owner_stores").select(names).to_pylist()]
 
 
 def owned(ownership: pa.RecordBatch) -> pa.BooleanArray:

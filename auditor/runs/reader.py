@@ -8,9 +8,11 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from auditor.actions.gate import HoldBook
 from auditor.errors import RunError, RunUsageError, UsageError
 from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence, Finding, Group, Missing, Severity, Urgency
@@ -18,8 +20,10 @@ from auditor.model.json_shape import parse_json
 from auditor.model.placement import Locations, PlacementSettings
 from auditor.model.report import Report
 from auditor.model.run_facts import REPORT
+from auditor.model.source_scope import SourceScope, oldest_as_of
 from auditor.runs.directory import RunDirectory, damaged
 from auditor.runs.newest import newest_report
+from auditor.sources.clock import now_ms
 
 _GROUP = struct.Struct(">qqii")
 
@@ -178,6 +182,19 @@ class RunReader:
         """The names of the tables that this run has."""
         return [name for name in self.directory.names("tables") if not name.startswith(("_", "."))]
 
+    @cached_property
+    def holds(self) -> HoldBook:
+        """What must not be done to the cluster, by this run; `auditor.actions.gate.permit` asks it."""
+        facts = self.report.run.holds
+        return HoldBook(
+            self.directory.batches,
+            exists=facts is not None,
+            as_of=self.report.run.scan_time if (time := oldest_as_of(read_sources(self))) is None else time,
+            has_earlier=facts is not None and facts["earlier_run"] is not None,
+            logs_read=self.report.run.entry_logs,
+            now=now_ms(),
+        )
+
     def _read_report(self) -> Report:
         try:
             text = self.directory.read_file(REPORT)
@@ -200,6 +217,17 @@ def _newest_below(path: str) -> str:
         return f"; the newest below it is {newest_report(path).parent}"
     except UsageError:
         return ""
+
+
+def read_sources(run: RunReader) -> tuple[SourceScope, ...]:
+    """Return the rows of the table sources; none of a run of an older version, which does not have it.
+
+    Raises:
+        RunError: the table cannot be read.
+    """
+    if "sources" not in run.table_names():
+        return ()
+    return tuple(SourceScope(**row) for row in run.table("sources").to_pylist())
 
 
 def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from auditor.errors import UsageError
+from auditor.model.arrow import ds
 from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, glob_to_regex
 from auditor.model.history import ChangesSince
 from auditor.model.report_source import OwnerTotal, ReportSource
 from auditor.model.simulation import NearLoss
 from auditor.model.space import SpaceGauges
-from auditor.runs.reader import RunReader
+from auditor.runs.reader import RunReader, finding_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,21 @@ class Selection:
             and (not self.topics or _any(self.topics, _topics(finding)))
             and (not self.changes or (standing is not None and standing.change in self.changes))
         )
+
+
+def finding_by_fingerprint(run: RunReader, fingerprint: str) -> Finding:
+    """Return the finding of a run that has this fingerprint.
+
+    Raises:
+        UsageError: none has.
+        RunError: the table is broken.
+    """
+    for batch in run.batches("findings", filter=ds.field("fingerprint") == fingerprint):
+        for row in batch.to_pylist():
+            return finding_of(row)
+    raise UsageError(
+        f"--accept {fingerprint}: the run has no finding with this fingerprint; --format jsonl lists them"
+    )
 
 
 def require_known(run: RunReader, selection: Selection) -> None:

@@ -14,16 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any
 
-from auditor.errors import RunError, RunUsageError
+from auditor.errors import RunError
 from auditor.findings.suppress import read_suppressions
-from auditor.model.arrow import fs, pa
+from auditor.model.arrow import fs
 from auditor.model.history import OfCluster, RunSummary, cluster_key
 from auditor.model.options import LAST, AuditOptions
 from auditor.model.report import Report
 from auditor.model.run_facts import REPORT
-from auditor.runs.reader import RunReader
+from auditor.runs.run_index import run_summaries
 from auditor.sources.file_systems import child_of, parent_of, run_files
 
 
@@ -32,80 +31,33 @@ def same_cluster(one: OfCluster, other: OfCluster) -> bool:
     return cluster_key(one) == cluster_key(other)
 
 
-def siblings(path: str, cluster: OfCluster) -> Iterator[tuple[str, Report | RunError]]:
+def siblings(
+    path: str, cluster: OfCluster, renew_index: bool = False
+) -> Iterator[tuple[str, RunSummary | RunError]]:
     """Every finished run of ``cluster`` in the directory that the run at ``path`` lies in, itself included.
 
-    They come by name, each with its path and its report. Of a report that cannot be read nobody knows the
+    They come by name, each with its path and its summary. Of a report that cannot be read nobody knows the
     cluster: it comes with the reason. A run at the top of a file system has none.
 
-    Raises: as `reports`.
+    Raises: as `run_summaries`, which takes ``renew_index`` too.
     """
     parent = parent_of(path)
-    for each, report in () if parent is None else reports(parent):
-        if isinstance(report, RunError) or same_cluster(report.cluster, cluster):
-            yield each, report
+    for run, summary in () if parent is None else run_summaries(parent, renew_index):
+        if isinstance(summary, RunError) or same_cluster(summary, cluster):
+            yield run, summary
 
 
 def sibling_runs(path: str, cluster: OfCluster) -> tuple[RunSummary, ...]:
     """Those of `siblings` whose report can be read, the oldest first.
 
-    Raises: as `reports`.
+    Raises: as `run_summaries`.
     """
-    return oldest_first(
-        RunSummary.of(each, report) for each, report in siblings(path, cluster) if isinstance(report, Report)
-    )
-
-
-def reports(directory: str | Path) -> Iterator[tuple[str, Report | RunError]]:
-    """Every finished run right below a directory by path, and its report, or why that cannot be read.
-
-    Raises:
-        RunError: no such directory, or one that cannot be listed.
-    """
-    for path in finished_runs(directory):
-        try:
-            yield path, RunReader(path).report
-        except RunError as error:
-            yield path, error
-
-
-def finished_runs(directory: str | Path) -> list[str]:
-    """The directories right below ``directory`` that have a report, by name.
-
-    Raises: as `reports`.
-    """
-    return directories_with(REPORT, directory)
-
-
-def directories_with(file: str, directory: str | Path, missing: bool = False) -> list[str]:
-    """The directories right below ``directory`` that have ``file``, by name.
-
-    None where there is no directory, if it may be ``missing``.
-
-    Raises: as `reports`.
-    """
-    files, base = run_files(str(directory))
-    found = []
-    try:
-        for info in files.get_file_info(fs.FileSelector(base, allow_not_found=missing)):
-            if info.type == fs.FileType.Directory and is_file(files, f"{info.path}/{file}"):
-                found.append(child_of(directory, info.base_name))
-    except (OSError, pa.ArrowException) as error:
-        raise RunUsageError(f"{directory}: {error}") from error
-    return sorted(found)
+    return oldest_first(summary for _, summary in siblings(path, cluster) if isinstance(summary, RunSummary))
 
 
 def oldest_first(runs: Iterable[RunSummary]) -> tuple[RunSummary, ...]:
     """Runs by the time at which they were finished."""
     return tuple(sorted(runs, key=lambda run: (run.finished, run.path)))
-
-
-def is_file(files: Any, path: str) -> bool:
-    """Whether there is a file, in a directory that may be somebody else's."""
-    try:
-        return bool(files.get_file_info(path).type == fs.FileType.File)
-    except PermissionError:
-        return False
 
 
 def last_complete(path: str, report: Report) -> int | None:

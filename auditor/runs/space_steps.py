@@ -1,33 +1,31 @@
-"""How full the disks of a run's bookies are, when they will be full, and what frees space, the most first.
+"""What frees space on the disks of a run's bookies, the most first; and what must not be freed.
 
 What frees space comes from findings of entry logs and classes of bytes, which are added up batch by batch:
-memory follows the groups that there are, not the rows.
-
-The forecast comes from the free bytes that the runs beside a run have seen. Nothing is said unless three runs
-or more, an hour apart at least, agree: between each two of them the disk filled, and no two of these rates
-differ by more than a factor of `AGREE`. The newest three must agree; how many before them do makes the
-forecast surer. A disk whose size or number changed in between begins anew.
+memory follows the groups that there are, not the rows. Each step passes the gate; what a hold forbids, and
+what rests on an unconfirmed finding, is listed apart and frees nothing.
 """
 
 import json
 import shlex
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from auditor.actions.commands import collect_command, compact_command
+from auditor.actions.gate import permit
+from auditor.actions.objects import bookie
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
-from auditor.model.space import DISK_BYTES, FULL, NO_BOOKIE, DiskTotal, FileSystem, FillForecast, SpaceStep
+from auditor.model.holds import ActionKind
+from auditor.model.permission import Allowed, Permission, Refused
+from auditor.model.space import NO_BOOKIE, RefusedSpace, SpaceStep
 from auditor.model.states import SpaceClass
 from auditor.runs.owners import UNOWNED
 from auditor.runs.reader import RunReader
-from auditor.runs.siblings import sibling_runs
 
 MERGED_AT = 500_000
 """So many rows of partial sums are kept at least before they are merged."""
@@ -87,9 +85,22 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
     Raises:
         RunError: a table of the run is broken.
     """
+    rows = _leaked_rows(run)
+    if rows is None:
+        return {}
+    sure = pc.cast(pc.equal(rows["confidence"], str(Confidence.CONFIRMED)), pa.int64())
+    grouped = rows.append_column("sure", sure).group_by("bookie_id")
+    totals = grouped.aggregate([("bytes", "sum"), ("bytes", "count"), ("sure", "sum")]).to_pylist()
+    return {
+        row["bookie_id"]: LeakedBytes(row["bytes_count"], row["bytes_sum"], row["sure_sum"]) for row in totals
+    }
+
+
+def _leaked_rows(run: RunReader) -> pa.Table | None:
+    """Bytes by bookie and ledger that belongs to nobody, with its confidence; None if there are none."""
     leaks = _leaks(run)
     if not leaks.num_rows:
-        return {}
+        return None
     ids = leaks["ledger_id"].combine_chunks()
     sums = GroupedBytes(["bookie_id", *LEDGER])
     named = ds.field("bookie_id").is_valid() & ds.field("ledger_id").is_valid()
@@ -98,15 +109,7 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
         if len(some):
             sums.add(some)
     held = sums.table()
-    if not held.num_rows:
-        return {}
-    whose = held.join(leaks, [*LEDGER], join_type="inner")
-    sure = pc.cast(pc.equal(whose["confidence"], str(Confidence.CONFIRMED)), pa.int64())
-    rows = whose.append_column("sure", sure).group_by("bookie_id")
-    totals = rows.aggregate([("bytes", "sum"), ("bytes", "count"), ("sure", "sum")]).to_pylist()
-    return {
-        row["bookie_id"]: LeakedBytes(row["bytes_count"], row["bytes_sum"], row["sure_sum"]) for row in totals
-    }
+    return held.join(leaks, [*LEDGER], join_type="inner") if held.num_rows else None
 
 
 def _leaks(run: RunReader) -> pa.Table:
@@ -121,43 +124,61 @@ HTTP_PORT = 8080
 """httpServerPort, where nobody sets it."""
 
 RECLAIMABLE, PINNED = "entry-log-reclaimable", "entry-log-pinned"
-SUSPECTS_METADATA = frozenset({"metadata-suspect", "alias-gc-danger", "gc-would-delete-live"})
-"""Findings beside which nobody should start a collection."""
 
-_DELETES = (
-    "danger; what it deletes does not come back. See first that the run has no metadata-suspect, "
-    "alias-gc-danger or gc-would-delete-live"
-)
+_DELETES = "danger; what it deletes does not come back"
 _UNOWNED = (
     "none; it reads the run. To delete a ledger is danger: nothing brings it back, and whoever still names "
     "it fails to open it"
 )
-_REWRITES = "load; it collects first, then rewrites logs, and needs free space for what remains of them"
+_REWRITES = (
+    "danger; it collects garbage first, which does not come back, then rewrites logs, and needs free space "
+    "for what remains of them"
+)
+_HIGHER = "danger; compaction collects first; the higher the threshold, the more is rewritten per byte freed"
+_UNCONFIRMED = "the finding is unconfirmed, and what deletes needs proof"
+
+Steps = Iterator[SpaceStep | RefusedSpace]
 
 
-def space_steps(run: RunReader, classes: Mapping[str, Mapping[str, int]]) -> tuple[SpaceStep, ...]:
-    """The steps of all bookies, those of one that free most first; ``classes`` are each bookie's bytes.
+def space_steps(
+    run: RunReader, classes: Mapping[str, Mapping[str, int]]
+) -> tuple[tuple[SpaceStep, ...], tuple[RefusedSpace, ...]]:
+    """The steps of all bookies, those of one that free most first, and what must not be freed.
+
+    Args:
+        run: The run; its entry logs were read.
+        classes: The bytes of each bookie by class.
 
     Raises:
         RunError: a table of the run is missing or broken.
     """
     hosts = _hosts(run)
-    warned = {
-        row["bookie_id"]: row["id"]
-        for row in _findings(run, SUSPECTS_METADATA)
-        if row["bookie_id"] is not None
-    }
-    found: list[SpaceStep] = []
+    found: list[SpaceStep | RefusedSpace] = []
     for row in _findings(run, {RECLAIMABLE, PINNED}):
-        bookie = row["bookie_id"]
-        url = gc_url(bookie, hosts.get(bookie))
-        doubt = "the finding is suspect" if row["confidence"] != Confidence.CONFIRMED else None
-        if bookie in warned:
-            doubt = f"{warned[bookie]} is found on this bookie: start nothing before that is clear"
-        found += _of_finding(bookie, row["id"], json.loads(row["evidence"]), url, doubt)
-    found += _over_replicated(classes, warned)
+        url = gc_url(row["bookie_id"], hosts.get(row["bookie_id"]))
+        found += _of_finding(run, row, url)
+    found += _over_replicated(run, classes)
     found += _leaked(run)
-    return tuple(sorted(found, key=lambda step: (step.bookie_id, -step.bytes, step.what)))
+    found.sort(key=lambda step: (step.bookie_id, -step.bytes, step.what))
+    return (
+        tuple(step for step in found if isinstance(step, SpaceStep)),
+        tuple(step for step in found if isinstance(step, RefusedSpace)),
+    )
+
+
+def _step(
+    answer: Permission,
+    bookie_id: str,
+    bytes: int,
+    what: str,
+    risk: str,
+    command: Callable[[Allowed], str] | None = None,
+) -> SpaceStep | RefusedSpace:
+    """A step that the gate permits, or what it refuses; ``command`` is made of the permission."""
+    if isinstance(answer, Refused):
+        reasons = tuple(dict.fromkeys(hold.reason for hold in answer.holds))
+        return RefusedSpace(bookie_id, bytes, what, answer.kind, answer.sentence, answer.way_out, reasons)
+    return SpaceStep(bookie_id, bytes, what, command(answer) if command else None, risk, answer)
 
 
 def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
@@ -174,62 +195,82 @@ def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
     return f"http://{host}:{http}/api/v1/bookie/gc"
 
 
-def _of_finding(
-    bookie_id: str, check: str, evidence: Mapping[str, Any], url: str, doubt: str | None
-) -> Iterator[SpaceStep]:
-    if check == RECLAIMABLE:
+def _of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
+    bookie_id, evidence = finding["bookie_id"], json.loads(finding["evidence"])
+    kind = ActionKind.COLLECT if finding["id"] == RECLAIMABLE else ActionKind.COMPACT
+    answer = permit(run, kind, [bookie(bookie_id)])
+    if isinstance(answer, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
+        answer = Refused(kind, answer.objects, why=_UNCONFIRMED)
+    if kind is ActionKind.COLLECT:
         what = f"collection deletes {evidence['logs']:,} entry logs of which no ledger is left"
-        yield SpaceStep(
-            bookie_id, evidence["bytes"], what, f"curl -X PUT {shlex.quote(url)}", _DELETES, doubt
+        yield _step(
+            answer,
+            bookie_id,
+            evidence["bytes"],
+            what,
+            _DELETES,
+            lambda allowed: collect_command(allowed, url),
         )
         return
     minor, major = (round(100 * evidence[f"{name}_threshold"]) for name in ("minor", "major"))
-    some, most = f"less than {minor} % is needed", f"{minor} to {major} % is needed"
     stranded = (
         f"no compaction rewrites entry logs of which {major} % or more is needed; a higher "
         "majorCompactionThreshold in the bookie's configuration does, from its next start on"
     )
-    higher = "load; the higher the threshold, the more is rewritten for each byte that comes free"
     rewrites = "compaction rewrites entry logs of which"
     for name, what, command, risk in (
-        ("minor", f"minor {rewrites} {some}", _compaction(url, major=False), _REWRITES),
-        ("major", f"major {rewrites} {most}", _compaction(url, major=True), _REWRITES),
-        ("stranded", stranded, None, higher),
+        (
+            "minor",
+            f"minor {rewrites} less than {minor} % is needed",
+            lambda allowed: compact_command(allowed, url, major=False),
+            _REWRITES,
+        ),
+        (
+            "major",
+            f"major {rewrites} {minor} to {major} % is needed",
+            lambda allowed: compact_command(allowed, url, major=True),
+            _REWRITES,
+        ),
+        ("stranded", stranded, None, _HIGHER),
     ):
-        if evidence[f"{name}_bytes"]:
-            yield SpaceStep(bookie_id, evidence[f"{name}_bytes"], what, command, risk, doubt)
+        if size := evidence[f"{name}_bytes"]:
+            yield _step(answer, bookie_id, size, what, risk, command)
 
 
-def _compaction(url: str, major: bool) -> str:
-    # Servers before 4.17 fail where one of the two is not said.
-    body = json.dumps({"forceMajor": major, "forceMinor": True})
-    return f"curl -X PUT -d {shlex.quote(body)} {shlex.quote(url)}"
+def _over_replicated(run: RunReader, classes: Mapping[str, Mapping[str, int]]) -> Steps:
+    what = (
+        "ledgers that name the bookie in no ensemble go by themselves after a day of its uptime "
+        "(gcOverreplicatedLedgerWaitTime); collection and compaction free them then"
+    )
+    for name, sizes in classes.items():
+        if (size := sizes.get(SpaceClass.OVER_REPLICATED, 0)) and name != NO_BOOKIE:
+            yield _step(permit(run, ActionKind.COLLECT, [bookie(name)]), name, size, what, _DELETES)
 
 
-def _over_replicated(
-    classes: Mapping[str, Mapping[str, int]], warned: Mapping[str, str]
-) -> Iterator[SpaceStep]:
-    for bookie, sizes in classes.items():
-        if (size := sizes.get(SpaceClass.OVER_REPLICATED, 0)) and bookie != NO_BOOKIE:
-            what = (
-                "ledgers that name the bookie in no ensemble go by themselves after a day of its uptime "
-                "(gcOverreplicatedLedgerWaitTime); collection and compaction free them then"
-            )
-            doubt = f"{warned[bookie]} is found on this bookie" if bookie in warned else None
-            yield SpaceStep(bookie, size, what, None, _DELETES, doubt)
-
-
-def _leaked(run: RunReader) -> Iterator[SpaceStep]:
+def _leaked(run: RunReader) -> Steps:
     """Ledgers that belong to nobody: what deleting them gives back, once compaction has run."""
+    rows = _leaked_rows(run)
+    if rows is None:
+        return
     command = f"bkaudit report {shlex.quote(run.path)} --leaks"
-    for bookie, leaked in leaked_bytes(run).items():
+    whole = permit(run, ActionKind.DELETE_LEDGER, [])
+    held = run.holds.held_ledgers(ActionKind.DELETE_LEDGER)
+    rows = rows.join(held, [*LEDGER], join_type="left outer")
+    confirmed = pc.equal(rows["confidence"], str(Confidence.CONFIRMED))
+    # A ledger that is held counts as held, whether its finding is confirmed or not.
+    unconfirmed = pc.and_(pc.is_null(rows["why"]), pc.invert(confirmed))
+    why = pc.if_else(unconfirmed, pa.scalar(_UNCONFIRMED), rows["why"])
+    rows = rows.set_column(rows.schema.get_field_index("why"), "why", why)
+    grouped = rows.group_by(["bookie_id", "why"], use_threads=False)
+    for row in grouped.aggregate([("bytes", "sum"), ("bytes", "count")]).to_pylist():
+        answer = whole
+        if row["why"] is not None and isinstance(whole, Allowed):
+            answer = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
         what = (
-            f"{plural(leaked.ledgers, 'ledger belongs', 'ledgers belong')} to nobody (ledger-unowned): "
-            "see the list; what `bookkeeper shell deleteledger -l ID` deletes, collection and compaction free"
+            f"{plural(row['bytes_count'], 'ledger belongs', 'ledgers belong')} to nobody (ledger-unowned): "
+            "see the list; collection and compaction free what their deletion leaves"
         )
-        open_ones = leaked.ledgers - leaked.confirmed
-        doubt = f"{open_ones:,} of them only suspected: delete none of these" if open_ones else None
-        yield SpaceStep(bookie, leaked.bytes, what, command, _UNOWNED, doubt)
+        yield _step(answer, row["bookie_id"], row["bytes_sum"], what, _UNOWNED, lambda _: command)
 
 
 def _findings(run: RunReader, ids: set[str] | frozenset[str]) -> Iterator[dict[str, Any]]:
@@ -248,112 +289,3 @@ def _hosts(run: RunReader) -> dict[str, tuple[str, int]]:
         for end in row["endpoints"] or ()
         if end["protocol"] == "http" and end["port"]
     }
-
-
-_FILE_SYSTEM = ("device", "capacity_bytes", "free_bytes", "seen")
-
-
-def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
-    """One total a bookie, by id; none where entry logs were not read. A row per directory is in memory.
-
-    Raises:
-        RunError: the table disks is broken.
-    """
-    if "disks" not in run.table_names():
-        return ()
-    bytes: dict[str, Counter[str]] = {}
-    unread: Counter[str] = Counter()
-    systems: dict[str, dict[int, FileSystem]] = {}
-    columns = ["bookie_id", *(kind.column for kind in DISK_BYTES), *_FILE_SYSTEM, "reason"]
-    for batch in run.batches("tables/disks", columns):
-        for row in batch.to_pylist():
-            name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
-            counts = bytes.setdefault(name, Counter())
-            counts.update({kind.name: row[kind.column] or 0 for kind in DISK_BYTES})
-            unread[name] += row["reason"] is not None
-            if row["capacity_bytes"] is not None:
-                systems.setdefault(name, {})[row["device"]] = FileSystem(
-                    *(row[each] for each in _FILE_SYSTEM)
-                )
-    return tuple(
-        DiskTotal(
-            name,
-            **{kind.name: bytes[name][kind.name] for kind in DISK_BYTES},
-            file_systems=tuple(sorted(systems.get(name, {}).values(), key=lambda each: -each.used)),
-            unread=unread[name],
-        )
-        for name in sorted(bytes)
-    )
-
-
-LEAST_RUNS = 3
-MOST_RUNS = 10
-"""So many runs are looked at, the newest."""
-
-APART_MS = 3_600_000
-AGREE = 2.0
-_DAY_MS = 86_400_000
-
-
-def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillForecast, ...]:
-    """One a bookie of which runs agree, the first to be full first; ``disks`` are those of the run.
-
-    Raises:
-        RunError: the directory of runs cannot be listed, or a table disks is broken.
-    """
-    series = {(total.name, each.device): [each] for total in disks for each in total.file_systems}
-    for totals in islice(_runs_before(run), MOST_RUNS - 1) if series else ():
-        for total in totals:
-            for each in total.file_systems:
-                if (seen := series.get((total.name, each.device))) is not None:
-                    seen.append(each)  # what is not there any more has no series
-    soonest: dict[str, FillForecast] = {}
-    for (name, _), seen in series.items():
-        found = forecast(name, seen)
-        if found is not None and (name not in soonest or found.days < soonest[name].days):
-            soonest[name] = found
-    return tuple(sorted(soonest.values(), key=lambda each: (each.days, each.name)))
-
-
-def forecast(name: str, seen: Sequence[FileSystem]) -> FillForecast | None:
-    """When one file system is full, as it was ``seen``, the newest first; None where runs do not agree.
-
-    >>> day, size = 86_400_000, 1000
-    >>> falling = [FileSystem(1, size, free, when * day) for when, free in ((3, 200), (2, 300), (1, 400))]
-    >>> forecast("bk1", falling)
-    FillForecast(name='bk1', days=1.5, rate=100.0, runs=3)
-    >>> forecast("bk1", falling[:2]) is None
-    True
-    """
-    points = _apart(seen)
-    rates: list[float] = []
-    for newer, older in pairwise(points):
-        rate = (older.free - newer.free) / (newer.seen - older.seen) * _DAY_MS
-        if rate <= 0 or newer.capacity != older.capacity or max([*rates, rate]) > AGREE * min([*rates, rate]):
-            break
-        rates.append(rate)
-    runs = len(rates) + 1
-    if runs < LEAST_RUNS:
-        return None
-    first, last = points[0], points[runs - 1]
-    rate = (last.free - first.free) / (first.seen - last.seen) * _DAY_MS
-    left = first.free - round((1 - FULL) * first.capacity)
-    return FillForecast(name, max(left / rate, 0.0), rate, runs)
-
-
-def _apart(seen: Sequence[FileSystem]) -> list[FileSystem]:
-    """Those that are an hour before the one that was taken last."""
-    points: list[FileSystem] = []
-    for each in seen:
-        if not points or points[-1].seen - each.seen >= APART_MS:
-            points.append(each)
-    return points
-
-
-def _runs_before(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:
-    """What the runs of the cluster before this one saw of disks, the newest first."""
-    beside = sibling_runs(run.path, run.report.cluster)
-    finished = run.report.run.finished
-    for each in reversed([each for each in beside if each.finished < finished]):
-        if totals := disk_totals(RunReader(each.path)):
-            yield totals

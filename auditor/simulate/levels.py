@@ -7,7 +7,7 @@ as the fewest domains whose loss loses an entry; at one there is work for tonigh
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -164,8 +164,10 @@ NAMES_SHOWN = 20
 """Domains whose loss alone loses an entry are named up to so many."""
 
 
-def near_loss(run: RunDirectory, locations: Locations) -> tuple[NearLoss, ...]:
+def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = ()) -> tuple[NearLoss, ...]:
     """What is one failure from loss, bookies and, where locations are known, racks; in one pass.
+
+    An unknown copy on a bookie that is ``down`` makes nothing a possible loss: reachability counts it.
 
     Windows are made of few ledgers only: where a copy is not surely there, or two neighbours of an ensemble
     are in one domain.
@@ -187,7 +189,7 @@ def near_loss(run: RunDirectory, locations: Locations) -> tuple[NearLoss, ...]:
 
     windows = RunWindows(run, merge=False, among=may_be_near)
     domains += [Domains(level, locations, windows.numbers.names) for level in levels]
-    sums = [NearSums(each) for each in domains]
+    sums = [NearSums(each, down) for each in domains]
     for part in windows:
         for each in sums:
             each.add(part, windows.numbers)
@@ -197,8 +199,9 @@ def near_loss(run: RunDirectory, locations: Locations) -> tuple[NearLoss, ...]:
 class NearSums:
     """What a pass adds up for one level: ``distance`` counts ledgers by the fewest domains."""
 
-    def __init__(self, domains: Domains) -> None:
+    def __init__(self, domains: Domains, down: Collection[str] = ()) -> None:
         self._domains = domains
+        self._down = frozenset(down)
         self._distance: Counter[int] = Counter()
         self._near = np.zeros(3, np.int64)
         self._bytes_of = np.zeros((0, 2), np.int64)
@@ -237,7 +240,8 @@ class NearSums:
         named = where >= 0
         np.add.at(self._bytes_of[:, 0], where[named], known.bytes[alone[named]])
         np.add.at(self._bytes_of[:, 1], where[named], known.entries[alone[named]])
-        places[known.copies == UNKNOWN] = NO_DOMAIN
+        down = np.array([*(name in self._down for name in numbers.names), False])
+        places[(known.copies == UNKNOWN) & ~down[known.bookies]] = NO_DOMAIN
         left = any_true(places != NO_DOMAIN)
         worst = np.maximum(_different(places), left)
         least = np.full(len(windows.times), -1, np.int64)

@@ -50,8 +50,11 @@ LEDGERS, ENTRIES, BYTES = 0, 1, 2
 """Last axis of a tally. A ledger counts once, at the worst fate of its windows; at OPEN_END besides."""
 
 VIEWS = ("promise", "promise_possible", "today", "today_possible")
-"""First axis: copies as the metadata promises them and as indexes hold them; possible: and whatever is
-unknown, places of bookies among it, were as bad as it can be."""
+"""First axis of a tally, two for each of `COPIES`. The first of them counts what comes to a fate whatever
+is unknown, the second what may come to it: the amount that is true lies between them."""
+
+COPIES = ("promise", "today")
+"""Which copies there are before a failure: those that the metadata promises, or those of the indexes."""
 
 
 @dataclass(frozen=True)
@@ -74,18 +77,42 @@ class Blow:
         return Blow(self.sure[rows], self.possible[rows])
 
 
+@dataclass(frozen=True)
+class FateBounds:
+    """What becomes of windows, a `Fate` each, as well and as badly as it can.
+
+    ``mildest`` is the best fate if the failure takes a copy that is there. It differs from ``best`` where
+    every copy that the failure takes may have been lost before it.
+    """
+
+    best: NDArray[np.int8]
+    mildest: NDArray[np.int8]
+    worst: NDArray[np.int8]
+    ack_quorum: Longs
+
+    def take(self, rows: NDArray[np.intp]) -> FateBounds:
+        """Of some windows."""
+        return FateBounds(self.best[rows], self.mildest[rows], self.worst[rows], self.ack_quorum[rows])
+
+    def may_be(self, fate: Fate) -> Bools:
+        """Which windows may come to a fate: any number of copies between the two bounds may be left."""
+        between: Bools = (self.mildest <= fate) & (fate <= self.worst)
+        # Where Qa is 1, an entry below it is lost.
+        return between & (self.ack_quorum > 1) if fate == Fate.BELOW_ACK_QUORUM else between
+
+
 def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: SilentBookies) -> Longs:
     """Sums by view, group, fate and unit: (4, groups, 5, 3); ``group`` has one element a window."""
     sums = np.zeros((len(VIEWS), groups, len(Fate), 3), np.int64)
     special = _special(windows, blow)
-    fate = fates(windows, blow, cluster, VIEWS[0])
-    fate[special] = Fate.WHOLE
-    _add(sums[0], windows, fate, group)
+    alike = np.flatnonzero(~special)
+    _add_certain(sums[0], windows.take(alike), blow.sure[alike], group[alike])
     sums[1:] = sums[0]
     rows = np.flatnonzero(special)
     windows, blow, group = windows.take(rows), blow.take(rows), group[rows]
-    for number, view in enumerate(VIEWS):
-        _add(sums[number], windows, fates(windows, blow, cluster, view), group)
+    for number, copies in enumerate(COPIES):
+        bounds = fate_bounds(windows, blow, cluster, copies)
+        _add(sums[2 * number : 2 * number + 2], windows, bounds, group)
     return sums
 
 
@@ -95,61 +122,95 @@ def _special(windows: Windows, blow: Blow) -> Bools:
     return windows.any_of_ledger(odd)[windows.ledger]
 
 
-def fates(windows: Windows, blow: Blow, cluster: SilentBookies, view: str) -> NDArray[np.int8]:
-    """What becomes of each window in one of `VIEWS`: a `Fate` each."""
-    possible = view.endswith("possible")
-    taken = blow.possible if possible else blow.sure
-    if view.startswith("promise"):
-        fate, asleep = _fates(windows, taken, taken), taken
-    else:
-        missing = windows.copies == MISSING
-        gone = taken | missing | (windows.copies == UNKNOWN if possible else False)
-        down = cluster.down_possible if possible else cluster.down
-        fate, asleep = _fates(windows, taken & ~missing, gone), taken | down[windows.bookies]
-    fate[windows.open_end] = np.where(_unrecoverable(windows, taken, asleep), Fate.OPEN_END, Fate.WHOLE)
-    return fate
-
-
-def _fates(windows: Windows, taken: Bools, gone: Bools) -> NDArray[np.int8]:
-    """The fate of each window that a copy is taken of; the others are whole."""
-    left = windows.write_quorum - count_true(gone & (windows.bookies != NO_BOOKIE))
-    fate = np.select(
-        [left <= 0, left < windows.ack_quorum], [Fate.LOST, Fate.BELOW_ACK_QUORUM], Fate.BELOW_WRITE_QUORUM
+def fate_bounds(windows: Windows, blow: Blow, cluster: SilentBookies, copies: str) -> FateBounds:
+    """What becomes of each window, by one of `COPIES`."""
+    today = copies == "today"
+    member = windows.bookies != NO_BOOKIE
+    missing = (windows.copies == MISSING) if today else np.zeros_like(member)
+    unknown = (windows.copies == UNKNOWN) if today else missing
+    # An unknown copy that the failure takes may have been lost before: then it takes nothing.
+    harmed = any_true(blow.sure & ~missing & ~unknown)
+    certainly_taken, maybe_taken = any_true(blow.sure & ~missing), any_true(blow.possible & ~missing)
+    most_left = windows.write_quorum - count_true((blow.sure | missing) & member)
+    # Of a window that only a bookie of unknown place is taken from, that bookie is.
+    most_left = most_left - ~certainly_taken
+    least_left = windows.write_quorum - count_true((blow.possible | missing | unknown) & member)
+    mildest, worst = _fates(windows, most_left), _fates(windows, least_left)
+    best = np.where(harmed, mildest, Fate.WHOLE).astype(np.int8)
+    worst = np.where(maybe_taken, worst, Fate.WHOLE).astype(np.int8)
+    down, down_possible = (
+        (cluster.down[windows.bookies], cluster.down_possible[windows.bookies]) if today else (missing,) * 2
     )
-    return np.where(any_true(taken), fate, Fate.WHOLE).astype(np.int8)
+    ends = windows.open_end
+    best[ends] = _open_fates(windows, blow.sure, down)
+    mildest[ends] = Fate.OPEN_END
+    worst[ends] = _open_fates(windows, blow.possible, down_possible)
+    return FateBounds(best, mildest, worst, windows.ack_quorum)
 
 
-def _unrecoverable(windows: Windows, taken: Bools, asleep: Bools) -> Bools:
-    """Whether the failure takes a bookie of a window that then has too few to be covered."""
-    silent = count_true(asleep & (windows.bookies != NO_BOOKIE))
-    found = any_true(taken) & (silent >= windows.ack_quorum)
-    return found[windows.open_end]
+def _fates(windows: Windows, left: Longs) -> NDArray[np.int8]:
+    """The fate of each window of which so many copies are left."""
+    return np.select(
+        [left <= 0, left < windows.ack_quorum], [Fate.LOST, Fate.BELOW_ACK_QUORUM], Fate.BELOW_WRITE_QUORUM
+    ).astype(np.int8)
 
 
-def _add(sums: Longs, windows: Windows, fate: NDArray[np.int8], group: Longs) -> None:
-    """Add windows that are not whole to (groups, fates, units)."""
-    rows = np.flatnonzero(fate != Fate.WHOLE)
-    fate, group, ledger = fate[rows], group[rows], windows.ledger[rows]
-    np.add.at(sums[:, :, ENTRIES], (group, fate), windows.entries[rows])
-    np.add.at(sums[:, :, BYTES], (group, fate), windows.bytes[rows])
-    for part in (fate < Fate.OPEN_END, fate == Fate.OPEN_END):
-        ledgers, groups, worst = _worst_of_ledgers(ledger[part], group[part], fate[part])
-        np.add.at(sums[:, :, LEDGERS], (groups, worst), windows.times[ledgers])
+def _open_fates(windows: Windows, taken: Bools, down: Bools) -> NDArray[np.int8]:
+    """Fates of open ends: whether the failure takes a bookie of a window that then cannot be covered."""
+    silent = count_true((taken | down) & (windows.bookies != NO_BOOKIE))
+    uncovered = any_true(taken) & (silent >= windows.ack_quorum)
+    return np.where(uncovered, Fate.OPEN_END, Fate.WHOLE).astype(np.int8)[windows.open_end]
 
 
-def _worst_of_ledgers(
-    ledger: Longs, group: Longs, fate: NDArray[np.int8]
-) -> tuple[Longs, Longs, NDArray[np.int8]]:
-    """Each pair of ledger and group once, with its worst fate."""
-    if not len(ledger):
-        return ledger, group, fate
-    key = (ledger * (int(group.max()) + 1) + group) * len(Fate) + fate
-    key.sort()
-    pair = key // len(Fate)
-    key = key[np.append(pair[1:] != pair[:-1], True)]
+def _add_certain(sums: Longs, windows: Windows, taken: Bools, group: Longs) -> None:
+    """Add windows of closed ledgers with all copies to (groups, fates, units).
+
+    `_add` gives the same in four times as long, and this is most of what a large cluster adds up.
+    """
+    harmed = np.flatnonzero(any_true(taken))
+    windows, group = windows.take(harmed), group[harmed]
+    fate = _fates(windows, windows.write_quorum - count_true(taken[harmed]))
+    np.add.at(sums[:, :, ENTRIES], (group, fate), windows.entries)
+    np.add.at(sums[:, :, BYTES], (group, fate), windows.bytes)
+    # Sorted, the last of each pair of ledger and group has its worst fate.
+    key = np.sort((windows.ledger * len(sums) + group) * len(Fate) + fate)
+    key = key[np.append(key[1:] // len(Fate) != key[:-1] // len(Fate), True)[: len(key)]]
     pair, worst = np.divmod(key, len(Fate))
-    ledgers, groups = np.divmod(pair, int(group.max()) + 1)
-    return ledgers, groups, worst.astype(np.int8)
+    ledgers, groups = np.divmod(pair, len(sums))
+    np.add.at(sums[:, :, LEDGERS], (groups, worst), windows.times[ledgers])
+
+
+_HARM = (Fate.BELOW_WRITE_QUORUM, Fate.BELOW_ACK_QUORUM, Fate.LOST, Fate.OPEN_END)
+
+
+def _add(sums: Longs, windows: Windows, bounds: FateBounds, group: Longs) -> None:
+    """Add windows to (certain and possible, groups, fates, units)."""
+    rows = np.flatnonzero(bounds.worst != Fate.WHOLE)
+    windows, bounds, group = windows.take(rows), bounds.take(rows), group[rows]
+    certain, possible = sums
+    for part in (np.flatnonzero(~windows.open_end), np.flatnonzero(windows.open_end)):
+        some, its, its_group = windows.take(part), bounds.take(part), group[part]
+        key, pair = np.unique(some.ledger * len(certain) + its_group, return_inverse=True)
+        ledgers, groups = np.divmod(key, len(certain))
+        best, worst = np.zeros(len(key), np.int8), np.zeros(len(key), np.int8)
+        np.maximum.at(best, pair, its.best)
+        np.maximum.at(worst, pair, its.worst)
+        for fate in _HARM:
+            may_be = its.may_be(fate)
+            for view, its_rows, of_ledgers in (
+                (certain, (its.best == fate) & (its.worst == fate), (best == fate) & (worst == fate)),
+                (possible, may_be, _any_of(pair, may_be, len(key)) & (best <= fate)),
+            ):
+                for unit, amounts in ((ENTRIES, some.entries), (BYTES, some.bytes)):
+                    np.add.at(view[:, fate, unit], its_group[its_rows], amounts[its_rows])
+                np.add.at(view[:, fate, LEDGERS], groups[of_ledgers], some.times[ledgers[of_ledgers]])
+
+
+def _any_of(number: NDArray[np.intp], flags: Bools, size: int) -> Bools:
+    """Which of so many numbers have a row with this flag."""
+    found = np.zeros(size, bool)
+    found[number[flags]] = True
+    return found
 
 
 def blow_of(windows: Windows, lost: Bools, possible: Bools) -> Blow:
@@ -208,7 +269,7 @@ def concerned_ledgers(windows: Windows, blow: Blow, cluster: SilentBookies) -> L
     A row each: scope, id, lost, entries, bytes, unrecoverable; 0 or 1 where it says whether.
     """
     assert windows.ids is not None
-    fate = fates(windows, blow, cluster, "today")
+    fate = fate_bounds(windows, blow, cluster, "today").best
     rows = np.zeros((len(windows.times), 6), np.int64)
     rows[:, :2] = windows.ids
     gone, ledger = fate == Fate.LOST, windows.ledger

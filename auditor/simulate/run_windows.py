@@ -47,10 +47,13 @@ class CopiesToday:
     """Copies that are not surely there, of all ledgers of a run: some 50 bytes each that is an exception.
 
     ``seen`` are the bookies of which some index or an answer was read: all copies of others are unknown.
+    With ``missing_only`` copies that are unknown by their ledger's index count as held, which keeps a cluster
+    with an unread bookie small.
     """
 
-    def __init__(self, run: RunDirectory, numbers: BookieNumbers) -> None:
+    def __init__(self, run: RunDirectory, numbers: BookieNumbers, missing_only: bool = False) -> None:
         self.seen = _seen(run)
+        self._states_kept = (MISSING,) if missing_only else (MISSING, UNKNOWN)
         self._numbers = numbers
         parts = list(self._exceptions(run))
         ids, bookies, states, counts, groups = zip(*parts, strict=True) if parts else ([],) * 5
@@ -144,7 +147,8 @@ class CopiesToday:
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
             ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
             doubted = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
-            for name, state in (("missing", MISSING), ("unknown", UNKNOWN)):
+            for state in self._states_kept:
+                name = "missing" if state == MISSING else "unknown"
                 parent = pc.list_parent_indices(batch[name]).to_numpy()
                 its = batch[name].flatten()
                 numbers = self._numbers.of(its.field("bookie_id"))

@@ -14,7 +14,16 @@ import numpy as np
 
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations, PlacementSettings
-from auditor.model.simulation import Concerned, Doubts, Failure, FailureMatrix, Simulation, WriteAnswer
+from auditor.model.simulation import (
+    Concerned,
+    Doubts,
+    Failure,
+    FailureMatrix,
+    OwnerLoss,
+    Simulation,
+    WriteAnswer,
+)
+from auditor.model.states import TAKES_WRITES
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.balance import LoadSums
 from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains, SetSums, members_of
@@ -36,7 +45,8 @@ from auditor.simulate.writes import IsolationNumbers, write_answers
 SHOWN = 20
 """So many ledgers, namespaces and topics of a failure are named."""
 
-_FATES = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
+FATES = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
+"""What becomes of a ledger, by whether it loses an entry and whether it cannot be recovered."""
 
 MATRIX_SHOWN = 24
 """Domains of a matrix at most: those that lose most."""
@@ -83,7 +93,7 @@ class Placed:
 
     def writable(self, without: Sequence[str] = ()) -> list[str]:
         """The bookies that would still take entries; whoever is registered as both is writable to clients."""
-        modes = ("writable", "both")
+        modes = TAKES_WRITES
         return [name for name, mode in self.registered.items() if mode in modes and name not in without]
 
     def doubts(self, windows: RunWindows) -> Doubts:
@@ -136,8 +146,35 @@ def simulate_all(
     )
 
 
+@dataclass(frozen=True)
+class FailureAnswer:
+    """One failure with all that it concerns, of which the simulation has the first.
+
+    ``ledgers`` has a row each: scope, id, lost, entries, bytes, unrecoverable. ``namespaces`` and ``topics``
+    are None where the run read no owners.
+    """
+
+    simulation: Simulation
+    ledgers: Longs
+    namespaces: Sequence[OwnerLoss] | None
+    topics: Sequence[OwnerLoss] | None
+
+
 def simulate_any(run: RunReader, number: int, level: Level, locations: Locations | None = None) -> Simulation:
     """The worst failures of so many domains of one level, and the worst of them as one failure.
+
+    Raises: as `answer_any`.
+    """
+    simulation, _ = answer_any(run, number, level, locations)
+    return simulation
+
+
+def answer_any(
+    run: RunReader, number: int, level: Level, locations: Locations | None = None
+) -> tuple[Simulation, FailureAnswer | None]:
+    """Return the worst failures of so many domains of one level, and all that the worst of them concerns.
+
+    The second is None if no failure of so many is known to lose an entry.
 
     Raises:
         UsageError: the run knows fewer domains.
@@ -155,9 +192,9 @@ def simulate_any(run: RunReader, number: int, level: Level, locations: Locations
     found = sums.result(names)
     simulation = Simulation(run.path, *placed.said, placed.doubts(windows), levels=(found,))
     if not found.sets:
-        return simulation
-    worst = simulate_failure(run, [(level, found.sets[0].names)], locations)
-    return replace(worst, levels=simulation.levels)
+        return simulation, None
+    worst = answer_failure(run, [(level, found.sets[0].names)], locations)
+    return replace(worst.simulation, levels=simulation.levels), worst
 
 
 def failure_matrix(run: RunReader) -> FailureMatrix:
@@ -183,6 +220,16 @@ def simulate_failure(
     run: RunReader, lost: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
 ) -> Simulation:
     """What is lost if all of these domains fail at once.
+
+    Raises: as `answer_failure`.
+    """
+    return answer_failure(run, lost, locations).simulation
+
+
+def answer_failure(
+    run: RunReader, lost: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
+) -> FailureAnswer:
+    """Return what is lost if all of these domains fail at once, with every ledger and owner.
 
     Raises:
         UsageError: there is no such domain.
@@ -213,8 +260,8 @@ def simulate_failure(
     lost_names = [name for name, is_lost in zip(windows.numbers.names, gone[:-1], strict=True) if is_lost]
     rows = np.concatenate([np.zeros((0, 6), np.int64), *concerned])
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-    owners = owner_losses(run, rows)
-    return Simulation(
+    namespaces, topics = owner_losses(run, rows) or (None, None)
+    simulation = Simulation(
         run.path,
         *placed.said,
         placed.doubts(windows),
@@ -226,14 +273,16 @@ def simulate_failure(
         ),
         writes=_writes(placed, windows, lost_names),
         ledgers=tuple(
-            Concerned(str(scope), str(ledger), _FATES[lost, unrecoverable], entries, bytes)
+            Concerned(str(scope), str(ledger), FATES[lost, unrecoverable], entries, bytes)
             for scope, ledger, lost, entries, bytes, unrecoverable in rows[:SHOWN].tolist()
         ),
         ledgers_concerned=len(rows),
-        namespaces=None if owners is None else tuple(owners[0][:SHOWN]),
-        topics=None if owners is None else tuple(owners[1][:SHOWN]),
-        topics_concerned=0 if owners is None else len(owners[1]),
+        namespaces=None if namespaces is None else tuple(namespaces[:SHOWN]),
+        topics=None if topics is None else tuple(topics[:SHOWN]),
+        topics_concerned=len(topics or ()),
+        namespaces_concerned=len(namespaces or ()),
     )
+    return FailureAnswer(simulation, rows, namespaces, topics)
 
 
 def _writes(placed: Placed, windows: RunWindows, lost: Sequence[str]) -> tuple[WriteAnswer, ...]:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.errors import RunError, RunUsageError
+from auditor.errors import FileSystemError, RunError, RunUnreadableError, RunUsageError
+from auditor.sources.object_stores import require_bucket, service_words
 from auditor.sources.regular_file import require_regular
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ def run_files(path: str) -> tuple[Any, str]:
     """The pyarrow file system that a run lies on, and its path there; a path without a scheme is local.
 
     Raises `RunError` where there is no such file system, and for a URI with a password in it: paths are
-    shown and kept. pyarrow is imported here: opening a run is the first thing that needs it.
+    shown and kept. Raises `FileSystemError` where an object store refuses, or has no such bucket. pyarrow
+    is imported here: opening a run is the first thing that needs it.
     """
     import pyarrow as pa
     from pyarrow import fs
@@ -33,7 +35,10 @@ def run_files(path: str) -> tuple[Any, str]:
         trimmed = f"{path}/".replace("s3a://", "s3://", 1).rstrip("/")
         files, base = fs.FileSystem.from_uri(f"{trimmed}///" if trimmed.endswith(":") else trimmed)
     except (pa.ArrowException, OSError, ValueError) as error:
+        if (words := service_words(error)) is not None:
+            raise FileSystemError(f"{path}: {words}") from error
         raise RunUsageError(f"{path}: no file system for it: {_reason(path, error)}") from error
+    require_bucket(path, files, base)
     return files, base
 
 
@@ -117,6 +122,8 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
             check_columns(file.schema_arrow, schema)
             yield file
     except (OSError, pa.ArrowException, UnicodeDecodeError, RunError) as error:
+        if (words := service_words(error)) is not None:
+            raise RunUnreadableError(f"{table}/{name} cannot be read: {words}") from error
         raise RunError(f"{table}/{name}: {error}") from error
 
 

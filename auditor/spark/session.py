@@ -26,7 +26,10 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from auditor.errors import SparkError, UsageError
+from auditor.model.batch_bounds import MAX_BATCH_BYTES
 from auditor.spark.java import archive_options, ensure_java_home
+from auditor.spark.java_process import java_ends_with_failure, remember_log
+from auditor.spark.running_session import copy_session, running_session
 from auditor.spark.types import SparkSession
 
 PREFIX = "bkaudit-"
@@ -99,8 +102,13 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # A ledger whose index is full of holes has a large row; few rows per batch keep a Python worker small.
+    # Spark's defaults, which the sessions of some applications change: sums that overflow are errors, and
+    # columns of Arrow have the types of our schemas.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    # A ledger whose index is full of holes has a large row: batches are bounded in rows and in bytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(MAX_BATCH_BYTES),
     # Coalescing many compressed shuffle partitions to a few leaves cores idle in the join's last wave.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
     # Else PySpark tells Java with each call on a column which line of Python it stands on: half of all calls.
@@ -146,9 +154,10 @@ def build_session(
     small: Callable[[], bool] = lambda: False,
     given: SparkSession | None = None,
 ) -> SparkSession:
-    """Start a Spark session, or take the one that is given or already there.
+    """Start a Spark session, or copy the one that is given or already there.
 
-    A running session (a notebook's, or the one that spark-submit made) is used as it is. Otherwise Java is
+    Of a running session (a notebook's, or the one that spark-submit made) the audit gets a copy with settings
+    of its own (`auditor.spark.running_session`); the session itself stays as it was. Otherwise Java is
     looked for (`auditor.spark.java`), and Python workers get the driver's interpreter unless PYSPARK_PYTHON
     says another: on a machine without an activated environment they would start one without pyarrow. What
     Spark's Java process says goes to the file ``log``, if one is given, else to standard error. With
@@ -163,9 +172,9 @@ def build_session(
     """
     from pyspark.sql import SparkSession
 
-    if (there := given or SparkSession.getActiveSession()) is not None:
-        require_classic(there)
-        return there
+    if (running := given or running_session()) is not None:
+        require_classic(running)
+        return copy_session(running, SETTINGS | dict(conf or {}))
     if _REMOTE in os.environ or os.environ.get(_API_MODE, "").lower() == "connect":
         raise UsageError(_NO_CONNECT)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -196,6 +205,7 @@ def build_session(
         options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", scratch, *own, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = _start(builder, settings.get("spark.master", "Spark"), log)
+    remember_log(log)
     session.sparkContext.setLogLevel("ERROR")
     # A thread of PySpark's prints its stack where Java is killed; who waits for Java says so in a line.
     setattr(session.sparkContext._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
@@ -250,7 +260,8 @@ def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> Spark
     from pyspark.errors import PySparkException
 
     try:
-        return builder.getOrCreate()
+        with java_ends_with_failure():
+            return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         # Of Java's errors the second line has the message, after its class.

@@ -1,4 +1,4 @@
-"""What the driver sees of Spark's tasks: how far they are, and what ended them."""
+"""What the driver sees of Spark's tasks: how far they are, what ended them, and queries beside its own."""
 
 import errno
 import os
@@ -6,6 +6,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -14,24 +15,18 @@ from pyarrow.fs import FileSystem
 
 from auditor.errors import (
     AuditorError,
-    CompactedError,
     DiskFullError,
-    RunError,
-    RunUsageError,
+    FileSystemError,
     SparkError,
-    StoreError,
     UsageError,
+    error_in_traceback,
 )
 from auditor.model.progress import Progress, Silent
+from auditor.spark.java_process import java_end, log_evidence
 from auditor.spark.types import SparkSession
 
 _PERIOD_S = 0.5
 """Between two looks at the tasks."""
-_OWN: dict[str, type[AuditorError]] = {
-    each.__name__: each for each in (StoreError, CompactedError, UsageError, RunError, RunUsageError)
-}
-# The last line of a Python traceback, in whatever Spark and Java wrap around it.
-_RAISED = re.compile(rf"^(?:.*\s)?auditor\.errors\.({'|'.join(_OWN)}): (.*)$", re.MULTILINE)
 
 
 @contextmanager
@@ -42,25 +37,17 @@ def own_errors() -> Iterator[None]:
     that goes away in the middle of a scan would look like a bug. Errors that are not this package's own, or
     that the driver raised itself, pass as they are.
 
-    >>> with own_errors():
-    ...     raise RuntimeError("Traceback ...\\nauditor.errors.StoreError: nobody answers\\n\\tat org...")
-    Traceback (most recent call last):
-    auditor.errors.StoreError: nobody answers
-
     Raises:
-        StoreError: a task could not read the store; CompactedError, because its moment is gone.
-        UsageError: an option that a task was given is invalid; RunError, because an earlier run is damaged.
+        AuditorError: any that the task raised, of its own class.
     """
     try:
         yield
     except AuditorError:
         raise
     except Exception as error:
-        raised = _RAISED.findall(str(error))
-        if not raised:
+        if (raised := error_in_traceback(str(error))) is None:
             raise
-        name, message = raised[-1]
-        raise _OWN[name](message.rstrip()) from error
+        raise raised from error
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -94,7 +81,8 @@ def file_system_errors(path: str) -> Iterator[None]:
     pyarrow has file systems and credentials of its own: that it can use ``path`` says nothing of Spark.
 
     Raises:
-        UsageError: Spark has no classes for it, or is not let in.
+        UsageError: Spark has no classes for it.
+        FileSystemError: Spark is not let in.
     """
     try:
         yield
@@ -108,7 +96,7 @@ def file_system_errors(path: str) -> Iterator[None]:
                 f"{path}: Spark has no file system for it: {_way_to_classes(lacking)}"
             ) from error
         if (denied := _DENIED.search(text)) is not None:
-            raise UsageError(
+            raise FileSystemError(
                 f"{path}: Spark is not let in: {denied[1]}; Spark takes its own credentials "
                 "(docs/operate.md, Object stores)"
             ) from error
@@ -130,18 +118,24 @@ def _way_to_classes(lacking: str) -> str:
 def run_errors(run: str) -> Iterator[None]:
     """Turn what ends a whole run into an error with a way out: a full disk, or the end of Spark's process.
 
+    A cause is stated only with evidence. That a connection broke is none that its other end is gone.
+
     Raises:
         DiskFullError: no space is left for the run or for Spark's scratch files.
-        SparkError: Spark's Java process has ended, or a task's; what it said is in the run's spark.log.
-        UsageError: Spark cannot use the file system that the run lies on.
+        SparkError: Spark's Java process has ended, does not answer, or had its context stopped; or a Python
+            process of its tasks ended.
+        UsageError: Spark has no classes for the file system that the run lies on.
+        FileSystemError: Spark is not let in there.
     """
     try:
         with file_system_errors(run):
             yield
     except AuditorError:
         raise
-    except ConnectionError as error:  # stores' and bookies' are errors of their own
-        raise SparkError(_java_gone(run)) from error
+    except ConnectionError as error:
+        if (end := java_end()) is None:
+            raise  # Java runs: it was another connection
+        raise SparkError(_java_ended(end)) from error
     except OSError as error:
         if error.errno not in FULL:
             raise
@@ -151,21 +145,28 @@ def run_errors(run: str) -> Iterator[None]:
         text = str(error)
         if _FULL_TEXT.search(text):
             raise DiskFullError(_full(_somewhere(run))) from error
-        if _GONE_TEXT.search(text):
-            raise SparkError(_java_gone(run)) from error
+        if (gone := _GONE_TEXT.search(text)) is not None:
+            raise SparkError(_java_failure(gone[0])) from error
         if _KILLED_TEXT.search(text):
             raise SparkError(
-                "a process of Spark's tasks was killed, as a system does it that has too little memory; "
-                f"{run}/spark.log has what it said last. The same command goes on"
+                f"Spark: a Python process of its tasks ended without an error.{log_evidence()} The kernel's "
+                f"log says whether it was killed for lack of memory. {_GO_ON}"
             ) from error
         raise
 
 
-def _java_gone(run: str) -> str:
-    return (
-        f"Spark's Java process has ended; {run}/spark.log has what it said last. Where it had too "
-        "little memory, --driver-memory gives it more; the same command goes on"
-    )
+_GO_ON = "The same command goes on with this run."
+
+
+def _java_failure(symptom: str) -> str:
+    if (end := java_end()) is not None:
+        return _java_ended(end)
+    what = f"{symptom[:1].lower()}{symptom[1:]}"
+    return f"Spark: {what}, although its Java process was not seen to end.{log_evidence()} {_GO_ON}"
+
+
+def _java_ended(end: str) -> str:
+    return f"Spark: its Java process {end}.{log_evidence()} {_GO_ON}"
 
 
 def _somewhere(run: str) -> str:
@@ -243,3 +244,23 @@ def _watch(spark: SparkSession, progress: Progress, stop: threading.Event) -> No
                     progress.expect(stage.numTasks)
                 progress.advance(stage.numCompletedTasks - done.get(stage_id, 0))
                 done[stage_id] = stage.numCompletedTasks
+
+
+@contextmanager
+def background_thread(session: SparkSession) -> Iterator[Executor]:
+    """An executor of one thread, for queries of ``session``, which is the audit's own.
+
+    If the block fails or is interrupted, what the thread waits for is cancelled, and nobody waits for the
+    thread. Queries of other sessions of the same context go on.
+    """
+    from py4j.protocol import Py4JError
+
+    thread = ThreadPoolExecutor(1, "beside")
+    try:
+        yield thread
+    except BaseException:
+        thread.shutdown(wait=False, cancel_futures=True)
+        with suppress(Py4JError, OSError):  # Java may be what has failed
+            session.interruptAll()
+        raise
+    thread.shutdown()

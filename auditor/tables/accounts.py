@@ -6,6 +6,7 @@ canonical form in which the comparison needs them. Only pairs that are reported 
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ _REPLICAS = 1 << 20
 """Rows of a file that are packed together: the more, the larger are blocks."""
 
 _MEMBER = "replicas.list.element"
+GROUP_COLUMNS = (f"{_MEMBER}.groups", "groups")
+"""What nearly all bytes of accounts are, by the names in Parquet files of any of their tables."""
 _CODED = ("bookie_id", "groups", "state")
 
 
@@ -39,8 +42,8 @@ def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[
     """
     members = (f"{_MEMBER}.bookie_id", f"{_MEMBER}.groups")
     # Codes in lists come in pieces, which Arrow does not put together: these are texts first.
-    for rows in files.row_groups(("scope_id", "ledger_id", "state", "undecidable", *members), (), _LEDGERS):
-        yield _expected(rows, all_members)
+    rows = files.row_groups(("scope_id", "ledger_id", "state", "undecidable", *members), (), _LEDGERS)
+    return map(partial(_expected, all_members=all_members), rows)
 
 
 def index_replicas(
@@ -52,18 +55,24 @@ def index_replicas(
     left out.
     """
     cut = ("page_bytes",) if edges else ()
-    for rows in files.row_groups((*REPLICA, "groups", "state", "answered", *cut), _CODED, _REPLICAS):
-        yield _held(rows, edges or {}, without)
+    rows = files.row_groups((*REPLICA, "groups", "state", "answered", *cut), _CODED, _REPLICAS)
+    # A loop here would keep the rows while the caller works on what was made of them.
+    return map(partial(_held, edges=edges or {}, without=without), rows)
 
 
 def tail_replicas(files: TableFiles, without: Collection[str] = ()) -> Iterator[ReplicaBatch]:
     """What journals have after their marks, of files of ``journal_tails``; not of bookies ``without``."""
-    for rows in files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS):
+    rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS)
+    return map(partial(_after_mark, without=without), rows)
+
+
+def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
+    """What indexes have in entry logs that are not there, of files of ``gone_entries``."""
+    for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED, _REPLICAS):
         bookies = Coded.of(rows["bookie_id"])
-        kept = rows["ledger_id"].is_valid().to_numpy() & ~_are_of(bookies, without)
-        nothing = Coded(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
         no_times = np.full(rows.num_rows, NO_ANSWER)
-        yield _replicas(rows, no_times, bookies, Coded.of(rows["groups"]), nothing, kept)
+        groups, states = Coded.of(rows["groups"]), Coded.of(rows["state"])
+        yield _replicas(rows, no_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
 
 
 def ends_inside_page(
@@ -117,6 +126,14 @@ def _held(rows: pa.Table, edges: Mapping[str, int], without: Collection[str]) ->
     return _replicas(rows, answered, bookies, Coded.of(rows["groups"]), states, kept)
 
 
+def _after_mark(rows: pa.Table, without: Collection[str]) -> ReplicaBatch:
+    bookies = Coded.of(rows["bookie_id"])
+    kept = rows["ledger_id"].is_valid().to_numpy() & ~_are_of(bookies, without)
+    nothing = Coded(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
+    no_times = np.full(rows.num_rows, NO_ANSWER)
+    return _replicas(rows, no_times, bookies, Coded.of(rows["groups"]), nothing, kept)
+
+
 def _replicas(
     rows: pa.Table, answered: Longs, bookies: Coded, groups: Coded, states: Coded, kept: NDArray[np.bool_]
 ) -> ReplicaBatch:
@@ -154,12 +171,16 @@ class HeldAccount(NamedTuple):
     """What is said to be held of one replica: groups, the state of the index that says it, and when.
 
     ``answered`` is in ms, of what the bookie itself said; ``listed`` is what it said beyond its index.
+    ``gone`` is what the index shows in entry logs that are not there. It is not held, and ``gone_state`` says
+    how sure that is.
     """
 
     held: bytes | None
     index_state: str
     answered: int | None = None
     listed: bytes | None = None
+    gone: bytes | None = None
+    gone_state: str | None = None
 
 
 def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) -> HeldAccount:
@@ -173,8 +194,8 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) ->
     ok or absent, the index says that: the answer's time does not count then, and what the listing alone has
     is ``listed``.
 
-    >>> print(unite_answer(None, HeldAccount(b"", IndexState.OK, 7), whole=False))
-    HeldAccount(held=b'', index_state=<IndexState.OK: 'ok'>, answered=7, listed=None)
+    >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), whole=False)[:4])
+    b'' ok 7 None
     """
     settles = index is None or (
         answer.index_state == IndexState.OK and (index.index_state == IndexState.OK or bool(answer.held))
@@ -201,6 +222,17 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) ->
         # What the index says is there; the rest is more than can be put together, so it is not known.
         return HeldAccount(index.held, IndexState.CUT, answered, listed)
     return HeldAccount(united, state, answered, beyond)
+
+
+def subtract_gone(index: HeldAccount, gone: bytes, state: str) -> HeldAccount:
+    """What is held of a replica without the entries that are in no entry log."""
+    try:
+        held = coverage.difference(groups_of(index.held), groups_of(gone))
+        there = coverage.intersection(groups_of(index.held), groups_of(gone)).tobytes()
+    except CoverageLimitError:
+        # More than can be told apart: of what the index shows nothing is known.
+        return index._replace(held=b"", index_state=IndexState.CUT)
+    return index._replace(held=held.tobytes(), gone=there or None, gone_state=state if there else None)
 
 
 def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:

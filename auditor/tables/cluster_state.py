@@ -13,7 +13,7 @@ looked at. Source: ZkLedgerIdGenerator, LongZkLedgerIdGenerator, EtcdIdGenerator
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -97,6 +97,69 @@ def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
             # Its name is what it says: the high bits of ids, or a number that was just drawn.
             rows.append(_row("id-generator", znode, _there) | {"value": path})
     return rows
+
+
+_REPLICATION = "underreplication"
+_CHECK_TIMES = (
+    "check-all-ledgers-time-ms",
+    "placement-policy-check-time-ms",
+    "replicas-check-time-ms",
+)
+
+
+def autorecovery_facts(
+    scans: Sequence[ClusterNodes], scan_time: int, down: Collection[str]
+) -> dict[str, Any]:
+    """Return the fields of `RepairState` that the store's own znodes give; empty if they were not read.
+
+    Args:
+        scans: the cluster's nodes of both scans, the later one last. A vote in any scan counts.
+        scan_time: of the first scan, ms.
+        down: bookies with a cookie that are not registered.
+    """
+    later = scans[-1]
+    # Without the parent of the queue nobody ever started AutoRecovery here, or the dump left it out.
+    if any(nodes.gaps for nodes in scans) or not any(_is_replication(path) for path in later.nodes):
+        return {}
+    votes = next((votes for votes in map(_live_votes, reversed(scans)) if votes), [])
+    facts = {row["fact"]: row for row in cluster_state(later)}
+    disabled, times = facts.get("replication-disabled"), [_number(facts.get(name)) for name in _CHECK_TIMES]
+    auditor = _vote_of(votes[0]) if votes else None
+    made = [node.ctime for node in later.nodes.values() if node.ctime > 0]
+    return {
+        "sees_autorecovery": True,
+        "auditor": auditor,
+        "auditor_down": auditor in down,
+        "votes": len(votes),
+        "disabled": disabled is not None,
+        "disabled_since": disabled["mtime"] if disabled else None,
+        "delay_s": _number(facts.get("lost-bookie-recovery-delay-s")),
+        "last_check": max((time for time in times if time is not None and time > 0), default=None),
+        "age_ms": scan_time - min(made) if made else None,
+    }
+
+
+def _is_replication(path: str) -> bool:
+    return path == _REPLICATION or path.startswith(f"{_REPLICATION}/")
+
+
+def _live_votes(nodes: ClusterNodes) -> list[Znode]:
+    """Votes that end with a session, the auditor's first. One without a session proves no live process."""
+    paths = sorted(path for path in nodes.nodes if path.startswith(_VOTES))
+    return [nodes.nodes[path] for path in paths if nodes.nodes[path].ephemeral_owner != 0]
+
+
+def _vote_of(znode: Znode) -> str | None:
+    try:
+        return underreplication.decode_vote(znode.data)
+    except DecodeError:
+        return None
+
+
+def _number(fact: Mapping[str, Any] | None) -> int | None:
+    """A fact as a number; None if it is not there, or is not one."""
+    value = None if fact is None else fact["value"]
+    return int(value) if value is not None and re.fullmatch("-?[0-9]{1,18}", value) else None
 
 
 def unlisted_bookies(hidden: tuple[str, str] | None, unclear: Mapping[str, str]) -> list[dict[str, Any]]:

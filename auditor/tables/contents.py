@@ -8,8 +8,10 @@ named by every ledger. What says more is the stripe: an id explains a ledger *ex
 there are those that the striping gives to it. And what two ids explain alike tells them apart in nothing, so
 a candidate is held against the directory's owner by the ledgers that only one of the two explains:
 
-    better  only the candidate explains it, and the candidate's own index lacks it: who has all that it should
-            have misses no disk, and what lies here is a copy that was left over
+    better  only the candidate explains it, and the candidate lacks entries that it should hold: who has all
+            of them misses no disk, and what lies here is a copy that was left over. A candidate with entries
+            beyond these lacks nothing: replication workers copy whole segments, so that after a
+            decommissioning the new members of larger ensembles hold more than their stripe.
     worse   only the owner explains it
 
 Nearly every directory is its owner's, and that needs no join of all replicas to be said: a replica that is
@@ -26,8 +28,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, schema_of
-from auditor.model.states import ON_DISK, IndexState
+from auditor.model.columns import LEDGER, REPLICA, schema_of
+from auditor.model.states import ON_DISK, BookieRead, IndexState
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
@@ -72,9 +74,34 @@ class LargeTables(NamedTuple):
 _SHOWN = 3
 
 
-def bookies_in_doubt(unequal: DataFrame) -> DataFrame:
-    """The bookies that hold, byte for byte, what another should hold and lacks: ``bookie_id``, each once."""
-    lacked = unequal.where(_SHORT).select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
+def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
+    """The replicas that lack entries by all that was read: scope_id, ledger_id, bookie_id.
+
+    ``judged`` is that table (`auditor.tables.judged`): it knows what was not read, and what a bookie serves.
+    Of ``bookies`` that were read in part what was not seen counts, for a disk in the wrong place is often the
+    one that cannot be read. Of a bookie of which nothing was read nothing counts.
+    """
+    in_part = bookies.where(F.col("read") == BookieRead.PARTIAL).select("bookie_id")
+    unseen = judged.where("size(unknown) > 0").select(
+        *LEDGER, F.explode("unknown.bookie_id").alias("bookie_id")
+    )
+    unseen = unseen.join(F.broadcast(in_part), "bookie_id", "left_semi").select(*REPLICA)
+    short = judged.where("size(missing) > 0").select(
+        *LEDGER, F.explode("missing.bookie_id").alias("bookie_id")
+    )
+    return short.unionByName(unseen).distinct()
+
+
+def bookies_in_doubt(unequal: DataFrame, lacking: DataFrame) -> DataFrame:
+    """The bookies that hold, byte for byte, what another should hold and lacks: ``bookie_id``, each once.
+
+    ``lacking`` are the rows of `lacking_replicas`.
+    """
+    lacked = (
+        unequal.where("length(expected) > 0")
+        .join(lacking, [*REPLICA], "left_semi")
+        .select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
+    )
     held = unequal.where("length(held) > 0 and not (expected <=> held)").select(*LEDGER, "bookie_id", "held")
     same = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
     return held.join(lacked, [*LEDGER]).where(same).select("bookie_id").distinct()
@@ -84,6 +111,7 @@ def contents(
     availability: DataFrame,
     ledgers: DataFrame,
     unequal: DataFrame,
+    lacking: DataFrame,
     directories: DataFrame,
     bookies: DataFrame,
     doubted: Sequence[str],
@@ -93,7 +121,8 @@ def contents(
 
     ``doubted`` are the bookies whose directories are held against every id: those that `doubted` names, and
     those that have a ledger in several pieces, whose pairs do not say what one directory holds. The
-    directories of another cluster's bookies are left out: their ledgers' ids mean nothing here.
+    directories of another cluster's bookies are left out: their ledgers' ids mean nothing here. ``lacking``
+    are the rows of `lacking_replicas`.
     ``large`` is what saves a look at all rows.
     """
     places = _places(directories, bookies)
@@ -106,7 +135,7 @@ def contents(
         return plain
     # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
     counts = _counts(
-        _ledgers_seen(availability.where(doubtful), places).join(_members(ledgers, unequal), [*LEDGER])
+        _ledgers_seen(availability.where(doubtful), places).join(_members(ledgers, lacking), [*LEDGER])
     )
     return plain.unionByName(_rank(counts, places, bookies))
 
@@ -201,8 +230,6 @@ _MEMBERS = (
     "transform(replicas, r -> named_struct('id', xxhash64(r.bookie_id),"
     " 'should', if(length(r.groups) > 0, xxhash64(r.groups), null), 'lacks', {lacks}))"
 )
-# A replica that lacks something of what it should hold.
-_SHORT = "length(expected) > 0 and not (expected <=> held)"
 
 
 def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
@@ -238,13 +265,12 @@ def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     )
 
 
-def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:
-    """Who is named by each ledger, what each should hold, and whether its own index lacks any of that."""
-    short = unequal.where(_SHORT)
-    lacking = short.groupBy(*LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
+def _members(ledgers: DataFrame, lacking: DataFrame) -> DataFrame:
+    """Who is named by each ledger, what each should hold, and whether it lacks any of that."""
+    of_ledger = lacking.groupBy(*LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
     member = _MEMBERS.format(lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)")
     known = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
-    return known.join(lacking, [*LEDGER], "left").select(*LEDGER, F.expr(member).alias("members"))
+    return known.join(of_ledger, [*LEDGER], "left").select(*LEDGER, F.expr(member).alias("members"))
 
 
 def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:

@@ -76,6 +76,7 @@ def deletion_verdicts(
         .when(last & F.col("sure"), GcReason.LAST_COPY)
         .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT)
         .when(last | may_be_last, GcReason.MEMBERS_UNKNOWN)
+        .when(F.col("behind_end") > 0, GcReason.BEHIND_END)
         .otherwise(GcReason.COPIES_ELSEWHERE)
     )
     wrong = F.col("reason").isin(GcReason.OTHER_ID, GcReason.LAST_COPY)
@@ -153,8 +154,8 @@ GC_FORESIGHT = schema_of(
         "reason",
         pa.string(),
         "why: no-metadata, copies-elsewhere, not-collected, kept; in-its-ensembles, last-copy, "
-        "under-another-id; metadata-unreadable, members-unknown, copy-in-flight, moved, or a doubt of "
-        "orphan-ledger",
+        "under-another-id; metadata-unreadable, members-unknown, behind-end, copy-in-flight, moved, or a "
+        "doubt of orphan-ledger",
     ),
     ("since", pa.int64(), "scan time of the first in a row of runs that saw the same of it, ms"),
 )
@@ -206,6 +207,14 @@ def gc_foresight(
         )
     rows = with_since(found, [*REPLICA, "pass", "action"], scan_time, earlier)
     return rows.select(*GC_FORESIGHT.names)
+
+
+def collected_since(earlier: DataFrame, availability: DataFrame) -> DataFrame:
+    """Bookies whose collector has passed since an earlier run: they lack a ledger that it was to delete."""
+    deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
+    had = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
+    gone = earlier.where(deleted).select(*REPLICA).join(had, [*REPLICA], "left_anti")
+    return gone.select("bookie_id", F.lit(True).alias("passed")).distinct()
 
 
 def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:

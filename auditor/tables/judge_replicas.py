@@ -3,13 +3,12 @@
 A replica that holds exactly what it should never comes here. For the others, everything is a set of
 entries in BP-34 groups, and every answer is set arithmetic on groups: the work follows groups, not entries.
 
-Per entry, m is the number of copies confirmed missing and u the number on bookies whose index could not be
-read (semantics of the proposal's replicas check, with unknown kept apart). Metadata decides what is judged:
-all striped entries of a closed ledger; of others the segments that are not last, less their final write
-quorum of entries, where a writer may still be sending.
+Per entry, m is the number of copies confirmed missing and u the number on bookies whose index was not read.
+Metadata decides what is judged: all striped entries of a closed ledger; of others those before the last
+segment, less the final write quorum of them, where a writer may still be sending.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,6 +22,8 @@ from auditor.errors import CoverageLimitError
 from auditor.model.states import BookieRead, IndexState, UnknownCopy
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
+from auditor.tables.judgement import ForeignCopy, Judgement
+from auditor.tables.read_replies import ReadReplies, unite_by_bookie, weigh_gone
 
 Groups = NDArray[np.void]
 NOTHING: Groups = np.empty(0, GROUP)
@@ -48,27 +49,16 @@ class BookieState:
     suspect: bool = False  # a directory's cookie and place disagree
     index_time: int | None = None  # ms; what the index shows is at least as new as this
     foreign: bool = False  # all its directories carry another cluster's instance id
-
-
-@dataclass(frozen=True, slots=True)
-class ReadReplies:
-    """What a bookie said of entries of one ledger when it was asked for them by plain reads.
-
-    ``denied`` are entries that it does not have; with ``no_ledger`` it has none of them. ``silent`` is why
-    some of what it was to be asked for has no answer; None where all has.
-    """
-
-    served: Groups = field(default_factory=lambda: NOTHING)
-    denied: Groups = field(default_factory=lambda: NOTHING)
-    no_ledger: bool = False
-    silent: str | None = None
+    journal_read: bool = False  # the journal after its mark was read completely
+    stopped: bool = False  # it is not registered in a store that lists registrations
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One bookie's unequal replica: what it should hold of what is judged, and what it holds.
 
-    ``listed`` is what of that only the bookie itself listed: its index was read completely and lacks it.
+    ``listed`` is what only the bookie itself listed: its index was read completely and lacks it. ``gone`` is
+    what its index has in an entry log that is not there, and is not held.
     """
 
     bookie_id: str
@@ -78,6 +68,8 @@ class Pair:
     answered: int | None = None  # ms; when the bookie itself listed its entries, and no index speaks for it
     replies: ReadReplies | None = None
     listed: Groups = field(default_factory=lambda: NOTHING)
+    gone: Groups = field(default_factory=lambda: NOTHING)
+    gone_agreed: bool = False  # index and list of logs were read twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +96,6 @@ class LedgerFacts:
         ]
 
 
-@dataclass(slots=True)
-class Judgement:
-    """The answer for one ledger; group sets are canonical, bookies ascending."""
-
-    m: int = 0
-    mu: int = 0
-    class_entries: Groups | None = field(default_factory=lambda: NOTHING)  # see `entries_of_class`
-    missing: list[tuple[str, Groups]] = field(default_factory=list)
-    unknown: list[tuple[str, Groups, str]] = field(default_factory=list)  # why: see `why_unknown`
-    lagging: list[tuple[str, Groups]] = field(default_factory=list)
-    stale: list[tuple[str, Groups]] = field(default_factory=list)
-    surplus: list[tuple[str, Groups]] = field(default_factory=list)
-    past_end: list[tuple[str, Groups]] = field(default_factory=list)  # see `auditor.tables.past_end`
-    past_end_last: int | None = None
-    foreign: list[tuple[str, int]] = field(default_factory=list)
-    unindexed: list[tuple[str, Groups]] = field(default_factory=list)  # served, and not in a whole index
-    listed: list[tuple[str, Groups]] = field(default_factory=list)  # the same, listed and not asked for
-    doubts: set[Doubt] = field(default_factory=set)
-
-
 def judge(
     ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
@@ -135,23 +107,38 @@ def judge(
     """
     answer = Judgement()
     members = {member for _, ensemble in ledger.segments for member in ensemble}
+    pairs = _of_this_cluster(pairs, members, bookies)
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
         state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
         if pair.bookie_id not in members:
             if pair.index_state != IndexState.NOT_INDEXED:
-                answer.foreign.append((pair.bookie_id, coverage.count(pair.held)))
+                answer.foreign.append(ForeignCopy(pair.bookie_id, pair.held))
             continue
         _classify_replica(ledger, _as_served(pair), state, grace_ms, answer)
         if pair.index_state != IndexState.NOT_INDEXED:
             _excess(ledger, pair, answer)
     if not ledger.closed:
         _lagging(ledger, {pair.bookie_id: _as_served(pair) for pair in pairs}, bookies, answer)
-    missing = [groups for _, groups in answer.missing]
-    unknown = [groups for _, groups, _ in answer.unknown]
+    answer.missing = unite_by_bookie(answer.missing)
+    missing, unknown = [each[1] for each in answer.missing], [groups for _, groups, _ in answer.unknown]
     if missing or unknown:
         answer.m, answer.mu = coverage.worst(missing, unknown)
         answer.class_entries = entries_of_class(ledger, answer)
     return answer
+
+
+def _of_this_cluster(
+    pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
+) -> list[Pair]:
+    """The replicas without what bookies of another cluster hold: ledgers of two clusters may share an id."""
+    foreign = {name for name, state in bookies.items() if state.foreign}
+    return [
+        replace(pair, held=NOTHING, listed=NOTHING, gone=NOTHING, replies=None, answered=None)
+        if pair.bookie_id in foreign
+        else pair
+        for pair in pairs
+        if pair.bookie_id in members or pair.bookie_id not in foreign
+    ]
 
 
 def least_missing(ledger: LedgerFacts, m: int) -> int:
@@ -194,9 +181,10 @@ def _classify_replica(
     ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement
 ) -> None:
     """What is expected and not held: missing where the index speaks for everything, else unknown."""
-    # Another cluster's ledger may have the same id: what such a bookie holds says nothing here.
-    lacking = pair.expected if state.foreign else coverage.difference(pair.expected, pair.held)
-    if pair.replies is not None and not state.foreign:
+    lacking = coverage.difference(pair.expected, pair.held)
+    if len(pair.gone):
+        pair, lacking = _weigh_gone_entries(ledger, pair, lacking, state, answer)
+    if pair.replies is not None:
         _weigh_replies(ledger, pair, pair.replies, lacking, state, grace_ms, answer)
         return
     if len(pair.listed) and _is_accountable(ledger, pair, state, grace_ms):
@@ -215,6 +203,20 @@ def add_lacking(
     else:
         answer.missing.append((pair.bookie_id, lacking))
         answer.doubts |= standing_doubts(ledger, pair, state) | ageing_doubts(ledger, pair, state, grace_ms)
+
+
+def _weigh_gone_entries(
+    ledger: LedgerFacts, pair: Pair, lacking: Groups, state: BookieState, answer: Judgement
+) -> tuple[Pair, Groups]:
+    """Say what entries in no entry log are; the pair, with its replies, and what is lacking without them."""
+    gone = coverage.intersection(lacking, pair.gone)
+    found = weigh_gone(gone, pair.gone_agreed or state.stopped, pair.replies or ReadReplies())
+    answer.doubts |= standing_doubts(ledger, pair, state) if len(found.missing) else set()
+    _add(answer.missing, pair, found.missing)
+    if len(found.unknown):
+        answer.unknown.append((pair.bookie_id, found.unknown, UnknownCopy.ENTRY_LOG))
+    others, expected = pair.replies and pair.replies.without(gone), coverage.difference(pair.expected, gone)
+    return replace(pair, expected=expected, replies=others), coverage.difference(lacking, gone)
 
 
 def _add(kind: list[tuple[str, Groups]], pair: Pair, groups: Groups) -> None:
@@ -252,8 +254,8 @@ def _weigh_replies(
     elif len(rest):
         missing = coverage.union([missing, rest])
         answer.doubts |= standing_doubts(ledger, pair, state) | ageing
-        if said.silent is not None:
-            answer.doubts.add(doubts.unheard(pair.bookie_id, said.silent))
+        if (silent := said.unheard) is not None and not (said.refused and state.journal_read):
+            answer.doubts.add(doubts.unheard(pair.bookie_id, silent))
     _add(answer.missing, pair, missing)
     if len(unknown):
         answer.unknown.append((pair.bookie_id, unknown, because))
@@ -280,7 +282,7 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
     ('unreadable', None)
     """
-    if pair.answered is not None and pair.index_state == IndexState.OK and not state.foreign:
+    if pair.answered is not None and pair.index_state == IndexState.OK:
         return None
     return UnknownCopy.UNREAD if state.read != BookieRead.READ else _WHY[pair.index_state]
 

@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GroupBatch, offsets_of
 from auditor.codecs.availability.striping import short_of_whole, worst_of_whole
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER, rows_of_columns, schema_of
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.states import BookieRead, UnknownCopy
+from auditor.model.states import BookieRead, GoneState, UnknownCopy
 from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.spark import functions as F
 from auditor.spark.batches import map_rows
@@ -33,7 +34,6 @@ from auditor.tables.doubts import Doubt
 from auditor.tables.judge_replicas import (
     BookieState,
     Groups,
-    Judgement,
     LedgerFacts,
     Pair,
     add_lacking,
@@ -42,13 +42,15 @@ from auditor.tables.judge_replicas import (
     judge,
     least_missing,
 )
+from auditor.tables.judgement import Judgement
 from auditor.tables.parts import filter_part
 from auditor.tables.past_end import set_apart
 
 
 def is_whole(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
     """Whether nothing is held of any unequal replica of a closed ledger."""
-    return ledger.closed and all(len(pair.expected) and not len(pair.held) for pair in pairs)
+    empty = all(len(pair.expected) and not len(pair.held) and not len(pair.gone) for pair in pairs)
+    return ledger.closed and empty
 
 
 def judge_whole(
@@ -146,7 +148,7 @@ JUDGED = schema_of(
         "unknown",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
         "bookies whose copies are unknown; why: unread, unreadable, limbo, not-indexed, misplaced, "
-        "wrong-directory; "
+        "wrong-directory, entry-log-gone; "
         "of bookies that were asked also denied, index-incomplete, not-asked",
     ),
     ("lagging", _ENTRIES, "open end: acknowledged entries not on a read member"),
@@ -155,9 +157,15 @@ JUDGED = schema_of(
     ("past_end", _ENTRIES, "the run of entries behind the end that an ack quorum holds; not in surplus"),
     ("past_end_last", pa.int64(), "the last entry of that run; null: none"),
     (
+        "past_end_by_takeover",
+        pa.bool_(),
+        "its metadata changed as a takeover changes it, and never since; null: there is no such run",
+    ),
+    (
         "foreign",
-        pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64())])),
-        "bookies that hold entries and are in no ensemble",
+        pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("behind_end", pa.int64())])),
+        "bookies that hold entries and are in no ensemble, and how many of these lie behind the end of a "
+        "closed ledger and are not explained by a takeover",
     ),
     ("unindexed", _ENTRIES, "entries that a bookie served and its index lacks, which no clock explains"),
     ("listed", _ENTRIES, "entries that a bookie listed, its index lacks and nobody asked for; the same"),
@@ -180,7 +188,7 @@ LEDGER_COLUMNS = (
 
 _AS_THEY_ARE = tuple(name for name in LEDGER_COLUMNS if name in JUDGED.names)
 # Columns that are fields of a judgement by the same names: as they are, and as sets of entries of bookies.
-_NUMBERS = ("m", "mu", "past_end_last")
+_NUMBERS = ("m", "mu", "past_end_last", "past_end_by_takeover")
 _SETS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed", "listed")
 
 
@@ -200,7 +208,9 @@ def judge_ledgers(
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
     """One row per ledger with its few unequal ``pairs``, as `pair_of` takes them."""
-    pair = F.struct("bookie_id", "expected", "held", "index_state", "answered", "listed")
+    pair = F.struct(
+        "bookie_id", "expected", "held", "index_state", "answered", "listed", "gone", "gone_state"
+    )
     return unequal.groupBy(*LEDGER).agg(F.collect_list(pair).alias("pairs"))
 
 
@@ -262,6 +272,8 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
         row["index_state"],
         row["answered"],
         listed=groups_of(row["listed"]),
+        gone=groups_of(row["gone"]),
+        gone_agreed=row["gone_state"] == GoneState.AGREED,
     )
 
 
@@ -276,7 +288,15 @@ def rows_of(
         "class_entries": _class_entries(answers),
         "unknown": _unknown(answers),
         "foreign": [
-            [{"bookie_id": bookie, "count": count} for bookie, count in answer.foreign] for answer in answers
+            [
+                {
+                    "bookie_id": copy.bookie_id,
+                    "count": coverage.count(copy.held),
+                    "behind_end": copy.behind_end,
+                }
+                for copy in answer.foreign
+            ]
+            for answer in answers
         ],
         "doubts": [_texts(answer.doubts) for answer in answers],
         "lasting_doubts": [_texts(each for each in answer.doubts if not each.heals) for answer in answers],

@@ -6,13 +6,20 @@ a threshold is rewritten when that compaction's interval is over: what is needed
 old one is deleted. A log with bytes whose owner is unknown is left out, and so is one whose map or header is
 wrong, for the collector goes by that (`entry-log-header-wrong`).
 
+``needed`` are bytes that may be the last of an entry (`NOT_RECLAIMABLE`). What the server does with them is
+forecast like everything else. Such a log frees nothing: nobody should have it collected or rewritten.
+
+Of a log with damaged records (``collector_scan`` of entry_logs) the collector counts what it sees, and
+ledgers that are none. A log at which its scan fails is kept, unless its map says that nothing is needed.
+
 The newest log of a directory is left alone while its bookie writes to it. A bookie that is started again
 begins a new one, and that log is like any other (``after_restart``), although it has no map.
 
 ``minor_since`` and ``major_since`` tell for how long a log has waited: they are carried from run to run.
 
 What is deleted does not come back, and the collector goes by ledgers maps. So the map of every log that the
-next pass deletes is held to the log's entries, not of a sample alone (deletion_candidates). Logs in
+next pass deletes is held to the log's entries, not of a sample alone (deletion_candidates). Compaction reads
+the entries of the logs that it rewrites, whatever their maps say: these are read too, within a bound. Logs in
 collections are not here to be read, and logs that were read by their entries already are not read again.
 """
 
@@ -22,7 +29,16 @@ import pyarrow as pa
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import REPLICA, schema_of
-from auditor.model.states import EntryLogState, GcAction, GcPass, LogFileKind, SpaceClass
+from auditor.model.states import (
+    NOT_RECLAIMABLE,
+    ON_DISK,
+    CollectorScan,
+    EntryLogState,
+    GcAction,
+    GcPass,
+    LogFileKind,
+    SpaceClass,
+)
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
 from auditor.spark import functions as F
@@ -40,7 +56,16 @@ LOG_FORESIGHT = schema_of(
     ("remain", pa.int64(), "of these, bytes of ledgers that the bookie has after its next collection"),
     ("usage", pa.float64(), "the share that is needed, as the server counts it"),
     ("action", pa.string(), "delete, minor or major (compaction), keep"),
-    ("frees", pa.int64(), "bytes that this gives back; 0 where the log is kept, or a full disk suspends it"),
+    (
+        "needed",
+        pa.int64(),
+        "bytes of the classes not-indexed and owner-named: nothing may delete them, whatever the server does",
+    ),
+    (
+        "frees",
+        pa.int64(),
+        "bytes that this gives back; 0 where the log is kept, a full disk suspends it, or needed is above 0",
+    ),
     (
         "full_disk",
         pa.string(),
@@ -53,6 +78,12 @@ LOG_FORESIGHT = schema_of(
         "scan time of the first in a row of runs that saw it below the threshold of minor compaction, ms",
     ),
     ("major_since", pa.int64(), "the same of major compaction"),
+    (
+        "delete_since",
+        pa.int64(),
+        "scan time of the first in a row of runs that saw its deletion coming, ms; null: it is not coming",
+    ),
+    ("overdue", pa.bool_(), "its deletion was coming before, and the collector has passed since and left it"),
     ("current", pa.bool_(), "the newest log of its directory, without a map (space)"),
     (
         "after_restart",
@@ -72,11 +103,14 @@ def log_foresight(
     scan_time: int,
     earlier: DataFrame | None = None,
     disks: DataFrame | None = None,
+    availability: DataFrame | None = None,
+    passed: DataFrame | None = None,
 ) -> DataFrame:
     """Rows of `LOG_FORESIGHT`; ``foresight`` is gc_foresight, ``earlier`` this table of a run before.
 
-    ``space``, ``entry_logs`` and ``disks`` are the tables of these names; no disks where their free bytes are
-    not the bookies'.
+    ``space``, ``entry_logs``, ``disks`` and ``availability`` are the tables of these names; no disks where
+    their free bytes are not the bookies'. Without availability logs with damaged records are left out.
+    ``passed`` are the bookies whose collector is known to have passed since the earlier run.
     """
     usage = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
     if settings.by_target_size:
@@ -84,7 +118,7 @@ def log_foresight(
         usage = F.when(usage < 1, F.col("remain") / largest).otherwise(usage)
     wrong = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
     rows = (
-        _logs(space, foresight)
+        _all_logs(space, foresight, entry_logs, availability)
         .join(entry_logs.where(wrong).select("path").distinct(), "path", "left_anti")
         .withColumn("usage", usage)
     )
@@ -92,7 +126,8 @@ def log_foresight(
     major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
     kept = F.col("remain") > 0
     once_closed = (
-        F.when(~kept, GcAction.DELETE)
+        F.when(F.col("scan_fails") & (kept | (F.col("entries") == 0)), GcAction.KEEP)
+        .when(~kept, GcAction.DELETE)
         .when(minor, GcAction.MINOR)
         .when(major, GcAction.MAJOR)
         .otherwise(GcAction.KEEP)
@@ -101,33 +136,100 @@ def log_foresight(
     restarted = F.when(F.col("current") & ~F.col("unclear"), once_closed)
     rows = rows.withColumns({"action": action, "after_restart": restarted})
     rows = with_full_disks(rows, entry_logs, disks, settings)
-    stays = (F.col("action") == GcAction.KEEP) | suspended()
+    stays = (F.col("action") == GcAction.KEEP) | suspended() | (F.col("needed") > 0)
     rows = rows.withColumn("frees", F.when(stays, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
+    carried = {"minor_since": "long", "major_since": "long", "delete_since": "long", "overdue": "boolean"}
+
+    def carry(name: str) -> Column:
+        # A run of an older release does not say it.
+        known = earlier is not None and name in earlier.columns
+        column = F.col(name) if known else F.lit(None).cast(carried[name])
+        return column.alias(f"was_{name.removesuffix('_since')}")
+
+    was = [carry(name) for name in carried]
     if earlier is None:
-        none = F.lit(None).cast("long")
-        rows = rows.withColumns({"was_minor": none, "was_major": none})
+        rows = rows.select("*", *was)
     else:
-        was = earlier.select(
-            "bookie_id",
-            "path",
-            F.col("minor_since").alias("was_minor"),
-            F.col("major_since").alias("was_major"),
-        )
-        rows = rows.join(was, ["bookie_id", "path"], "left")
+        rows = rows.join(earlier.select("bookie_id", "path", *was), ["bookie_id", "path"], "left")
+    nobody = rows.sparkSession.createDataFrame([], "bookie_id string, passed boolean")
+    rows = rows.join(F.broadcast(nobody if passed is None else passed), "bookie_id", "left")
 
     # Null in the run before: the log was above the threshold then, and begins anew. What it was between the
     # two runs nobody has seen.
     def since(was: str, below: Column) -> Column:
         return F.when(kept & below & ~F.col("current"), F.coalesce(F.col(was), F.lit(scan_time)))
 
+    going = F.col("action") == GcAction.DELETE
+    # A log that a pass has left once is overdue until its deletion is no longer coming.
+    overdue = going & F.col("was_delete").isNotNull() & (F.col("passed") | F.col("was_overdue"))
     found = rows.withColumns(
-        {"minor_since": since("was_minor", minor), "major_since": since("was_major", minor | major)}
+        {
+            "minor_since": since("was_minor", minor),
+            "major_since": since("was_major", minor | major),
+            "delete_since": F.when(going, F.coalesce("was_delete", F.lit(scan_time))),
+            "overdue": F.coalesce(overdue, F.lit(False)),
+        }
     )
     return found.select(*LOG_FORESIGHT.names)
 
 
+def _all_logs(
+    space: DataFrame, foresight: DataFrame, entry_logs: DataFrame, availability: DataFrame | None
+) -> DataFrame:
+    """The rows of `_logs`, those of logs with damaged records as their collector counts them."""
+    damaged = entry_logs.where(F.col("collector_scan").isNotNull())
+    sound = _logs(space, foresight).join(
+        damaged.where(F.col("ledger_id").isNull()).select("path"), "path", "left_anti"
+    )
+    rows = sound.withColumn("scan_fails", F.lit(False))
+    return rows if availability is None else rows.unionByName(
+        _damaged_logs(space, foresight, damaged, availability)
+    )  # fmt: skip
+
+
+def _damaged_logs(
+    space: DataFrame, foresight: DataFrame, damaged: DataFrame, availability: DataFrame
+) -> DataFrame:
+    """The same of logs with damaged records; ``needed`` are bytes that the collector does not see."""
+    planned = foresight.where(F.col("pass") == GcPass.LISTING).select(
+        *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
+    )
+    had = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
+    ledgers = damaged.where(F.col("ledger_id").isNotNull() & F.col("bookie_id").isNotNull())
+    counted = (
+        ledgers.join(planned, [*REPLICA], "left")
+        .join(had.withColumn("had", F.lit(True)), [*REPLICA], "left")
+        .withColumn("stays", F.coalesce("planned", "had", F.lit(False)))
+        .groupBy("path")
+        .agg(
+            F.sum("collected_bytes").alias("entries"),
+            F.sum(F.when(F.col("stays"), F.col("collected_bytes")).otherwise(0)).alias("remain"),
+        )
+    )
+    fails = F.max(F.col("collector_scan") == CollectorScan.FAILS).alias("scan_fails")
+    scans = damaged.where(F.col("ledger_id").isNull()).groupBy("path").agg(fails)
+    behind = F.col("ledger_id").isNull() & (F.col("class") != SpaceClass.HEADERS_AND_MAPS)
+    files = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull())
+    nothing = F.lit(0).cast("long")
+    return (
+        files.groupBy("bookie_id", "directory", "path", "log_id", "current")
+        .agg(
+            F.sum("bytes").alias("bytes"), F.sum(F.when(behind, F.col("bytes")).otherwise(0)).alias("needed")
+        )
+        .join(scans, "path")
+        .join(counted, "path", "left")
+        .withColumns(
+            {
+                "entries": F.coalesce("entries", nothing),
+                "remain": F.coalesce("remain", nothing),
+                "unclear": F.lit(False),
+            }
+        )
+    )
+
+
 def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
-    """One row a log of a bookie: its ``bytes``, those of ``entries``, and those that ``remain``.
+    """One row a log of a bookie: its ``bytes``, those of ``entries``, ``needed`` ones, those that ``remain``.
 
     Those with bytes of an ``unclear`` owner are left out but for the newest of a directory, ``current``, the
     end of which is always so.
@@ -148,6 +250,7 @@ def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
             F.sum("bytes").alias("bytes"),
             F.coalesce(F.sum(F.when(of_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
             F.coalesce(F.sum(F.when(of_ledger & remains, F.col("bytes"))), F.lit(0)).alias("remain"),
+            F.sum(F.when(F.col("class").isin(*NOT_RECLAIMABLE), F.col("bytes")).otherwise(0)).alias("needed"),
             F.max(F.col("class").isin(*unclear) & (~F.col("current") | of_ledger & ~remains)).alias(
                 "unclear"
             ),
@@ -158,9 +261,17 @@ def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
 
 DELETION_CANDIDATES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
-    ("path", pa.string(), "a log that its next collection deletes, as far as its ledgers map tells"),
+    (
+        "path",
+        pa.string(),
+        "a log that collection deletes next, or compaction rewrites, as far as its ledgers map tells",
+    ),
     ("bytes", pa.int64(), "its length"),
-    ("state", pa.string(), "ok; map-wrong: its entries say otherwise; unreadable: not read to its end"),
+    (
+        "state",
+        pa.string(),
+        "ok; map-wrong: its entries say otherwise; damaged: a record hides others; unreadable: not read",
+    ),
     ("reason", pa.string(), "why the state is not ok"),
 )
 """The table ``deletion_candidates``."""
@@ -170,16 +281,30 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
     """Rows of `DELETION_CANDIDATES`; the arguments are the tables of these names."""
     by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")
     here = ~F.col("path").contains(IN_COLLECTION)
-    going = log_foresight.where((F.col("action") == GcAction.DELETE) & here)
+    going = log_foresight.where((F.col("action") != GcAction.KEEP) & ~suspended() & here)
     logs = going.join(by_map, "path", "left_semi")
     tasks = logs.sparkSession.sparkContext.defaultParallelism
     schema = spark_types(DELETION_CANDIDATES)
-    return logs.select("bookie_id", "path", "bytes").repartition(tasks).mapInArrow(_read, schema)
+    rewritten = (F.col("action") != GcAction.DELETE).alias("rewritten")
+    return logs.select("bookie_id", "path", "bytes", rewritten).repartition(tasks).mapInArrow(_read, schema)
+
+
+MAX_REWRITTEN_BYTES = 4 << 30
+"""Bytes of logs that compaction rewrites which one task reads at most, about."""
+
+OVER_LIMIT = f"one task reads {MAX_REWRITTEN_BYTES >> 30} GB of logs that compaction rewrites at most"
 
 
 def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    bytes_left = MAX_REWRITTEN_BYTES
     for batch in batches:
         for row in batch.to_pylist():
+            if row.pop("rewritten"):
+                if bytes_left <= 0:
+                    unread = {"state": EntryLogState.UNREADABLE.value, "reason": OVER_LIMIT}
+                    yield pa.RecordBatch.from_pylist([row | unread], schema=DELETION_CANDIDATES)
+                    continue
+                bytes_left -= row["bytes"]
             yield pa.RecordBatch.from_pylist([row | hold_map(row["path"])], schema=DELETION_CANDIDATES)
 
 
@@ -196,6 +321,9 @@ def hold_map(path: str) -> dict[str, str | None]:
         return {"state": EntryLogState.UNREADABLE.value, "reason": error.strerror or str(error)}
     if found.map_damage is not None and not found.map_unreadable:
         return {"state": EntryLogState.MAP_WRONG.value, "reason": found.map_damage.reason}
+    if found.collector_scan is not None:
+        reason = str(found.damage) if found.damage else "records that are not entries, or are cut"
+        return {"state": EntryLogState.DAMAGED.value, "reason": reason}
     if found.damage is not None:
         return {"state": EntryLogState.UNREADABLE.value, "reason": str(found.damage)}
     return {"state": EntryLogState.OK.value, "reason": None}

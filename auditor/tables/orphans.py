@@ -71,6 +71,12 @@ HOLDINGS = schema_of(
         pa.int64(),
         "of these others, those that were in the metadata within a collector's interval before the scan",
     ),
+    (
+        "unexplained",
+        pa.int64(),
+        "orphans that both scans lack, less those that are recent, newer than the scan, or dropped by their "
+        "owner: owners were read, and none names them",
+    ),
 )
 
 VANISHED_RANGES = schema_of(
@@ -172,19 +178,36 @@ def _with_recent(orphans: DataFrame, lately: Lately) -> DataFrame:
     return rows.withColumn("recent", recent | F.col("seen").isNotNull()).drop("seen")
 
 
+def _with_dropped(orphans: DataFrame, owned: DataFrame | None) -> DataFrame:
+    """Return the orphans with ``dropped``: owners were read, and none of them names the ledger."""
+    if owned is None:
+        return orphans.withColumn("dropped", F.lit(False))
+    named = owned.select(*LEDGER).distinct().withColumn("named", F.lit(True))
+    rows = orphans.join(named, [*LEDGER], "left")
+    return rows.withColumn("dropped", F.col("named").isNull()).drop("named")
+
+
 def holdings(
-    counts: DataFrame, orphans: DataFrame, earlier: DataFrame | None = None, lately: Lately | None = None
+    counts: DataFrame,
+    orphans: DataFrame,
+    earlier: DataFrame | None = None,
+    lately: Lately | None = None,
+    owned: DataFrame | None = None,
 ) -> DataFrame:
     """How many ledgers each bookie has an index of, how many are orphans, and how many of these in doubt.
 
     One row per bookie. ``counts`` are those of all indexes (`auditor.tables.index_counts`). ``earlier`` are
     the orphans of a run that ended `COLLECTED_WITHIN_MS` before, or more: ``lasting`` counts those that are
     orphans here too, without a doubt; None: there is no such run. ``recent`` counts those of the others that
-    were in the metadata ``lately``.
+    were in the metadata ``lately``. ``owned`` are the ledgers that owners name, or None if owners were not
+    read: then no orphan counts as dropped by its owner.
     """
     ledgers = counts.where(_is_had("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
     recent = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
-    rows = _with_orphans(ledgers, _with_recent(orphans, lately or Lately()), ["bookie_id"], recent)
+    dated = _with_dropped(_with_recent(orphans, lately or Lately()), owned)
+    explained = F.col("recent") | F.col("in_m0") | F.col("newer_than_scan") | F.col("dropped")
+    unexplained = F.count_if(~explained).alias("unexplained")
+    rows = _with_orphans(ledgers, dated, ["bookie_id"], recent, unexplained)
     if earlier is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
     both = orphans.where("doubt is null").join(earlier.select(*_PAIR), [*_PAIR], "left_semi")
@@ -233,11 +256,12 @@ def find_over_replicated(
 ) -> DataFrame:
     """Ledgers on a bookie that no ensemble of theirs names, one row per pair.
 
-    scope_id, ledger_id, bookie_id, count (entries held), state, marked, locked, exposed (a member is
+    scope_id, ledger_id, bookie_id, count (entries held), behind_end (of these, unexplained ones behind the
+    ledger's end), state, marked, locked, exposed (a member is
     unregistered or read-only, so that the copy may be one that an operator is making).
     """
     pairs = filter_part("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
-    pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"))
+    pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"), "f.behind_end")
     weak = F.broadcast(
         bookies.where("registered is null or registered = 'readonly'").select(
             F.col("bookie_id").alias("member")

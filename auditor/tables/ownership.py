@@ -9,80 +9,30 @@ application's ledgers are in scope 0, as all stock ledgers are. What stands in a
     unowned     its custom metadata says whose it was, that owner was read, and names it no more
     young       no owner names it, and it is younger than the grace: its owner may be about to
     unknown     no owner names it, or it may be listed unseen, and ``why`` says what was not read
-    foreign     no owner names it, and another application's name is in it
+    foreign     no owner names it, and it claims another application, or a namespace that no store has
     unnamed     no owner names it, and it does not say whose it is
 
 Absence needs order. Ledgers are read, then owners, then ledgers again (a saved store: all at one time):
 what only the second scan of ledgers lists was made meanwhile, what only the first lists was deleted
 meanwhile, and neither is a fault.
 
-Whose a ledger says it is, the znode of its owner, follows from the custom metadata that the application
-wrote:
-
-    component              the owner's znode
-    managed-ledger         /managed-ledgers/ + pulsar/managed-ledger [+ / + pulsar/cursor]
-    schema                 /schemas/ + pulsar/schemaId
-    compacted-ledger       the topic's (pulsar/compactedTopic) + /__compaction
-    delayed-index-bucket   the topic's (pulsar/delayedIndexTopic) + / + pulsar/delayedIndexCursor
-
-The first two are kept as their paths have them; full names of topics, and cursors of buckets, are encoded
-here as Java does (`auditor.keys.pulsar`).
+Several stores of owners are joined: a ledger is owned where any of them names it. Whose a ledger says it is
+follows from its custom metadata (`auditor.tables.claims`), which name no store. A claim in a namespace that
+no store has is foreign: an owner that was not read may name the ledger.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS
 from auditor.model.columns import OWNER, schema_of
+from auditor.model.owner_scope import ROLLOVER_MS
 from auditor.spark import functions as F
 from auditor.spark.batches import select_columns
 from auditor.spark.types import Column, DataFrame
+from auditor.tables.claims import application_of, claim_of, namespace_of, path_below_root
 from auditor.tables.scans import deleted_ids, new_ids, with_both_doubts
-
-_FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
-
-
-def application_of(custom: Column) -> Column:
-    """The application that wrote a ledger's custom metadata; null where none says."""
-    return _text(custom, "application")
-
-
-def claim_of(custom: Column, chroot: str = "") -> Column:
-    """The znode of the owner that a ledger's custom metadata names; null where it names none."""
-    component = _text(custom, "component")
-    cursor = F.concat(F.lit("/"), _text(custom, "pulsar/cursor"))
-    managed = F.concat(
-        F.lit(f"{chroot}/{MANAGED_LEDGERS}/"),
-        _text(custom, "pulsar/managed-ledger"),
-        F.coalesce(cursor, F.lit("")),
-    )
-    schema = F.concat(F.lit(f"{chroot}/{SCHEMAS}/"), _text(custom, "pulsar/schemaId"))
-    compacted = F.concat(_topic(_text(custom, "pulsar/compactedTopic"), chroot), F.lit("/__compaction"))
-    reader = _text(custom, "pulsar/delayedIndexCursor")
-    # Brokers keep the name as they have it; one that is encoded already has one of these.
-    encoded = F.when(reader.rlike("[%+]"), reader).otherwise(F.url_encode(reader))
-    bucket = F.concat(_topic(_text(custom, "pulsar/delayedIndexTopic"), chroot), F.lit("/"), encoded)
-    return (
-        F.when(component == "managed-ledger", managed)
-        .when(component == "schema", schema)
-        .when(component == "compacted-ledger", compacted)
-        .when(component == "delayed-index-bucket", bucket)
-    )
-
-
-def _topic(name: Column, chroot: str) -> Column:
-    """The path of a topic by its full name; null of another text."""
-    parts = [F.regexp_extract(name, _FULL_NAME, group) for group in (2, 3, 1)]
-    local = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
-    path = F.concat_ws("/", F.lit(f"{chroot}/{MANAGED_LEDGERS}"), *parts, local)
-    return F.when(name.rlike(_FULL_NAME), path)
-
-
-def _text(custom: Column, key: str) -> Column:
-    # Anybody may write anything there: what is not text says nothing.
-    return F.try_validate_utf8(F.try_element_at(custom, F.lit(key)).cast("string"))
-
 
 OWNERSHIP = schema_of(
     ("scope_id", pa.int64(), "0: applications know no scopes"),
@@ -93,8 +43,16 @@ OWNERSHIP = schema_of(
         "owned, offloaded, dangling, unowned, young, unknown, foreign, unnamed; null: no ledger is meant",
     ),
     ("fault", pa.string(), "the check that finds it, besides what standing says; null: nothing is wrong"),
-    ("why", pa.string(), "unknown, and doubts: what was not read, or may have changed"),
-    ("seen_before", pa.bool_(), "unowned: an earlier run, by more than the grace, found the same"),
+    ("why", pa.string(), "unknown, foreign, and doubts: what was not read, or may have changed"),
+    (
+        "seen_before",
+        pa.bool_(),
+        "unowned: a run that is earlier by the grace and by a rollover found the same",
+    ),
+    ("store", pa.string(), "the store of owners that names it, or named it last; null: none did"),
+    ("namespace_read", pa.bool_(), "whether a store has the namespace of its claim; null: it claims none"),
+    ("listed_before", pa.bool_(), "whether an earlier run saw an owner name it"),
+    ("dropped_since", pa.int64(), "ms: when a run first saw that no owner names it any more; null: never"),
     ("application", pa.string(), "whose it is: by its owner, else by its custom metadata"),
     ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("tenant", pa.string(), "tenant"),
@@ -103,7 +61,11 @@ OWNERSHIP = schema_of(
     ("cursor", pa.string(), "the subscription"),
     ("detail", pa.string(), "the version of a schema, the name of a bucket"),
     ("path", pa.string(), "the owner's znode"),
-    ("claim", pa.string(), "the owner's znode as the ledger's custom metadata names it"),
+    (
+        "claim",
+        pa.string(),
+        "the owner's znode, as the custom metadata name it, below the chroot if one is known",
+    ),
     ("place", pa.int64(), "its place in the topic's list, from 0"),
     ("list_size", pa.int64(), "ledgers in that list"),
     ("entries", pa.int64(), "entries, as the owner knows them"),
@@ -127,6 +89,9 @@ GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
 AGELESS = "nothing says when it was made"
 """Why a ledger without an owner is unknown where the store keeps no times (etcd)."""
 
+SHORT_GRACE = "--owner-grace is below a rollover of 4 hours: a broker may be about to name it"
+"""Why a ledger without an owner is not confirmed to be unowned where the grace is short."""
+
 DANGLING, UNOWNED = "owner-dangling", "ledger-unowned"
 LENGTH, MISATTRIBUTED, UNREADABLE = "owner-length-mismatch", "ledger-misattributed", "owner-unreadable"
 INCOMPLETE, NOT_TRIMMED = "offload-incomplete", "offload-not-trimmed"
@@ -142,15 +107,15 @@ _REFERENCE = (
 class Moments:
     """When what was read, ms: ages count from ``now``, and below ``grace`` nothing is called unowned.
 
-    ``chroot`` is the path above the owners' trees. ``first_zxid`` is where the store stood at the first scan
-    of a running ZooKeeper that has both, None elsewhere; ``first_time`` when that scan began, ms, where two
-    running stores have them. ``apart`` is why owners and ledgers may not fit
-    together; None where they do.
+    ``chroots`` are the paths above the owners' trees, by store. ``first_zxid`` is where the store stood at
+    the first scan of a running ZooKeeper that has both, None elsewhere; ``first_time`` when that scan began,
+    ms, where two running stores have them. ``apart`` is why owners and ledgers may not fit together; None
+    where they do.
     """
 
     now: int
     grace: int
-    chroot: str = ""
+    chroots: Mapping[str, str] = field(default_factory=dict)
     first_zxid: int | None = None
     first_time: int | None = None
     apart: str | None = None
@@ -162,6 +127,7 @@ def ownership(
     moved: DataFrame | None,
     doubtful: DataFrame,
     earlier: DataFrame | None,
+    lists: DataFrame | None,
     applications: tuple[str, ...],
     moments: Moments,
 ) -> DataFrame:
@@ -169,24 +135,43 @@ def ownership(
 
     ``moved`` is what two scans of a live store differ in (`auditor.tables.scans`), ``doubtful`` the ids that
     a scan may have missed, ``earlier`` the table ownership of a run that is older by the grace or more,
-    ``applications`` those whose owners were read.
+    ``lists`` that of the newest earlier run, ``applications`` those whose owners were read.
     """
-    there = _ledgers(ledgers, moved, moments.chroot)
-    named = owners.where("status = 'ok' and ledger_id is not null").select("ledger_id", *_REFERENCE)
+    owners = owners.withColumn("below_root", path_below_root(moments.chroots))
+    there = _ledgers(ledgers, moved)
+    named = owners.where("status = 'ok' and ledger_id is not null").select(
+        "ledger_id", *_REFERENCE, "below_root", "store"
+    )
     both = there.join(named, "ledger_id", "full_outer").withColumn("scope_id", F.lit(0).cast("bigint"))
-    both = _with_blocked(both, owners)
+    both = _with_namespaces(_with_blocked(both, owners), owners)
+    both = _with_lists(both, lists, moments.now)
     # A ledger may be unseen by either scan; what the first could not read is the reason that is given.
     both = with_both_doubts(both, doubtful).withColumn("doubt", F.coalesce("first", "second"))
     both = _seen_before(both, earlier).withColumn("standing", _standing(applications, moments))
     both = both.withColumns(
-        {"why": _why(moments), "fault": _fault(moments), "application": F.coalesce("application", "said")}
+        {
+            "why": _why(applications, moments),
+            "fault": _fault(moments),
+            "application": F.coalesce("application", "said"),
+        }
     )
+    both = both.withColumn("claim", F.concat(_chroot(moments.chroots), "claim"))
     fault = F.when(F.col("status") != "ok", UNREADABLE)
     others = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", fault)
     return select_columns(both, OWNERSHIP).unionByName(select_columns(others, OWNERSHIP))
 
 
-def _ledgers(ledgers: DataFrame, moved: DataFrame | None, chroot: str) -> DataFrame:
+def _chroot(chroots: Mapping[str, str]) -> Column:
+    """The chroot that stands before a claim: that of the row's store, or of all stores, or none."""
+    common = {*chroots.values()}
+    chroot = F.lit(next(iter(common)) if len(common) == 1 else "")
+    if len(common) > 1:
+        for store, path in chroots.items():
+            chroot = F.when(F.col("store") == store, path).otherwise(chroot)
+    return chroot
+
+
+def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
     """Every ledger of scope 0 that a scan lists, on narrow columns; ``settled``: both scans do."""
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
@@ -195,7 +180,7 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None, chroot: str) -> DataFr
         "length",
         F.coalesce("ctime", "metadata_ctime").alias("ctime"),
         application_of(F.col("custom_metadata")).alias("said"),
-        claim_of(F.col("custom_metadata"), chroot).alias("claim"),
+        claim_of(F.col("custom_metadata")).alias("claim"),
         F.lit(True).alias("there"),
     )
     if moved is None:
@@ -215,9 +200,9 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
     # A value that could not be read may name the ledger; a stale one may name others by now.
     shut = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
     reason = F.concat("path", F.lit(": "), F.coalesce(unread, newer))
-    shut = shut.groupBy(F.col("path").alias("claim")).agg(F.min(reason).alias("unread"))
+    shut = shut.groupBy(F.col("below_root").alias("claim")).agg(F.min(reason).alias("unread"))
     gaps = owners.where("status = 'gap'").select(
-        F.col("path").alias("gap"), F.concat("path", F.lit(": "), "damage").alias("unlisted")
+        F.col("below_root").alias("gap"), F.concat("path", F.lit(": "), "damage").alias("unlisted")
     )
     # An inner znode that was not listed hides every owner below it.
     below = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
@@ -233,6 +218,44 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
     )
     blocked = F.coalesce("unlisted", "unread", everywhere)
     return closed.crossJoin(F.broadcast(counts)).withColumn("blocked", blocked)
+
+
+def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
+    """With ``claimed_namespace``, and ``namespace_read``: whether a store has it; null without a claim."""
+    name = "claimed_namespace"
+    of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(F.col(name).isNotNull())
+    of_stores = of_stores.distinct().withColumn("has_namespace", F.lit(True))
+    joined = rows.withColumn(name, namespace_of(F.col("claim"))).join(of_stores, name, "left")
+    is_there = F.coalesce("has_namespace", F.lit(False))
+    return joined.withColumn("namespace_read", F.when(F.col("claim").isNotNull(), is_there))
+
+
+def _with_lists(rows: DataFrame, lists: DataFrame | None, now: int) -> DataFrame:
+    """With ``listed_before`` and ``dropped_since``; of a ledger that nobody names, ``store`` is the last one.
+
+    A ledger stays dropped in later runs, so that a store that lost its lists is not trusted one run later.
+    """
+    if lists is None:
+        return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
+    # Runs of earlier releases have neither column.
+    since, store = (
+        F.min(name).alias(f"{name}_then")
+        if name in lists.columns
+        else F.lit(None).cast(kind).alias(f"{name}_then")
+        for name, kind in (("dropped_since", "bigint"), ("store", "string"))
+    )
+    dropped = F.col("dropped_since").isNotNull() if "dropped_since" in lists.columns else F.lit(False)
+    named = lists.where((F.col("standing") == "owned") | dropped).groupBy("ledger_id")
+    then = named.agg(F.lit(True).alias("had_owner"), since, store)
+    joined = rows.join(then, "ledger_id", "left")
+    lost = F.col("had_owner") & F.col("path").isNull() & F.col("there") & F.col("settled")
+    return joined.withColumns(
+        {
+            "listed_before": F.coalesce("had_owner", F.lit(False)),
+            "dropped_since": F.when(lost, F.coalesce("dropped_since_then", F.lit(now))),
+            "store": F.coalesce("store", "store_then"),
+        }
+    )
 
 
 def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
@@ -263,13 +286,19 @@ def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
         F.when(F.col("said").isNull(), "unnamed")
         .when(~F.col("said").isin(*applications), "foreign")
         .when(age <= moments.grace, "young")
+        .when(_is_foreign(), "foreign")
         .when(undecided, "unknown")
         .otherwise("unowned")
     )
     return F.when(there & named, "owned").when(named, absent.otherwise("dangling")).otherwise(alone)
 
 
-def _why(moments: Moments) -> Column:
+def _is_foreign() -> Column:
+    """Whether a ledger claims a namespace that no store has, and no place was unread that could have it."""
+    return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
+
+
+def _why(applications: tuple[str, ...], moments: Moments) -> Column:
     changed = (
         F.when(F.col("mzxid") > moments.first_zxid, "its owner changed while the metadata was read")
         if moments.first_zxid is not None
@@ -278,7 +307,7 @@ def _why(moments: Moments) -> Column:
     if moments.first_time is not None:
         later = F.coalesce(F.col("mtime") >= moments.first_time, F.lit(True))
         changed = F.when(later, "its owner may have changed while the metadata was read")
-    apart = F.lit(moments.apart)
+    apart, short = F.lit(moments.apart), F.lit(SHORT_GRACE if moments.grace < ROLLOVER_MS else None)
     unknown = F.coalesce(
         F.when(F.col("borrowed"), "a shadow topic may list what its source has given up"),
         F.when(~F.col("settled"), "it was made or deleted while the metadata was read"),
@@ -289,7 +318,11 @@ def _why(moments: Moments) -> Column:
     return (
         F.when(F.col("standing") == "unknown", unknown)
         .when(F.col("standing") == "dangling", F.coalesce("doubt", changed, apart))
-        .when(F.col("standing") == "unowned", apart)
+        .when(F.col("standing") == "unowned", F.coalesce(apart, short))
+        .when(
+            (F.col("standing") == "foreign") & ~F.col("namespace_read") & F.col("said").isin(*applications),
+            F.concat(F.lit("no store of owners that was read has the namespace "), "claimed_namespace"),
+        )
     )
 
 
@@ -308,7 +341,7 @@ def _fault(moments: Moments) -> Column:
     return (
         F.when(F.col("standing") == "dangling", DANGLING)
         .when(F.col("standing") == "unowned", UNOWNED)
-        .when(own & exact & (F.col("claim") != F.col("path")), MISATTRIBUTED)
+        .when(own & exact & (F.col("claim") != F.col("below_root")), MISATTRIBUTED)
         .when(data & length, LENGTH)
         .when(data & old & (F.col("offload") == "incomplete"), INCOMPLETE)
         .when(data & old & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED)

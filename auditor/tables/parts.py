@@ -16,6 +16,7 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "below_ack_quorum": (("verdicts", "class = 'below-ack-quorum'"),),
     "below_write_quorum": (("verdicts", "class = 'below-write-quorum'"),),
     "undecided": (("verdicts", "class != potential_class"),),
+    "unavailable": (("reachability", "reach != 'single-copy'"),),
     "lagging": (("judged", "size(lagging) > 0"),),
     "stale": (("judged", "size(stale) > 0"),),
     "surplus": (("judged", "size(surplus) > 0"),),
@@ -36,6 +37,7 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("bookies", rf"not bookie_id rlike r'\A{PORTABLE}\z' or bookie_id rlike r'\A{RESERVED}\z'"),
     ),
     "damaged_marks": (("marks", "damage is not null or misplaced"), ("locks", "damage is not null")),
+    "id_generators_behind": (("id_generators", "listed > 0 or held > 0"),),
     "orphans_or_foreign": (("orphans", "true"), ("bookies", "foreign_instance")),
 }
 """What a check may be of: tables, and which of their rows; it is empty where none of them has any."""

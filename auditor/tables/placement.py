@@ -1,8 +1,9 @@
 """placement, bookie_locations: segments that break the placement policy, or have all copies in one domain.
 
 Every segment of every ledger is judged, those of ledgers that are not closed and empty ones too, from the
-files of the table ``ledgers``, many ensembles at once. What is healthy has no row. Where each bookie stands,
-and what says so, is the table bookie_locations.
+files of the table ``ledgers``, many ensembles at once. What is healthy has no row. Nor has what the
+policy refuses by ensemble size and write quorum alone: the table ``ledgers`` has both. Where each bookie
+stands, and what says so, is the table bookie_locations.
 """
 
 from __future__ import annotations
@@ -198,7 +199,9 @@ class _Verdicts:
         every = segments.members[segments.begin[rows][:, None] + np.arange(size)]
         kind, examples = distinct_rows(every)
         ensembles = every[examples]
-        said = [judge_ensembles(ensembles, quorum, view, judge.settings) for view in judge.views]
+        said = [
+            judge_ensembles(ensembles, quorum, view, judge.settings, by_places=True) for view in judge.views
+        ]
         broken = np.logical_and.reduce([each.adherence == Adherence.FAIL for each in said])
         codes = judge.codes[ensembles]
         alone = sole_domains(codes, quorum) >= 0
@@ -207,7 +210,7 @@ class _Verdicts:
             risky = alone | regions_hold_acks(codes, quorum, acks, judge.settings.min_regions)
         marked = np.where(broken[:, None], said[0].broken, risky)
         start = marked.argmax(axis=1)
-        whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings)
+        whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings, by_places=True)
         self.broken[rows] = broken[kind]
         self.excused[rows] = (broken & (whole.adherence != Adherence.FAIL))[kind]
         self.at_risk[rows] = (risky.any(axis=1) & ~broken)[kind] & segments.holds[rows]

@@ -192,7 +192,12 @@ BOOKIES = schema_of(
     (
         "index_time",
         pa.int64(),
-        "how new what is known of its entries is at least, by journal or mark, ms; null where nothing says",
+        "how new what is known of its entries is at least, ms; null where nothing says",
+    ),
+    (
+        "index_time_basis",
+        pa.string(),
+        "what that rests on: option, journal-read, last-write, clean-stop, older-journal or first-start",
     ),
     ("page_size", pa.int32(), "bytes a page of its index files, from their lengths; null: no file says"),
     (
@@ -217,7 +222,7 @@ DIRECTORIES = schema_of(
     ("owner", pa.string(), "the bookie that its data is attributed to"),
     ("cookie_bookie_id", pa.string(), "the bookie that its VERSION names"),
     ("instance_id", pa.string(), "the cluster that its VERSION names"),
-    ("index_time", pa.int64(), "the time that its greatest lastMark points at, ms"),
+    ("index_time", pa.int64(), "how new its greatest lastMark is at least, ms; null: nothing says"),
     ("damage", pa.string(), "why its VERSION could not be read"),
     ("layout", pa.int32(), "layout version of its VERSION"),
     ("journal_dirs", pa.string(), "journal directories that its VERSION names, joined by commas"),

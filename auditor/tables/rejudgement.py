@@ -16,8 +16,10 @@ sample of that, so that small ledgers are decided whole. Then the ledger is judg
                                            there was one, what was not asked for is unknown (not-asked), else
                                            it is missing by the index.
     lacks the entry  no such ledger        all that the index lacks is missing, as of now
-    lacks the entry  nothing (refused,     the index decides, and a doubt says that the bookie
-                     silent, bound)        did not respond: no more than suspect
+    lacks the entry  nothing (silent,      the index decides, and a doubt says that the bookie
+                     bound)                did not respond: no more than suspect
+    lacks the entry  refused: it takes no  the same, without the doubt if its journal was read completely: a
+                     reads from us         bookie that cannot be asked is judged as without a witness
     was not read     served                it is held; the rest stays unknown
     was not read     no such entry/ledger  it is missing; the rest stays unknown
     lacks what a     served                it is held; a finding on the bookie if no clock explains it
@@ -31,6 +33,10 @@ sample of that, so that small ledgers are decided whole. Then the ledger is judg
     lies where the   served                it is held; the rest stays unknown
     bookie does not  no such entry/ledger  it is missing: the bookie does not look there
     look
+    has it in a log  served                it is held; others in such logs are unknown (entry-log-gone)
+    that is not      no such entry/ledger, it is missing, and so are all others in such logs
+    there            an error of its disk
+                     nothing               missing if two readings agree, or the bookie is down; else unknown
     shows the entry  served, or nothing    it is held
     shows the entry  no such entry/ledger  unknown (denied): one of the two is wrong
 
@@ -46,14 +52,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from auditor.codecs.availability.coverage import even_sample, most_shared_entry
-from auditor.codecs.availability.fold import fold_entries
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER
-from auditor.model.states import IndexState, LedgerClass, UnknownCopy, WitnessAnswer
+from auditor.model.states import IndexState, LedgerClass, UnknownCopy
 from auditor.spark import functions as F
 from auditor.spark.batches import map_rows
 from auditor.spark.types import Column, DataFrame
@@ -61,10 +65,8 @@ from auditor.tables.doubts import unasked
 from auditor.tables.judge_replicas import (
     BookieState,
     Groups,
-    Judgement,
     LedgerFacts,
     Pair,
-    ReadReplies,
     groups_of,
     judge,
 )
@@ -78,6 +80,9 @@ from auditor.tables.judged import (
     pairs_by_ledger,
     rows_of,
 )
+from auditor.tables.judgement import Judgement
+from auditor.tables.past_end import set_apart
+from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_bookie
 from auditor.tables.verdicts import class_of
 
 SAMPLE = 64
@@ -98,6 +103,7 @@ def questions(
     each bookie lacks, or only lists. Of bookies whose whole replica is ``undecided`` one entry tells. Raises
     `CoverageLimitError` where the sets are too irregular.
 
+    >>> import numpy as np
     >>> from auditor.codecs.availability.groups import GROUP
     >>> ledger = LedgerFacts(1, True, 2, 2, 1, 9, 0, [(0, ["a", "b"])])
     >>> questions(ledger, [("a", np.array([(3, 3, 2, 0)], GROUP))], ["a", "b"])
@@ -150,12 +156,13 @@ def judge_again(
 ) -> Judgement:
     """Judge a ledger from its unequal replicas and what bookies answered: rows of the table witness.
 
-    ``askable`` are the bookies that could be asked; the others are judged as `judge` does. Raises as that.
+    ``askable`` are the bookies that could be asked; others without an answer are judged as `judge` does.
+    Raises as that.
     """
     said = replies_by_bookie(answers)
     asked = [
         replace(pair, replies=said.get(pair.bookie_id, ReadReplies(silent=BOUND)))
-        if pair.bookie_id in askable
+        if pair.bookie_id in askable or pair.bookie_id in said
         else pair
         for pair in pairs
     ]
@@ -163,42 +170,15 @@ def judge_again(
     for bookie_id, replies in said.items():
         if bookie_id not in unequal and len(replies.denied):
             # Its index shows all that it should: what was asked for stands for it.
-            entries = _entries(row for row in answers if row["bookie_id"] == bookie_id)
+            entries = entries_of(row for row in answers if row["bookie_id"] == bookie_id)
             asked.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
     return judge(ledger, asked, bookies, grace_ms)
-
-
-def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadReplies]:
-    """What each bookie said, from rows of the table witness of one ledger."""
-    by_bookie: dict[str, list[Mapping[str, Any]]] = {}
-    for row in answers:
-        by_bookie.setdefault(row["bookie_id"], []).append(row)
-    return {bookie: _replies_of(rows) for bookie, rows in by_bookie.items()}
-
-
-def _replies_of(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
-    def of(*answers: WitnessAnswer) -> list[Mapping[str, Any]]:
-        return [row for row in rows if row["answer"] in answers]
-
-    # The least of the reasons, so that the same answers in another order give the same row.
-    unknown = of(WitnessAnswer.UNKNOWN)
-    return ReadReplies(
-        served=_entries(of(WitnessAnswer.SERVED)),
-        denied=_entries(of(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
-        no_ledger=bool(of(WitnessAnswer.NO_SUCH_LEDGER)),
-        silent=min((row["reason"] for row in unknown), default=None),
-    )
-
-
-def _entries(rows: Iterable[Mapping[str, Any]]) -> Groups:
-    ids = np.array(sorted({row["entry_id"] for row in rows}), np.int64)
-    return groups_of(fold_entries(ids, np.array([0, len(ids)], np.int64)).tobytes())
 
 
 ANSWERS_KEPT = 12
 """So many answers a ledger's judgement keeps; the table witness has all."""
 
-_UNDECIDED = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED)
+_UNDECIDED = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED, UnknownCopy.ENTRY_LOG)
 """Why a replica is unknown of which the bookie's own word says more than its index."""
 
 _WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
@@ -297,7 +277,9 @@ def _again(
     for row in rows:
         ledger, pairs = facts_of(row), [pair_of(pair) for pair in row["pairs"]]
         try:
-            answers.append(judge_again(ledger, pairs, row["said"], askable, bookies, grace_ms))
+            answer = judge_again(ledger, pairs, row["said"], askable, bookies, grace_ms)
+            set_apart(ledger, bookies, answer)
+            answers.append(answer)
         except CoverageLimitError as limit:
             answers.append(irregular_judgement(ledger, pairs, limit))
     return rows_of(rows, answers, [_first_answers(row["said"]) for row in rows])

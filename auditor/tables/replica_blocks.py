@@ -33,6 +33,7 @@ class Account(IntEnum):
     INDEX = 1
     ANSWER = 2  # the bookie's own, when it was asked
     TAIL = 3  # its journal's
+    GONE = 4  # what its index has in entry logs that are not there
 
 
 NO_ANSWER = np.iinfo(np.int64).min

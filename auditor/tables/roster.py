@@ -6,12 +6,13 @@ at them needs no query, and most of the time of a small audit went into preparin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 from auditor.model.placement import Locations, PlacementSettings
+from auditor.model.repair import RepairState
 from auditor.model.states import BookieRead
 
 _DAY_MS = 24 * 60 * 60 * 1000
@@ -26,7 +27,9 @@ class ClusterFacts:
     keeps no under-replication marks (``keeps_marks``), or not all of them could be listed: their absence then
     means nothing. ``instance_id_missing``:
     the cluster surely has no instance id; false where it could not be read. ``bare``: the store surely has
-    neither a LAYOUT nor an id generator, as if no cluster had ever used it.
+    neither a LAYOUT nor an id generator, as if no cluster had ever used it. ``lists_no_ledger``: it was
+    listed without a gap, has no ledger, and is not a new cluster. ``unproved_bookies`` are the bookies whose
+    data is of another time or cluster than the metadata, and why: no finding that rests on it is confirmed.
     ``has_sources``: bookies' indexes could be looked for, as an audit of metadata alone does not.
     ``bookies_listed``: cookies and registrations were seen to their end; where not, a bookie without one is
     unknown, not a ghost. ``orphans_known``: when the earlier run ended that ``holdings`` counts lasting
@@ -36,6 +39,9 @@ class ClusterFacts:
     says which layout it has, or can have one alone; else it is assumed. ``placement`` is the policy to
     judge by; None: no mapping of bookies to locations is known, and no policy was chosen;
     ``placement_differences`` are sentences of what AutoRecovery is configured to do otherwise than brokers.
+    ``copies_complete``: the metadata was read without a gap, every judged entry has all its copies, and no
+    bookie holds a ledger without metadata.
+    ``repair`` is who repairs ledgers, and how many wait.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.stuck_after_ms
@@ -52,6 +58,8 @@ class ClusterFacts:
     keeps_marks: bool = True
     instance_id_missing: bool = False
     bare: bool = False
+    lists_no_ledger: bool = False
+    unproved_bookies: Mapping[str, str] = field(default_factory=dict)
     bookies_listed: bool = True
     orphans_known: int | None = None
     unclear_bookies: frozenset[str] = frozenset()
@@ -60,6 +68,8 @@ class ClusterFacts:
     layout_known: bool = True
     placement: PlacementSettings | None = None
     placement_differences: tuple[str, ...] = ()
+    copies_complete: bool = False
+    repair: RepairState = field(default_factory=RepairState)
 
 
 Row = dict[str, Any]
@@ -67,7 +77,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Roster:
-    """The bookies of one cluster at one time: rows of tables in `auditor.tables.run_tables`."""
+    """Bookies and stores of owners of one cluster: rows of tables in `auditor.tables.run_tables`."""
 
     cookies: Sequence[Row]
     registrations: Sequence[Row]
@@ -78,6 +88,7 @@ class Roster:
     contents: Sequence[Row]
     identities: Sequence[Row]
     identity_edges: Sequence[Row]
+    owner_stores: Sequence[Row]
     cluster: ClusterFacts
 
     @classmethod

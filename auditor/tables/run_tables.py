@@ -26,20 +26,28 @@ from auditor.tables.cluster_state import CLUSTER, UNDRAWN
 from auditor.tables.contents import CONTENTS
 from auditor.tables.digests import DIGESTS
 from auditor.tables.gc_foresight import GC_FORESIGHT
+from auditor.tables.gone_entries import GONE_ENTRIES
+from auditor.tables.holds import HOLDS
+from auditor.tables.id_generators import ID_GENERATORS
 from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
+from auditor.tables.log_entries import LOG_ENTRIES
 from auditor.tables.log_foresight import DELETION_CANDIDATES, LOG_FORESIGHT, deletion_candidates
 from auditor.tables.marks import STALE_MARKS
 from auditor.tables.members import MEMBERS
 from auditor.tables.offload_objects import OFFLOAD_OBJECTS
 from auditor.tables.orphans import HOLDINGS, ORPHANS, VANISHED_RANGES
+from auditor.tables.owner_stores import OWNER_STORES
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.placement import BOOKIE_LOCATIONS, PLACEMENT
+from auditor.tables.reachability import REACHABILITY
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.scans import DOUBTFUL_IDS, MOVED
+from auditor.tables.sources import SOURCES
 from auditor.tables.space import MISPLACED, SPACE
 from auditor.tables.starts import STARTS
 from auditor.tables.unequal import UNEQUAL
+from auditor.tables.unseen_entries import UNSEEN_ENTRIES, unseen_entries
 from auditor.tables.verdicts import VERDICTS
 
 
@@ -87,6 +95,7 @@ _ALL = (
     Table("identity_edges", "two bookie ids that may be one bookie, and why", EDGES),
     Table("identities", "a bookie id, and the bookie that it is", IDENTITIES),
     Table("bookies", "a bookie that anything names: how far it was read, how much depends on it", BOOKIES),
+    Table("sources", "a source of the audit: what it covers, what of that is proved, how old it is", SOURCES),
     Table("bookie_locations", "a bookie: where it stands, as a mapping says", BOOKIE_LOCATIONS),
     Table("availability", "a ledger on a bookie: the entries that its index shows", AVAILABILITY),
     Table(
@@ -110,6 +119,18 @@ _ALL = (
         DISKS,
         LOGS,
     ),
+    Table(
+        "log_entries",
+        "a ledger in an entry log that has entries which the bookie's index lacks and needs",
+        LOG_ENTRIES,
+        LOGS,
+    ),
+    Table(
+        "gone_entries",
+        "a ledger on a bookie whose index has entries of it in an entry log that is not there",
+        GONE_ENTRIES,
+        LOGS,
+    ),
     Table("space", "bytes of one class in an entry log: whose they are", SPACE, LOGS),
     Table(
         "misplaced", "a ledger of which the index points at what an entry log does not have", MISPLACED, LOGS
@@ -119,6 +140,11 @@ _ALL = (
     Table("judged", "a ledger with such a difference: what is missing, unknown, surplus", JUDGED),
     Table("witness", "an entry that a bookie was asked for, and what it said", WITNESS, WITNESSED),
     Table("verdicts", "a ledger: its class", VERDICTS),
+    Table(
+        "reachability",
+        "a ledger of which one registered member, or none, can serve an entry, as others are down",
+        REACHABILITY,
+    ),
     Table("orphans", "a ledger on a bookie that the metadata does not list", ORPHANS),
     Table(
         "placement",
@@ -128,6 +154,9 @@ _ALL = (
     ),
     Table("holdings", "a bookie: how many ledgers it holds", HOLDINGS),
     Table("vanished_ranges", "ten thousand ids of which a bookie holds orphans only", VANISHED_RANGES),
+    Table(
+        "id_generators", "an id generator of the store: how far it is, and ids in use beyond", ID_GENERATORS
+    ),
     Table("undrawn", "a bookie with orphans whose ids the store's generator has not given out", UNDRAWN),
     Table(
         "gc_foresight",
@@ -142,11 +171,19 @@ _ALL = (
     ),
     Table(
         "deletion_candidates",
-        "an entry log that the next collection deletes, its map held to its entries",
+        "an entry log that goes or is rewritten next, its map held to its entries",
         DELETION_CANDIDATES,
         LOGS,
         make=deletion_candidates,
         of=("entry_logs", "log_foresight"),
+    ),
+    Table(
+        "unseen_entries",
+        "a ledger of which an entry log has indexed entries that its collector does not see",
+        UNSEEN_ENTRIES,
+        LOGS,
+        make=unseen_entries,
+        of=("entry_logs", "locations", "deletion_candidates"),
     ),
     Table(
         "owners",
@@ -157,6 +194,7 @@ _ALL = (
     Table(
         "ownership", "a reference beside its ledger, or a ledger without one: whose it is", OWNERSHIP, OWNED
     ),
+    Table("owner_stores", "a store of owners: what it proves of ledgers without an owner", OWNER_STORES),
     Table(
         "offload_objects",
         "an offload context beside the bucket's inventory, or a copy there without a context",
@@ -169,6 +207,7 @@ _ALL = (
         "a finding beside the run before: new, same, worse, better, fixed, unseen; since when",
         CHANGES,
     ),
+    Table("holds", "what must not be done to an object, why, and what would end that", HOLDS),
 )
 TABLES = {table.name: table for table in _ALL}
 """By name."""

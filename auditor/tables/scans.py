@@ -163,6 +163,31 @@ def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None 
     return odd.withColumn("doubt", missed).select(*MOVED.names)
 
 
+LEAF_IDS = 10_000
+"""The hierarchical layouts keep so many ids in one leaf; a lost inner znode takes whole leaves along."""
+
+
+def shrunken_leaves(earlier: DataFrame, now: DataFrame, share: int, least: int) -> DataFrame:
+    """Return the leaves of which a scan lists fewer ledgers than an earlier one: scope_id, leaf, lost.
+
+    Counts are enough: the ids of a leaf are given out once, in order, so that a leaf only loses ledgers.
+
+    Args:
+        earlier: the ledgers of the earlier scan.
+        now: the ledgers of this scan.
+        share: more than one in so many of a leaf's ledgers are lost.
+        least: so many of them are lost at least.
+    """
+    leaf = F.floor(F.col("ledger_id") / LEAF_IDS).alias("leaf")
+
+    def counts(ledgers: DataFrame, name: str) -> DataFrame:
+        return scan_ids(ledgers).groupBy("scope_id", leaf).agg(F.count("*").alias(name))
+
+    rows = counts(earlier, "before").join(counts(now, "after"), ["scope_id", "leaf"], "left")
+    rows = rows.withColumn("lost", F.col("before") - F.coalesce("after", F.lit(0)))
+    return rows.where((F.col("lost") >= least) & (F.col("lost") * share > F.col("before")))
+
+
 def scan_ids(ledgers: DataFrame) -> DataFrame:
     """The ids that a scan lists as ledgers, whatever their metadata say."""
     return ledgers.where(F.col("status").isin(*LISTED)).select(*LEDGER)

@@ -12,6 +12,7 @@ locations linger until RocksDB has dropped them, while its log may be deleted al
 
 import pyarrow as pa
 
+from auditor.codecs.bookie.entry_log import HEADER_BYTES
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.states import (
     ELSEWHERE,
@@ -24,6 +25,7 @@ from auditor.model.states import (
     Probe,
     SpaceClass,
 )
+from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import with_since
@@ -40,9 +42,10 @@ SPACE = schema_of(
         "class",
         pa.string(),
         "live; over-replicated: no ensemble names the bookie; orphan: the metadata has no such ledger; "
-        "surplus: entries that striping does not put here; superseded: the index needs nothing of the ledger "
-        "in this log; owner-unknown; headers-and-maps: of no ledger, padding too; not-yet-mapped: written "
-        "since the index was, or the end of a log that is written to",
+        "surplus: entries that striping does not put here; not-indexed: entries that the bookie needs and "
+        "its index lacks; owner-named: the metadata has no such ledger, and an owner names it; superseded: "
+        "the index needs nothing of the ledger in this log; owner-unknown; headers-and-maps: of no ledger, "
+        "padding too; not-yet-mapped: written since the index was, or the end of a log that is written to",
     ),
     ("bytes", pa.int64(), "how many bytes"),
     ("estimated", pa.bool_(), "live and surplus are separated by numbers of entries, not by their bytes"),
@@ -51,7 +54,12 @@ SPACE = schema_of(
         pa.bool_(),
         "the bookie has the ledger and its next collection leaves it, so that these bytes stay",
     ),
-    ("current", pa.bool_(), "the newest log of its directory, without a map: collection leaves it alone"),
+    (
+        "current",
+        pa.bool_(),
+        "the newest log of its directory, without a map, or any such log if each ledger has its own: "
+        "collection leaves it alone",
+    ),
 )
 """The table ``space``."""
 
@@ -73,9 +81,15 @@ def space(
     judged: DataFrame,
     bookies: DataFrame,
     directories: DataFrame,
+    log_entries: DataFrame,
+    ownership: DataFrame,
+    log_per_ledger: bool = False,
 ) -> DataFrame:
-    """Rows of `SPACE`; arguments are tables of these names, of directories ``path`` and ``index_time``."""
-    files = _files(entry_logs, directories)
+    """Rows of `SPACE`; arguments are tables of these names, of directories ``path`` and ``index_time``.
+
+    With ``log_per_ledger`` (entryLogPerLedgerEnabled) every log without a map may be written to.
+    """
+    files = _files(entry_logs, directories, locations, log_per_ledger)
     rows = (
         entry_logs.where(F.col("ledger_id").isNotNull())
         .select("bookie_id", "logger", *LEDGER, "path", F.col("entry_bytes").alias("bytes"))
@@ -98,6 +112,11 @@ def space(
     gone = orphans.select(
         *REPLICA, (F.col("newer_than_scan") | F.col("doubt").isNotNull()).alias("orphan_in_doubt")
     )
+    referred = ownership.where(
+        F.col("ledger_id").isNotNull() & F.col("path").isNotNull() & (F.col("standing") != "offloaded")
+    )
+    owner_named = referred.select(*LEDGER, F.lit(True).alias("owner_named")).distinct()
+    lacking = log_entries.select("path", *LEDGER, "needed_bytes", F.lit(True).alias("index_lacks"))
     foreign = over_replicated.select(*REPLICA).distinct().withColumn("foreign", F.lit(True))
     indexed = (
         availability.where(F.col("ledger_id").isNotNull())
@@ -113,6 +132,8 @@ def space(
         .join(whole, [*REPLICA], "left")
         .join(named, [*LEDGER], "left")
         .join(gone, [*REPLICA], "left")
+        .join(owner_named, [*LEDGER], "left")
+        .join(lacking, ["path", *LEDGER], "left")
         .join(foreign, [*REPLICA], "left")
         .join(indexed, [*REPLICA], "left")
         .join(_surplus(judged), [*REPLICA], "left")
@@ -133,16 +154,34 @@ def each_file_once(entry_logs: DataFrame) -> DataFrame:
     return files.join(second.select("path"), "path", "left_anti")
 
 
-def _files(entry_logs: DataFrame, directories: DataFrame) -> DataFrame:
-    """Files, once each; ``young``: its entries need not be in the index yet, or it is still written to."""
+def _files(
+    entry_logs: DataFrame, directories: DataFrame, locations: DataFrame, log_per_ledger: bool
+) -> DataFrame:
+    """Files, once each; ``young``: its entries need not be in the index yet, or it is still written to.
+
+    A file that has no more than a header was made in advance (entryLogFilePreAllocationEnabled): the log that
+    is written to is the one before it.
+
+    ``broken``: a damaged record hides what follows it, for the log was read up to there, and the index has
+    entries behind it.
+    """
     marked = directories.select(F.col("path").alias("directory"), "index_time")
-    place = F.dense_rank().over(F.Window.partitionBy("directory").orderBy(F.desc("log_id")))
-    last = (place == 1) & (F.col("state") == EntryLogState.NO_MAP) & (F.col("kind") == LogFileKind.LOG)
+    in_advance = F.col("bytes") <= HEADER_BYTES
+    newest = F.Window.partitionBy("directory", in_advance).orderBy(F.desc("log_id"))
+    place = F.dense_rank().over(newest)
+    written = in_advance | (place == 1) | F.lit(log_per_ledger)
+    last = written & (F.col("state") == EntryLogState.NO_MAP) & (F.col("kind") == LogFileKind.LOG)
     since = (place <= UNFLUSHED) & F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
+    log = ("bookie_id", "logger", "log_id")
+    reach = locations.groupBy(*log).agg(F.max("last_offset").alias("indexed_to"))
+    read_to = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
+    behind = (F.col("counted") == SCAN) & (F.col("kind") == LogFileKind.LOG) & (F.col("indexed_to") > read_to)
+    broken = (F.col("state") == EntryLogState.DAMAGED) | F.coalesce(behind, F.lit(False))
     return (
         each_file_once(entry_logs)
         .join(F.broadcast(marked), "directory", "left")
-        .withColumns({"current": last, "young": last | since})
+        .join(reach, [*log], "left")
+        .withColumns({"current": last, "young": last | since, "broken": broken})
     )
 
 
@@ -156,17 +195,18 @@ def _surplus(judged: DataFrame) -> DataFrame:
 
 
 def _class() -> Column:
-    """The class of a ledger's bytes in a log, first match; surplus is separated later."""
+    """The class of a ledger's bytes in a log, first match; `_split` separates not-indexed and surplus."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
     listed = F.col("members").isNotNull()
+    not_located = F.col("located").isNull()
     return (
         F.when(~readable | ~clear, SpaceClass.OWNER_UNKNOWN)
-        .when(
-            F.col("located").isNull(),
-            F.when(F.col("young"), SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.SUPERSEDED),
-        )
+        .when(not_located & F.col("young"), SpaceClass.NOT_YET_MAPPED)
+        .when(~listed & F.col("owner_named"), SpaceClass.OWNER_NAMED)
+        # Where the ensembles are not known, nobody can say which entries the index should have.
         .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN)
+        .when(not_located, SpaceClass.SUPERSEDED)
         .when(F.col("orphan_in_doubt"), SpaceClass.OWNER_UNKNOWN)
         .when(~F.col("orphan_in_doubt"), SpaceClass.ORPHAN)
         .when(F.col("foreign"), SpaceClass.OVER_REPLICATED)
@@ -177,23 +217,39 @@ def _class() -> Column:
     )
 
 
+_MAY_LACK = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
+
+
 def _split(rows: DataFrame) -> DataFrame:
-    """Live bytes of ledgers with surplus entries as two rows, in proportion to the entries."""
+    """One row per class that a ledger's bytes in a log have.
+
+    Bytes of entries that the index lacks are known exactly where the log was read for them. Where it was not,
+    they are all bytes of a ledger that the index has nothing of in this log. Of the rest live and surplus
+    bytes are in proportion to the entries.
+    """
+    unread = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
+    lacking = F.when(
+        F.col("index_lacks") & F.col("class").isin(*_MAY_LACK),
+        F.least(F.coalesce("needed_bytes", unread), F.col("bytes")),
+    )
+    rows = rows.withColumn("not_indexed", F.coalesce(lacking, F.lit(0)))
+    rest = F.col("bytes") - F.col("not_indexed")
     besides = F.least(F.coalesce("besides", F.lit(0)), F.coalesce("held", F.lit(0)))
     # Bytes times entries passes a long.
-    share = F.col("bytes").cast("decimal(38,0)") * besides
+    share = rest.cast("decimal(38,0)") * besides
     part = F.when(
         F.col("class") == SpaceClass.LIVE,
         F.floor(share / F.col("held").cast("decimal(20,0)")).cast("long"),
     )
     part = F.coalesce(part, F.lit(0))
     sizes = F.array(
-        F.struct(F.col("class"), (F.col("bytes") - part).alias("bytes")),
+        F.struct(F.col("class"), (rest - part).alias("bytes")),
+        F.struct(F.lit(SpaceClass.NOT_INDEXED).alias("class"), F.col("not_indexed").alias("bytes")),
         F.struct(F.lit(SpaceClass.SURPLUS).alias("class"), part.alias("bytes")),
     )
     goes = F.coalesce(~F.col("orphan_in_doubt"), F.lit(False))
     remains = F.coalesce("had", F.lit(False)) & ~goes
-    each = rows.withColumns({"sizes": sizes, "estimated": (part > 0) & (part < F.col("bytes"))})
+    each = rows.withColumns({"sizes": sizes, "estimated": (part > 0) & (part < rest)})
     flat = each.select(
         *_FILE, *LEDGER, "estimated", remains.alias("remains"), F.explode("sizes").alias("size")
     )
@@ -204,9 +260,9 @@ def _of_files(files: DataFrame) -> DataFrame:
     """What is of no ledger."""
     # Whatever is neither format nor of a ledger is a class too: the classes add up to the file, to the byte.
     of_format = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
-    unclear = F.when(
-        F.col("young") & (F.col("state") != EntryLogState.UNREADABLE), SpaceClass.NOT_YET_MAPPED
-    ).otherwise(SpaceClass.OWNER_UNKNOWN)
+    # What lies behind a damaged record is no younger than what precedes it.
+    young = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
+    unclear = F.when(young, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
     of_rest = F.when(F.col("kind") == LogFileKind.COMPACTING, SpaceClass.NOT_YET_MAPPED).otherwise(unclear)
     named = F.when(F.col("kind") == LogFileKind.LOG, F.coalesce("entry_bytes", F.lit(0))).otherwise(F.lit(0))
     sizes = F.array(
@@ -231,7 +287,12 @@ MISPLACED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("entries", pa.int64(), "entries that the index has there"),
-    ("probe", pa.string(), "missing: no such log; past-end: it ends before; other: another entry, or none"),
+    (
+        "probe",
+        pa.string(),
+        "missing: no such log; misnamed: the log has the decimal digits of its id for a name; past-end: it "
+        "ends before; other: another entry, or none",
+    ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
     ("probe_offset", pa.int64(), "where the index has it"),
     ("there_ledger_id", pa.int64(), "other: the ledger of the entry that lies there; null: none does"),

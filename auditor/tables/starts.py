@@ -1,24 +1,29 @@
 """starts: what each bookie's next start would say of its cookies, one row per bookie with a known place.
 
 All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table. The
-configuration is inferred (`auditor.model.cookie`), the decision is the server's
-(`auditor.model.start_refusal`).
+configuration is that of ``--bookie-conf`` where it is the bookie's (`auditor.model.bookie_conf`), or inferred
+(`auditor.model.cookie`); the decision is the server's (`auditor.model.start_refusal`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
+from auditor.model.bookie_conf import ConfiguredBookie, readdressed_place
 from auditor.model.columns import schema_of
-from auditor.model.cookie import Cookie, Source, configuration
+from auditor.model.cookie import BookieConfiguration, Cookie, Source, configuration
+from auditor.model.index_refusal import FIRST_INDEX_LAYOUT, unequal_index_count, unnamed_index
 from auditor.model.start_refusal import (
     BookieDirectory,
+    Fault,
     NoVersion,
     Refusal,
     Unreadable,
     configured_paths,
     differences,
+    lacking,
     legacy_refusal,
 )
 from auditor.sources.bookies.paths import OwnedDirectory, match_directories
@@ -26,7 +31,11 @@ from auditor.tables.registry import StoreCookie
 
 STARTS = schema_of(
     ("bookie_id", pa.string(), "a bookie whose directories were found"),
-    ("source", pa.string(), "where its configuration was inferred from: versions, store or others"),
+    (
+        "source",
+        pa.string(),
+        "where its configuration is from: configuration (its file), versions, store, others or nothing",
+    ),
     ("agreed", pa.bool_(), "all its cookies name it and the same directories"),
     ("journal_dirs", pa.string(), "its journal directories, joined by commas"),
     ("ledger_dirs", pa.list_(pa.string()), "its ledger directories, in order"),
@@ -46,6 +55,7 @@ STARTS = schema_of(
         "fields in which the store's cookie differs from every VERSION of the bookie",
     ),
     ("certain", pa.bool_(), "nothing else explains what would end its start"),
+    ("way_out", pa.string(), "a setting with which it would start, and what that costs; null: none is known"),
     ("store_grows", pa.bool_(), "of these lists one has all of the other: allowStorageExpansion takes them"),
 )
 
@@ -55,75 +65,195 @@ def starts(
     cookies: Iterable[StoreCookie],
     instance_id: str | None,
     replays: Mapping[str, Refusal] | None = None,
+    conf: ConfiguredBookie | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of `STARTS`, by bookie; ``found`` are all directories, each with the place in which it lies.
+    """Return rows of `STARTS`, by bookie.
 
-    ``replays`` has the bookies that their cookies let start, and that could not replay their journals then.
+    Args:
+        found: All directories, each with the place in which it lies.
+        cookies: All cookies of the store.
+        instance_id: The cluster's, None if it has none.
+        replays: The bookies that could not replay their journals, if their cookies let them start.
+        conf: What the file of ``--bookie-conf`` says.
     """
     stored = {each.bookie_id: each for each in cookies}
     places: dict[str, list[OwnedDirectory]] = {}
     for each in found:
         if each.place_id is not None:
             places.setdefault(each.place_id, []).append(each)
-    rows = (
-        _start(name, directories, stored.get(name), instance_id, (replays or {}).get(name))
-        for name, directories in sorted(places.items())
-    )
+    inferred = {name: _inferred(name, directories, stored) for name, directories in sorted(places.items())}
+    readdressed = None
+    if conf is not None:
+        known = {name: each for name, each in inferred.items() if each is not None}
+        readdressed = readdressed_place(conf, {*stored, *places}, known)
+    rows = []
+    for name, lists in inferred.items():
+        own = conf if conf is not None and (conf.is_of(name, lists) or name == readdressed) else None
+        bookie = _Bookie(name, places[name], lists, own, (replays or {}).get(name))
+        rows.append(_start(bookie, stored, instance_id))
     return [row for row in rows if row is not None]
 
 
-def _start(
-    bookie_id: str,
-    directories: Sequence[OwnedDirectory],
-    stored: StoreCookie | None,
-    instance_id: str | None,
-    replay: Refusal | None,
-) -> dict[str, Any] | None:
+def _inferred(
+    name: str, directories: Sequence[OwnedDirectory], stored: Mapping[str, StoreCookie]
+) -> BookieConfiguration | None:
     versions = [each.cookie for each in directories if each.cookie is not None]
-    store = stored.cookie if stored else None
-    inferred = configuration(bookie_id, versions, store)
-    if inferred is None:
-        return None
-    expected = inferred.expected(bookie_id, instance_id)
-    there = _configured_directories(expected, directories)
-    # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
-    in_store = [(bookie_id, store or Unreadable(stored.damage or "damaged"))] if stored else []
-    plain = legacy_refusal(expected, in_store, there) or replay
-    grown = legacy_refusal(expected, in_store, there, allow_expansion=True) or replay
-    differs: tuple[str, ...] = ()
-    grows = None
-    if inferred.source is Source.VERSIONS and store is not None and store.bookie_id == bookie_id:
-        own = [version for version in versions if version.bookie_id == bookie_id]
-        # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.
-        if all(differences(version, store) for version in own):
-            differs = differences(expected, store)
-            grows = not (
-                differences(expected, store, allow_expansion=True)
-                and differences(store, expected, allow_expansion=True)
-            )
+    return configuration(name, versions, stored[name].cookie if name in stored else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bookie:
+    """A bookie in its place: its configuration by cookies, and by its own file if that was given."""
+
+    name: str
+    directories: Sequence[OwnedDirectory]
+    inferred: BookieConfiguration | None
+    conf: ConfiguredBookie | None
+    replay: Refusal | None
+
+    @property
+    def versions(self) -> list[Cookie]:
+        """The cookies in its directories, whatever id they carry."""
+        return [each.cookie for each in self.directories if each.cookie is not None]
+
+    @property
+    def in_rocksdb(self) -> bool:
+        """Whether its storage is DbLedgerStorage."""
+        return any(each.found.has_rocksdb for each in self.directories)
+
+    @property
+    def starts_as(self) -> str:
+        """The id under which it would start."""
+        return (self.conf and self.conf.bookie_id) or self.name
+
+    @property
+    def configuration(self) -> BookieConfiguration | None:
+        """Its lists of directories: of its file, where it was given."""
+        if self.conf is None:
+            return self.inferred
+        agreed = False
+        if self.inferred is not None and self.starts_as == self.name:
+            agreed = self.inferred.agreed and self.inferred.lists == self.conf.lists
+        return BookieConfiguration(*self.conf.lists, Source.CONFIGURATION, agreed)
+
+
+def _start(
+    bookie: _Bookie, stored: Mapping[str, StoreCookie], instance_id: str | None
+) -> dict[str, Any] | None:
+    in_store, lists = stored.get(bookie.starts_as), bookie.configuration
+    if lists is None:
+        return None if in_store else _without_cookies(bookie)
+    expected = lists.expected(bookie.starts_as, instance_id)
+    matched = match_directories([path for _, path in configured_paths(expected)], bookie.directories).found
+    unnamed = _unnamed_index(bookie, in_store, matched)
+    if unnamed is not None and bookie.conf is not None:
+        expected = replace(expected, index_dirs=None)  # cookies of that layout do not name it
+    later = unnamed or unequal_index_count(expected, bookie.in_rocksdb) or bookie.replay
+    plain, grown = _refusals(bookie, expected, in_store, matched, later)
+    differs, grows = _store_differences(bookie, expected, in_store.cookie if in_store else None)
+    is_own_file = bookie.conf is None or bookie.conf.bookie_id is not None
     return {
-        "bookie_id": bookie_id,
-        "source": inferred.source.value,
-        "agreed": inferred.agreed,
-        "journal_dirs": inferred.journal_dirs,
-        "ledger_dirs": list(inferred.ledger_dirs),
-        "index_dirs": list(inferred.index_dirs) if inferred.index_dirs else None,
+        "bookie_id": bookie.name,
+        "source": lists.source.value,
+        "agreed": lists.agreed,
+        "journal_dirs": lists.journal_dirs,
+        "ledger_dirs": list(lists.ledger_dirs),
+        "index_dirs": list(lists.index_dirs) if lists.index_dirs else None,
         **_refusal(plain, ""),
         "stored_id": plain.stored_id if plain else None,
         **_refusal(grown, "expansion_"),
         "store_differs": list(differs),
-        "certain": plain is None or plain.certain,
+        "certain": plain is None or (plain.certain and is_own_file),
+        "way_out": plain.way_out if plain else None,
         "store_grows": grows,
     }
 
 
-def _configured_directories(expected: Cookie, directories: Sequence[OwnedDirectory]) -> list[BookieDirectory]:
+def _refusals(
+    bookie: _Bookie,
+    expected: Cookie,
+    stored: StoreCookie | None,
+    matched: Mapping[str, OwnedDirectory],
+    later: Refusal | None,
+) -> tuple[Refusal | None, Refusal | None]:
+    """What ends the start as configured, and with allowStorageExpansion; ``later`` follows the cookies."""
+    there = _configured_directories(expected, matched)
+    # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
+    cookie = (stored.cookie or Unreadable(stored.damage or "damaged")) if stored else None
+    in_store = [] if cookie is None else [(expected.bookie_id, cookie)]
+    allows = bookie.conf is not None and bookie.conf.allow_expansion
+    plain = legacy_refusal(expected, in_store, there, allow_expansion=allows) or later
+    grown = legacy_refusal(expected, in_store, there, allow_expansion=True) or later
+    return plain, grown
+
+
+def _store_differences(
+    bookie: _Bookie, expected: Cookie, store: Cookie | None
+) -> tuple[tuple[str, ...], bool | None]:
+    """The fields in which the store's cookie differs from every VERSION; whether one only has more."""
+    by_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
+    if not by_disks or store is None or store.bookie_id != bookie.name:
+        return (), None
+    own = [version for version in bookie.versions if version.bookie_id == bookie.name]
+    # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.
+    if not all(differences(version, store) for version in own):
+        return (), None
+    assert bookie.inferred is not None
+    on_disk = bookie.inferred.expected(bookie.name, expected.instance_id)
+    pairs = ((on_disk, store), (store, on_disk))
+    grows = any(not differences(*pair, allow_expansion=True) for pair in pairs)
+    return differences(on_disk, store), grows
+
+
+def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
+    """The row of a bookie with data and without any cookie: in no directory of it, and not in the store."""
+    directories = [each.found for each in bookie.directories]
+    filled = [each.path for each in directories if each.version_absent and each.empty is False]
+    if not filled or not all(each.version_absent for each in directories if each.has_current):
+        return None
+    what = "no VERSION and is not empty, and the store has no cookie of the bookie"
+    refusal = lacking(Fault.NOT_EMPTY, filled, what, bookie.name)
+    return dict.fromkeys(STARTS.names) | {
+        "bookie_id": bookie.name,
+        "source": Source.NOTHING.value,
+        "agreed": False,
+        **_refusal(refusal, ""),
+        "stored_id": bookie.name,
+        **_refusal(refusal, "expansion_"),
+        "store_differs": [],
+        "certain": True,
+    }
+
+
+def _configured_directories(expected: Cookie, matched: Mapping[str, OwnedDirectory]) -> list[BookieDirectory]:
     """The configured directories as they are in the bookie's place; None for one that was not found."""
-    paths = configured_paths(expected)
-    found = match_directories([path for _, path in paths], directories).found
     return [
-        BookieDirectory(path, role, _version(found[path]) if path in found else None) for role, path in paths
+        BookieDirectory(path, role, _version(matched[path]) if path in matched else None)
+        for role, path in configured_paths(expected)
     ]
+
+
+def _unnamed_index(
+    bookie: _Bookie, stored: StoreCookie | None, matched: Mapping[str, OwnedDirectory]
+) -> Refusal | None:
+    """The refusal of index directories that no cookie of the bookie names; None if it has none."""
+    named = {directory.found.path for directory in matched.values()}
+    paths = {
+        directory.found.path
+        for directory in bookie.directories
+        if directory.found.index_alone
+        and directory.found.path not in named
+        and directory.cookie is not None
+        and directory.cookie.bookie_id == bookie.name
+        and directory.cookie.layout < FIRST_INDEX_LAYOUT
+    }
+    if bookie.conf is not None and bookie.conf.index_dirs:
+        cookies = [*bookie.versions, *([stored.cookie] if stored and stored.cookie else [])]
+        if cookies and all(
+            cookie.layout < FIRST_INDEX_LAYOUT and cookie.index_dirs is None for cookie in cookies
+        ):
+            paths = {*bookie.conf.index_dirs}
+    return unnamed_index(sorted(paths), bookie.in_rocksdb) if paths else None
 
 
 def _version(directory: OwnedDirectory) -> Cookie | Unreadable | NoVersion | None:

@@ -25,13 +25,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
+from auditor.model.batch_bounds import byte_slices
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
 from auditor.spark.batches import TableFiles, lots_of
 from auditor.spark.part_tables import PartTable, spark_types
 from auditor.spark.types import DataFrame, SparkSession
-from auditor.tables.accounts import HeldAccount, unite_answer, unite_tail
+from auditor.tables.accounts import HeldAccount, subtract_gone, unite_answer, unite_tail
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack
 
 UNEQUAL = schema_of(
@@ -51,6 +52,8 @@ UNEQUAL = schema_of(
         pa.binary(),
         "of these what the bookie listed (rpc) and its disk, read completely, lacks; null: none",
     ),
+    ("gone", pa.binary(), "entries that its index shows in an entry log which is not there; not in held"),
+    ("gone_state", pa.string(), "how sure that is: agreed or once (gone_entries); null: none is gone"),
 )
 """A pair without ``expected`` groups is of a ledger that is gone, that cannot be judged, or that has nothing
 on that bookie; ``index_state`` is absent where there is no index. ``answered`` is when the bookie itself said
@@ -100,7 +103,7 @@ def find_unequal(
 def _blocks(
     account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], buckets: int, files: TableFiles
 ) -> Iterator[pa.RecordBatch]:
-    return (pack(replicas, account, buckets) for replicas in read(files))
+    return map(partial(pack, account=account, buckets=buckets), read(files))
 
 
 def _compare(blocks: Iterable[pa.RecordBatch], words: BookieWords) -> Iterator[pa.RecordBatch]:
@@ -122,7 +125,9 @@ def unequal_rows(
     # What a journal has of a ledger that is gone, or has left its bookie, is nothing.
     told = (pairs.tail >= 0) & (pairs.expected >= 0)
     pairs = pairs._replace(
-        expected=np.where(due, pairs.expected, -1), tail=np.where(told, pairs.tail, -1)
+        expected=np.where(due, pairs.expected, -1),
+        tail=np.where(told, pairs.tail, -1),
+        gone=np.where(pairs.indexed >= 0, pairs.gone, -1),
     ).taken(due | told | (pairs.indexed >= 0) | (pairs.answer >= 0))
     compared = _Comparison(replicas, words)
     several = compared.have_several_accounts(pairs)
@@ -137,6 +142,7 @@ class _Pairs(NamedTuple):
     indexed: Longs
     answer: Longs
     tail: Longs
+    gone: Longs
 
     def taken(self, rows: slice | NDArray[np.bool_]) -> _Pairs:
         return _Pairs(*(each[rows] for each in self))
@@ -153,7 +159,7 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
     first, second = order[heads[usual]], order[after[usual]]
     nothing = np.full(len(first), -1)
     answered = accounts[second] == Account.ANSWER
-    alike = _Pairs(first, np.where(answered, -1, second), np.where(answered, second, -1), nothing)
+    alike = _Pairs(first, np.where(answered, -1, second), np.where(answered, second, -1), nothing, nothing)
     return _Pairs(*map(np.append, alike, _across(order, whose, heads[~usual], sizes[~usual])))
 
 
@@ -200,6 +206,8 @@ class _Comparison:
     def __init__(self, replicas: ReplicaBatch, words: BookieWords) -> None:
         self._replicas = replicas
         self._words = words
+        lengths = pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False)
+        self._lengths = np.append(lengths, 0).astype(np.int64)  # null is the last
         names = [name.decode() for name in replicas.bookies.values.to_pylist()]
         self._foreign, self._whole, self._partly = (
             np.array([name in bookies for name in names], bool) for bookies in words
@@ -214,7 +222,7 @@ class _Comparison:
         """Which pairs have more than one account of what is held, or one beside a disk without an index."""
         whole = self._whole[self._replicas.bookies.codes[pairs.answer]]
         answered: NDArray[np.bool_] = (pairs.answer >= 0) & (whole | (pairs.indexed >= 0))
-        return answered | (pairs.tail >= 0)
+        return answered | (pairs.tail >= 0) | (pairs.gone >= 0)
 
     def of_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
         """The rows of pairs in which what is held is reported once, or nothing is."""
@@ -226,15 +234,15 @@ class _Comparison:
         open_end = self._partly[bookie] & (replicas.answered[held] != NO_ANSWER)
         open_end &= ~self._closed[replicas.states.codes[expected]]
         rows = np.flatnonzero(~healthy | open_end)
-        for start in range(0, len(rows), _ROWS):
-            some = rows[start : start + _ROWS]
+        for part in byte_slices(self._sizes(expected[rows], held[rows]), _ROWS):
+            some = rows[part]
             yield self._rows(expected[some], held[some])
 
     def of_several(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
         """The rows of pairs in which accounts of what is held are put together, one by one."""
         replicas = self._replicas
-        for start in range(0, len(pairs.expected), _ROWS):
-            some = pairs.taken(slice(start, start + _ROWS))
+        for part in byte_slices(self._sizes(*pairs), _ROWS):
+            some = pairs.taken(part)
             either = np.max(np.stack(some), axis=0)
             columns = self._columns(either)
             columns["expected"] = replicas.groups.column(some.expected, pa.binary())
@@ -245,6 +253,8 @@ class _Comparison:
                 self._held(some.indexed),
                 self._held(some.answer),
                 replicas.groups.column(some.tail, pa.binary()).to_pylist(),
+                replicas.groups.column(some.gone, pa.binary()).to_pylist(),
+                replicas.states.column(some.gone, pa.string()).to_pylist(),
                 strict=True,
             )
             held = [self._one(*row) for row in rows]
@@ -252,6 +262,12 @@ class _Comparison:
                 columns[name] = [getattr(each, name) if each else None for each in held]
             batch = rows_of_columns(UNEQUAL, len(held), columns)
             yield batch.filter(pa.array([each is not None for each in held]))
+
+    def _sizes(self, *places: Longs) -> Longs:
+        """The bytes of the groups of each pair, of some of its accounts together; -1 is no account."""
+        codes = self._replicas.groups.codes
+        sizes: Longs = np.sum([self._lengths[codes[each]] * (each >= 0) for each in places], axis=0)
+        return sizes
 
     def _one(
         self,
@@ -261,11 +277,17 @@ class _Comparison:
         index: HeldAccount | None,
         answer: HeldAccount | None,
         tail: bytes | None,
+        gone: bytes | None,
+        gone_state: str | None,
     ) -> HeldAccount | None:
         """What is held of a pair; None where it is what is expected, and leaves no row."""
+        if index is not None and gone is not None and gone_state is not None:
+            index = subtract_gone(index, gone, gone_state)
         held = index
         if answer is not None:
             held = unite_answer(index, answer, bookie in self._words.whole)
+            if index is not None:
+                held = held._replace(gone=index.gone, gone_state=index.gone_state)
         if tail is not None:
             held = unite_tail(held, tail)
         assert held is not None

@@ -40,6 +40,16 @@ VERDICTS = schema_of(
 )
 
 
+NOTHING_JUDGED = (
+    "state != 'CLOSED' and undecidable = false"
+    " and try_element_at(segments.first_entry_id, -1) - write_quorum <= get(segments.first_entry_id, 0)"
+)
+"""SQL for ledgers of the table ledgers of which a writer may still be sending every entry.
+
+`auditor.sources.metadata.ledger_replicas` leaves out these entries: it gives such a ledger no group at all.
+"""
+
+
 def verdicts_of_judged(judged: DataFrame) -> DataFrame:
     """The rows of ledgers with an unequal replica, which the table judged has."""
     unread = F.transform("unknown", lambda entry: entry.bookie_id)

@@ -1,8 +1,15 @@
-"""Which bookies would not start, for a journal lacks the file that its mark names."""
+"""Which bookies would not start, because they cannot replay their journals."""
 
 from __future__ import annotations
 
-from auditor.audit.journal_scan import LostJournal, Tail, refused_replays
+import pytest
+
+from auditor.audit.journal_scan import LostJournal, Tail, date_bookie, refused_replays
+from auditor.model.replay_refusal import FailedReplay
+from auditor.model.states import ReplayError, TimeBasis
+from auditor.sources.bookies.journal.files import Journals
+from auditor.sources.bookies.mark_times import DatedIndex
+from auditor.sources.bookies.owners import AttributedBookie
 
 WHOLE = Tail(None, 0, None, files=2)
 
@@ -31,3 +38,73 @@ def test_a_copy_without_any_journal_says_nothing() -> None:
     for running in (set[str](), {"bk1", "bk2"}):
         assert refused_replays({"bk1": lost(0, 0), "bk2": lost(0, 0)}, running) == {}
         assert refused_replays({"bk1": lost(0, 0), "bk2": WHOLE}, running)["bk1"].certain is False
+
+
+def damaged(*errors: ReplayError) -> Tail:
+    failed = tuple(
+        FailedReplay(f"/j{n}/1a.txn", 512, "a record of -9 bytes", error) for n, error in enumerate(errors)
+    )
+    return Tail("damaged", 0, None, 1, failed=failed)
+
+
+def test_a_record_of_negative_length_refuses_the_start_and_can_be_skipped() -> None:
+    [(name, refusal)] = refused_replays({"bk1": damaged(ReplayError.INVALID_RECORD)}, ()).items()
+    assert (name, refusal.error, refusal.fault) == ("bk1", "java.io.IOException", "journal-invalid-record")
+    assert refusal.reason == (
+        "/j0/1a.txn: a record of -9 bytes at byte 512, at which the replay of the journal ends"
+    )
+    assert (refusal.certain, refusal.paths) == (True, ("/j0/1a.txn",))
+    assert refusal.way_out is not None
+    assert refusal.way_out.startswith("with skipReplayJournalInvalidRecord=true (4.14.8, 4.15.5, 4.16.3 and")
+
+
+@pytest.mark.parametrize(
+    ("error", "exception"),
+    [
+        (ReplayError.SHORT_RECORD, "java.nio.BufferUnderflowException"),
+        (ReplayError.INVALID_PADDING, "java.lang.IllegalArgumentException"),
+        (ReplayError.INVALID_VERSION, "java.io.IOException"),
+        (ReplayError.INVALID_NAME, "java.lang.NumberFormatException"),
+    ],
+)
+def test_other_damage_ends_the_replay_whatever_is_configured(error: ReplayError, exception: str) -> None:
+    for errors in ((error,), (error, ReplayError.INVALID_RECORD)):
+        refusal = refused_replays({"bk1": damaged(*errors)}, ())["bk1"]
+        assert (refusal.error, refusal.fault) == (exception, "journal-unreadable")
+        assert refusal.way_out is None
+
+
+def test_a_clean_stop_moves_the_mark_past_a_damaged_record() -> None:
+    assert refused_replays({"bk1": damaged(ReplayError.INVALID_RECORD)}, {"bk1"})["bk1"].certain is False
+
+
+NOW = 1_795_237_669_000
+
+
+def dated(
+    tail: Tail | None, running: bool = False, stopped: int | None = None, dated: int | None = None
+) -> DatedIndex | None:
+    journals = Journals(
+        trouble=None, stopped=stopped, marked=NOW - 5_000,
+        dated=None if dated is None else DatedIndex(dated, TimeBasis.OLDER_JOURNAL),
+    )  # fmt: skip
+    bookie = AttributedBookie("bk1", (), "read", None, dated, False, False, True, journals)
+    return date_bookie(bookie, tail, running, NOW)
+
+
+def test_an_index_is_dated_by_file_times_and_says_by_which() -> None:
+    whole, unread = Tail(None, NOW - 1_000, NOW - 2_000, 1), Tail("damaged", 0, None)
+    assert dated(whole, running=True) == DatedIndex(NOW - 1_000, TimeBasis.JOURNAL_READ)
+    assert dated(whole) == DatedIndex(NOW - 2_000, TimeBasis.LAST_WRITE)
+    assert dated(unread, stopped=NOW - 9_000) == DatedIndex(NOW - 9_000, TimeBasis.CLEAN_STOP)
+    assert dated(unread, dated=NOW - 60_000) == DatedIndex(NOW - 60_000, TimeBasis.OLDER_JOURNAL)
+    assert dated(unread) is None
+
+
+def test_a_time_after_reading_dates_nothing() -> None:
+    later = NOW + 1
+    assert dated(Tail(None, 0, later, 1)) is None
+    assert dated(Tail("damaged", 0, None), stopped=later) is None
+    assert dated(Tail("damaged", 0, None), dated=later) is None
+    # The journal of a running bookie was read after the metadata, whatever this machine's clock says.
+    assert dated(Tail(None, later, None, 1), running=True) == DatedIndex(NOW, TimeBasis.JOURNAL_READ)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from auditor.audit.landing import Landing
+from auditor.audit.landing import Landing, run_identity
 from auditor.errors import RunError, StoreError
+from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.runs.directory import RunDirectory
@@ -260,3 +261,14 @@ def test_no_name_of_a_table_has_a_dot_for_the_run(
     landing.rows("findings", [{"bookie_id": "a"}], SCHEMA, below="")
     landing.land("members", lambda: pa.table({"bookie_id": ["a"]}))
     assert names == ["findings", "tables/members"]
+
+
+def test_an_audit_of_several_stores_of_owners_goes_on_with_its_own_unfinished_run(tmp_path: Path) -> None:
+    both = ["pulsar:zk://h1:2181", "pulsar:zk://h1:2181/east"]
+    identity = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=both, owners_complete=both))
+    assert RunDirectory(str(tmp_path)).begin(identity) is False
+    (tmp_path / "tables").mkdir()
+    assert RunDirectory(str(tmp_path)).begin(identity) is True
+    single = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=both[:1]))
+    with pytest.raises(RunError, match="other sources or options"):
+        RunDirectory(str(tmp_path)).begin(single)

@@ -16,7 +16,7 @@ import pytest
 from auditor.audit import lock as lock_module
 from auditor.audit.audit import Audit
 from auditor.audit.lock import holder, lock_file, run_lock
-from auditor.errors import RunError, UsageError
+from auditor.errors import FileSystemError, UsageError
 from tests.servers.nobody import as_nobody
 
 CLUSTER = "zk://h1:2181;h2:2181/ledgers"
@@ -104,7 +104,7 @@ def test_runs_that_may_not_be_written_are_refused_by_name(tmp_path: Path) -> Non
     tmp_path.chmod(0o555)
     with (
         as_nobody(),
-        pytest.raises(RunError, match=f"--out {tmp_path}/run: .*Permission denied"),
+        pytest.raises(FileSystemError, match=f"--out {tmp_path}/run: .*Permission denied"),
         run_lock(CLUSTER, str(tmp_path / "run")),
     ):
         pass
@@ -129,3 +129,29 @@ def test_a_lock_that_was_taken_away_meanwhile_is_made_again(
     with run_lock(CLUSTER, str(tmp_path / "run")):
         assert len(times) == 2
         assert holder(CLUSTER, str(tmp_path / "run")) is not None
+
+
+def test_a_lock_file_that_cannot_be_opened_again_is_closed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number that is closed twice may by then be another thread's file."""
+    path = lock_file(CLUSTER, str(tmp_path / "runs" / "run"))
+    assert path is not None
+    lock, close, closed = lock_module._lock, os.close, []
+
+    def removed(descriptor: int, kind: int) -> bool:
+        locked = lock(descriptor, kind)
+        path.unlink()
+        path.parent.rmdir()
+        path.parent.write_text("no directory")
+        return locked
+
+    def close_once(descriptor: int) -> None:
+        closed.append(descriptor)
+        close(descriptor)
+
+    monkeypatch.setattr(lock_module, "_lock", removed)
+    monkeypatch.setattr(os, "close", close_once)
+    with pytest.raises(UsageError, match="--out"), run_lock(CLUSTER, str(tmp_path / "runs" / "run")):
+        pass
+    assert len(closed) == 1

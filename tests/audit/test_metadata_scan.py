@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from auditor import Audit, AuditOptions
 from auditor.errors import StoreError
 from auditor.sources.metadata.spark_source import LedgerSource
-from tests.living.cluster import wait_until
+from tests.clusters.living import wait_until
 from tests.servers.zookeeper import ZooKeeperProcess, write, writer
 
 SECRET = "hunter2-hunter2"

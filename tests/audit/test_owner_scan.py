@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from auditor.audit.owner_scan import NOBODY, Owners, check_owners, owner_remarks, read_owners
+from auditor.audit.owner_scan import Owners, check_owners, owner_remarks, read_owners
 from auditor.errors import StoreError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import sentence_of
 from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.sources.owners.applications import NOBODY
 
 
 def scan(
@@ -33,27 +34,25 @@ def scan(
     store = SimpleNamespace(has_beside=has_beside)
     uri = parse_metadata_uri("zk://h1:2181/east/ledgers")
     source = SimpleNamespace(landing=landing, store=store, uri=uri, live=True)
-    return read_owners(cast(Any, source), AuditOptions(owners=owners))
+    return read_owners(cast(Any, source), AuditOptions(owners=owners or ()))
 
 
 def test_the_metadatas_own_store_is_looked_at_and_no_other() -> None:
-    found = scan(beside=True).uri
-    assert found is not None
-    assert found.text == "pulsar:zk://h1:2181/east"
-    assert scan(beside=False).uri is None
-    assert scan(NOBODY, beside=True).uri is None
+    assert scan(beside=True).names == ("pulsar:zk://h1:2181/east",)
+    assert scan(beside=False).stores == ()
+    assert scan(NOBODY, beside=True).stores == ()
 
 
 def test_a_store_that_does_not_say_leaves_a_note() -> None:
     unsure = scan(beside="session lost")
-    assert unsure.uri is None
+    assert unsure.stores == ()
     [found] = owner_remarks(unsure, cast(Any, None))
     assert "session lost" in sentence_of(found)
 
 
 def test_owners_that_may_not_be_read_end_an_audit_only_where_they_were_asked_for() -> None:
     unread = scan(beside=True, refused="not authorised to read /managed-ledgers")
-    assert unread.uri is None
+    assert unread.stores == ()
     [found] = owner_remarks(unread, cast(Any, None))
     assert "not authorised" in sentence_of(found)
     with pytest.raises(StoreError, match="not authorised"):
@@ -63,12 +62,14 @@ def test_owners_that_may_not_be_read_end_an_audit_only_where_they_were_asked_for
 def test_a_place_that_was_named_and_has_no_owners_is_an_error() -> None:
     with pytest.raises(StoreError, match="nothing of pulsar is kept there"):
         scan("pulsar:dump:///saved.jsonl", empty=True)
-    assert scan(beside=True, empty=True).uri is not None  # an application that is new has none yet
+    assert scan(beside=True, empty=True).stores  # an application that is new has none yet
 
 
-@pytest.mark.parametrize("owners", ["zk://h1:2181", "pulsar:zk://"])
-def test_what_cannot_be_meant_is_refused_before_anything_is_read(owners: str) -> None:
+@pytest.mark.parametrize("owners", ["zk://h1:2181", "pulsar:zk://", ["pulsar:zk://h1", NOBODY]])
+def test_what_cannot_be_meant_is_refused_before_anything_is_read(owners: str | list[str]) -> None:
     with pytest.raises(UsageError):
         check_owners(AuditOptions(owners=owners))
+    with pytest.raises(UsageError):
+        check_owners(AuditOptions(owners_complete=owners))
     check_owners(AuditOptions(owners=NOBODY))
     check_owners(AuditOptions())

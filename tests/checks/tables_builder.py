@@ -35,8 +35,8 @@ _DERIVED = {
     "unindexed": "scope_id long, ledger_id long, bookie_id string, groups binary, count long, served boolean",
     "empty_directories": "path string, ctime long",
     "over_replicated": """
-        scope_id long, ledger_id long, bookie_id string, count long, state string, marked boolean,
-        locked boolean, exposed boolean
+        scope_id long, ledger_id long, bookie_id string, count long, behind_end long, state string,
+        marked boolean, locked boolean, exposed boolean
     """,
 }
 
@@ -91,7 +91,7 @@ _USUAL: dict[str, Row] = {
         "unread_bookies": [],
     },
     "orphans": {"scope_id": 0, "groups": b"", "in_m0": False, "in_m1": False, "newer_than_scan": False},
-    "holdings": {"orphans": 0, "in_doubt": 0, "lasting": 0, "recent": 0},
+    "holdings": {"orphans": 0, "in_doubt": 0, "lasting": 0, "recent": 0, "unexplained": 0},
     "vanished_ranges": {"scope_id": 0, "in_doubt": 0},
     "unindexed": {"scope_id": 0, "count": 1, "served": True},
     "ownership": {
@@ -107,7 +107,9 @@ _USUAL: dict[str, Row] = {
         "violated": True, "excused": False, "windows": 1, "unwritable": [],
     },
     "bookie_locations": {"groups": [], "origin": "racks"},
-    "over_replicated": {"scope_id": 0, "state": "CLOSED", "marked": False, "locked": False, "exposed": False},
+    "over_replicated": {
+        "scope_id": 0, "behind_end": 0, "state": "CLOSED", "marked": False, "locked": False, "exposed": False,
+    },
 }  # fmt: skip
 
 

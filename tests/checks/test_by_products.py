@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
+from auditor.actions.fact_holds import copies_past_end
 from tests.checks.tables_builder import Row, entries, find, tables
 
 MOVED = "scope_id long, ledger_id long, listed boolean, version long, version_again long, doubt string"
@@ -94,3 +95,19 @@ def test_entries_past_the_end_are_told_by_ledger_and_only_suspected(spark: Spark
         {"bookie_id": "b", "count": 2, "groups": [[10, 12, 1, 2]]},
     ]
     assert "ends at entry 9, and 3 entries from 10 on are held by an ack quorum (2)" in found.message
+    assert found.evidence["taken_over"] is False
+
+
+def test_entries_past_the_end_of_a_ledger_that_was_taken_over_are_a_note(spark: SparkSession) -> None:
+    held = entries("a", (10, 10, 3, 0)), entries("b", (10, 10, 3, 0))
+    rows = [
+        judged("past_end", ledger, *held, past_end_last=12, past_end_by_takeover=ledger == 1)
+        for ledger in (1, 2)
+    ]
+    asked = tables(spark, judged=rows)
+    found = {each.ledger_id: each for each in find("entries-past-end", asked)}
+    assert {ledger: each.severity for ledger, each in found.items()} == {1: "note", 2: "error"}
+    assert found[1].message.endswith("a writer that is fenced and closes its ledger itself leaves the same")
+    copies = copies_past_end(asked)
+    assert copies is not None
+    assert {row["bookie_id"]: row["count"] for row in copies.collect()} == {"a": 1, "b": 1}

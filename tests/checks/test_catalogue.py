@@ -13,7 +13,8 @@ from auditor.checks import ALL, BY_ID, GROUP_OF, GROUPS, SECTIONS, Basis, Check
 from auditor.checks.check import check
 from auditor.checks.manual import RISKS, SHARED, commands
 from auditor.cli import COMMANDS
-from auditor.model.finding import Severity
+from auditor.model.finding import Severity, Urgency
+from auditor.model.holds import ActionKind, HoldRule, HoldTarget
 from tests.checks.tables_builder import BLANKS
 
 # Written out: an id is a promise to whoever alerts on it. A renamed one stays as an alias.
@@ -22,6 +23,7 @@ CATALOGUE = {
         "entry-lost": "critical",
         "below-ack-quorum": "error",
         "below-write-quorum": "warning",
+        "ledger-unavailable": "error",
         "replication-undecided": "note",
         "bookie-unread": "note",
         "on-unregistered-bookie": "warning",
@@ -35,6 +37,13 @@ CATALOGUE = {
         "lock-without-mark": "note",
         "mark-unknown-replica": "note",
         "mark-unreadable": "warning",
+        "all-bookies-read-only": "error",
+        "too-few-writable-bookies": "error",
+        "no-auditor": "warning",
+        "no-replication-workers": "warning",
+        "replication-disabled": "warning",
+        "lost-bookie-delay-long": "warning",
+        "server-check-overdue": "warning",
     },
     "placement": {
         "placement-violated": "warning",
@@ -60,6 +69,7 @@ CATALOGUE = {
         "ledgers-in-limbo": "warning",
         "ledgers-in-wrong-directory": "error",
         "metadata-suspect": "critical",
+        "source-suspect": "warning",
         "gc-would-delete-live": "critical",
         "stray-file": "note",
         "entry-log-header-wrong": "critical",
@@ -106,6 +116,7 @@ CATALOGUE = {
         "ensemble-duplicate": "error",
         "quorum-invalid": "error",
         "recovery-stuck": "warning",
+        "id-generator-behind": "error",
     },
     "owner": {
         "owner-dangling": "error",
@@ -113,6 +124,7 @@ CATALOGUE = {
         "owner-length-mismatch": "warning",
         "ledger-misattributed": "warning",
         "ledger-unowned": "note",
+        "owners-suspect": "note",
         "offload-incomplete": "note",
         "offload-not-trimmed": "note",
         "offload-object-missing": "error",
@@ -305,8 +317,18 @@ def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
         """It tells no risk."""
 
     risky.__doc__ = (BY_ID["mark-missing"].find.__doc__ or "").replace("Risk:", "Note:")
-    with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell whoisauditor"):
+    with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell triggeraudit"):
         check(Severity.NOTE, rests_on=Basis.DISKS)(risky)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("urgency", [Urgency.DESTROYS_DATA, Urgency.LOST])
+def test_a_check_of_lost_data_without_a_hold_cannot_be_made(urgency: Urgency) -> None:
+    find = BY_ID["mark-missing"].find
+    with pytest.raises(TypeError, match=f"its urgency is {urgency}, and it declares no hold"):
+        check(Severity.CRITICAL, rests_on=Basis.DISKS, urgency=urgency)(find)
+    hold = HoldRule(HoldTarget.BOOKIE, (ActionKind.COLLECT,))
+    made = check(Severity.CRITICAL, rests_on=Basis.DISKS, urgency=urgency, holds=(hold,))(find)
+    assert made.holds == (hold,)
 
 
 def test_an_alias_leads_to_its_check() -> None:

@@ -163,6 +163,42 @@ def test_what_a_finding_of_the_bookie_says_is_not_said_once_a_ledger(spark: Spar
     assert places(find("replication-undecided", asked)) == [(3, None)]
 
 
+def test_an_index_without_a_journal_is_one_finding_of_the_bookie(spark: SparkSession) -> None:
+    """440 ledgers of bookies with journalWriteData=false were 440 findings."""
+    no_data = "it has master keys and no entry: journalWriteData=false"
+    ledgers = range(1, 7)
+    asked = tables(
+        spark,
+        bookies=[
+            {"bookie_id": "a", "tail": "unread", "tail_reason": no_data},
+            {"bookie_id": "b", "tail": "read"},
+            {"bookie_id": "c", "tail": "unread"},
+        ],
+        verdicts=[
+            {"ledger_id": n, "class": "healthy", "potential_class": BELOW_ACK if n == 2 else BELOW_WRITE}
+            for n in ledgers
+        ],
+        judged=[
+            {"ledger_id": 1, "mu": 1, "unknown": [("a", 1, "not-asked")]},
+            {"ledger_id": 2, "mu": 2, "unknown": [("a", 1, "index-incomplete"), ("c", 1, "not-asked")]},
+            {"ledger_id": 3, "mu": 1, "unknown": [("b", 1, "not-asked")]},
+            {"ledger_id": 4, "mu": 1, "unknown": [("a", 1, "unreadable")]},
+            {"ledger_id": 5, "mu": 2, "unknown": [("a", 1, "not-asked"), ("b", 1, "unreadable")]},
+            {"ledger_id": 6, "mu": 1, "unknown": [("c", 1, "unread")]},
+        ],
+    )
+    found = {each.where: each for each in find("replication-undecided", asked)}
+    assert found.keys() == {(None, "a"), (None, "c"), (3, None), (4, None), (5, None)}
+    assert {each.confidence for each in found.values()} == {"unknown"}
+    of_bookie = found[None, "a"]
+    assert of_bookie.message == (
+        "a: its index is older than 3 ledgers, at worst below-ack-quorum, below-write-quorum, and its "
+        f"journal shows nothing newer: {no_data}"
+    )
+    assert (of_bookie.unknown, of_bookie.evidence["ledgers"]) == (["a"], 3)
+    assert found[None, "c"].message.endswith("at worst below-ack-quorum, and its journal shows nothing newer")
+
+
 def test_only_the_open_end_can_lag(spark: SparkSession) -> None:
     lagging = [entries(bookie, (7, 7, 1, 0)) for bookie in "ba"]
     asked = tables(

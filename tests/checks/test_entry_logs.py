@@ -25,6 +25,7 @@ def asked(spark: SparkSession, *logs: tuple[int, list[Row]], **others: Any) -> T
         for log_id, of_log in logs
         for row in [{**HEADERS, "scope_id": None}, *of_log]
     ]
+    others = {"log_foresight": [], **others}
     known = tables(spark, bookies=[{"bookie_id": "bk1"}], **others)
     return known.add(space=frame(spark, "space", rows))
 
@@ -45,11 +46,24 @@ def test_a_log_of_which_no_ledger_is_left_is_deleted_next(spark: SparkSession) -
         (3, [live(9, 1000)]),
         (4, [{**gone(7, 500), "class": SpaceClass.OWNER_UNKNOWN.value}]),
         (5, [{**gone(7, 500), "current": True}]),
+        (6, [gone(7, 500), gone(8, 1, SpaceClass.NOT_INDEXED)]),
+        (7, [gone(7, 500), gone(8, 1, SpaceClass.OWNER_NAMED)]),
     )
     [found] = find("entry-log-reclaimable", rows)
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "note", "confirmed")
     assert found.evidence["logs"] == 1
     assert found.evidence["sample"][0]["path"] == "/l/current/1.log"
+
+
+def test_a_deletion_that_a_collection_left_out_is_not_confirmed_again(spark: SparkSession) -> None:
+    plans = [
+        {"bookie_id": "bk1", "path": f"/l/current/{log}.log", "overdue": overdue}
+        for log, overdue in ((1, True), (2, False), (3, True))
+    ]
+    logs = (1, [gone(7, 500)]), (2, [gone(8, 500)]), (3, [live(9, 1)])
+    [found] = find("entry-log-reclaimable", asked(spark, *logs, log_foresight=plans))
+    assert (found.confidence, found.evidence["logs"], found.evidence["overdue"]) == ("suspect", 2, 1)
+    assert found.message.endswith("; a collection since an earlier run has left 1 of them")
 
 
 def test_a_bookie_whose_every_log_is_needed_has_no_such_finding(spark: SparkSession) -> None:
@@ -65,6 +79,8 @@ def test_bytes_that_a_ledger_keeps_are_told_by_the_threshold_that_frees_them(spa
         (2, [gone(7, 600), live(9, 400)]),  # major
         (3, [gone(7, 100), live(9, 900)]),  # none
         (4, [gone(7, 1000)]),  # nobody keeps it
+        (5, [gone(7, 900), live(9, 100), gone(8, 1, SpaceClass.NOT_INDEXED)]),  # nobody should touch it
+        (6, [gone(7, 900), live(9, 100), gone(8, 1, SpaceClass.OWNER_NAMED)]),
     )
     [found] = find("entry-log-pinned", rows)
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "note", "confirmed")
@@ -145,6 +161,7 @@ def test_an_index_of_a_bookie_without_any_log_is_a_suspect(spark: SparkSession) 
         spark,
         bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}],
         misplaced=points,
+        gone_entries=[],
         entry_logs=[{"bookie_id": "bk2", "log_id": 4}],
     )
     found = find("entry-log-missing", known)
@@ -162,8 +179,11 @@ def misplaced(bookie: str, **said: Any) -> Row:
 def test_of_a_running_bookie_the_second_run_decides_and_of_one_that_stands_still_the_first(
     spark: SparkSession,
 ) -> None:
-    """up: seen for the first time; seen: by an earlier run too; down: not registered beside a live store."""
-    bookies = ("up", "seen", "down")
+    """up: seen for the first time; seen: by an earlier run too; down: not registered beside a live store.
+
+    agreed: index and list of logs were read twice; once: they were read once, as of a collection.
+    """
+    bookies = ("up", "seen", "down", "agreed", "once")
     known = tables(
         spark,
         facts(live=True),
@@ -171,10 +191,15 @@ def test_of_a_running_bookie_the_second_run_decides_and_of_one_that_stands_still
             {"bookie_id": each, "registered": None if each == "down" else "writable"} for each in bookies
         ],
         misplaced=[misplaced(each, since=NOW - (each == "seen")) for each in bookies],
+        gone_entries=[
+            {"bookie_id": state, "scope_id": 0, "ledger_id": 7, "state": state}
+            for state in ("agreed", "once")
+        ],
         entry_logs=[{"bookie_id": each, "log_id": 4} for each in bookies],
     )
     found = {each.bookie_id: each.confidence for each in find("entry-log-missing", known)}
-    assert found == {"up": "suspect", "seen": "confirmed", "down": "confirmed"}
+    sure = dict.fromkeys(("seen", "down", "agreed"), "confirmed")
+    assert found == {"up": "suspect", "once": "suspect", **sure}
 
 
 def test_a_location_that_points_to_another_entry_says_to_which(spark: SparkSession) -> None:
@@ -182,12 +207,16 @@ def test_a_location_that_points_to_another_entry_says_to_which(spark: SparkSessi
         misplaced("bk1", probe="other", probe_entry=5, there_ledger_id=9, there_entry_id=2),
         misplaced("bk2", probe="other", probe_entry=5),
         misplaced("bk3"),
+        misplaced("bk4", probe="misnamed", log_id=12),
     ]
-    bookies = [{"bookie_id": f"bk{number}"} for number in (1, 2, 3)]
-    known = tables(spark, bookies=bookies, misplaced=rows, entry_logs=bookies)
+    bookies = [{"bookie_id": f"bk{number}"} for number in (1, 2, 3, 4)]
+    known = tables(spark, bookies=bookies, misplaced=rows, gone_entries=[], entry_logs=bookies)
     found = {each.bookie_id: each for each in find("entry-log-missing", known)}
     assert found["bk1"].message.endswith("; entry 5 of ledger 7 is located where entry 2 of ledger 9 lies")
     assert found["bk2"].message.endswith("; entry 5 of ledger 7 is located where no entry lies")
     assert found["bk3"].message.endswith("; such as 7")
+    assert found["bk4"].message.endswith(
+        "; 1 in logs whose file has the decimal digits of the log's id for a name, such as 12.log"
+    )
     assert found["bk1"].evidence["points_to"]["there_ledger"] == "9"
     assert found["bk3"].evidence["points_to"] is None

@@ -167,8 +167,40 @@ def test_a_log_that_goes_with_a_ledger_that_the_index_lacks_is_critical(spark: S
         {"bookie_id": "bk1", "scope_id": 0, "ledger_id": ledger, "state": state}
         for ledger, state in [*((each, "not-indexed") for each in (1, 2, 3, 4, 6)), (5, "ok")]
     ]
-    asked = known.add(space=frame(spark, "space", space), availability=frame(spark, "availability", held))
+    asked = known.add(
+        space=frame(spark, "space", space),
+        availability=frame(spark, "availability", held),
+        log_entries=frame(spark, "log_entries", []),
+    )
     [found] = find("gc-would-delete-live", asked)
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
     assert (found.evidence["ledgers"], found.evidence["reasons"]) == (2, ["not-indexed"])
     assert found.evidence["causes"] == ["log-delete", "log-major"]
+
+
+@pytest.mark.parametrize(("groups", "confidence"), [(b"", "confirmed"), (None, "suspect")])
+def test_a_log_that_goes_with_entries_that_no_index_has_is_critical(
+    spark: SparkSession, groups: bytes | None, confidence: str
+) -> None:
+    """Of ledger 1 the bookie has nothing else; 2 it lists, so that its collector keeps the log; 3 stays.
+
+    A log that was not read for the entries may have others.
+    """
+    lacking = [
+        {**BYTES, "class": "not-indexed", "ledger_id": ledger, "path": f"/l/{path}.log", **said}
+        for ledger, path, said in ((1, 0, {}), (2, 0, {"remains": True}), (3, 1, {}))
+    ]
+    known = logs(spark, {"action": "delete"}, {"action": "keep"})
+    rows = [{"path": row["path"], "scope_id": 0, "ledger_id": row["ledger_id"]} for row in lacking]
+    asked = known.add(
+        space=frame(spark, "space", lacking),
+        availability=frame(spark, "availability", []),
+        log_entries=frame(spark, "log_entries", [{**row, "groups": groups} for row in rows]),
+    )
+    [found] = find("gc-would-delete-live", asked)
+    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", confidence)
+    assert (found.evidence["sample"], found.evidence["causes"]) == (["1"], ["log-delete"])
+
+
+def test_logs_with_bytes_that_are_needed_are_not_what_compaction_missed(spark: SparkSession) -> None:
+    assert find("compaction-stopped", logs(spark, {"minor_since": NOW - 3 * HOUR, "needed": 5})) == []

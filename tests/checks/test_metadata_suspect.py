@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -222,3 +224,58 @@ def test_what_was_in_the_metadata_lately_is_no_sign_of_loss(spark: SparkSession)
         assert found["enough"].evidence["recent_orphans"] == 50
         assert found["emptied"].confidence == "confirmed"
         assert found["enough"].confidence == ("suspect" if live else "confirmed")
+
+
+def test_a_large_share_of_few_ledgers_is_suspect(spark: SparkSession) -> None:
+    held = {
+        "most": (91, 90, 90),
+        "fifth": (25, 5, 5),  # 20 % exactly
+        "above-fifth": (24, 5, 5),
+        "four": (4, 4, 4),
+        "new-cluster": (3, 3, 3),
+        "explained": (91, 90, 4),  # recent, newer than the scan, or dropped by their owner
+    }
+    for live in (True, False):
+        asked = tables(
+            spark,
+            facts(live=live, two_scans=live),
+            bookies=[{"bookie_id": name} for name in held],
+            holdings=[
+                {"bookie_id": name, "ledgers": ledgers, "orphans": orphans, "unexplained": unexplained}
+                for name, (ledgers, orphans, unexplained) in held.items()
+            ],
+        )
+        found = {each.bookie_id: each for each in find("metadata-suspect", asked)}
+        assert {name: each.evidence["rules"] for name, each in found.items()} == {
+            "most": ["large-orphan-share"],
+            "above-fifth": ["large-orphan-share"],
+        }
+        assert {(each.severity, each.confidence) for each in found.values()} == {("critical", "suspect")}
+        assert found["most"].evidence["unexplained_orphans"] == 90
+
+
+def test_a_large_share_leaves_what_another_rule_confirms(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": "bk"}],
+        holdings=[{"bookie_id": "bk", "ledgers": 150, "orphans": 120, "unexplained": 120}],
+    )
+    [found] = find("metadata-suspect", asked)
+    assert (found.confidence, found.evidence["rules"]) == (
+        "confirmed",
+        ["orphan-share", "large-orphan-share"],
+    )
+
+
+def test_a_store_that_lists_no_ledger_is_suspect_if_a_bookie_holds_data(spark: SparkSession) -> None:
+    rows: dict[str, list[dict[str, Any]]] = {
+        "bookies": [{"bookie_id": name} for name in ("holder", "explained", "empty")],
+        "holdings": [
+            {"bookie_id": "holder", "ledgers": 1, "orphans": 1, "unexplained": 1},
+            {"bookie_id": "explained", "ledgers": 1, "orphans": 1},
+        ],
+    }
+    [found] = find("metadata-suspect", tables(spark, facts(lists_no_ledger=True), **rows))
+    assert (found.bookie_id, found.confidence) == ("holder", "suspect")
+    assert found.evidence["rules"] == ["store-empty"]
+    assert not find("metadata-suspect", tables(spark, facts(), **rows))

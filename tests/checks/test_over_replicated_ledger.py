@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession
 
-from tests.checks.tables_builder import find, tables
+from auditor.model.repair import RepairState
+from tests.checks.tables_builder import facts, find, tables
 
 
-def test_a_copy_outside_the_ensembles_is_left_over_or_in_flight(spark: SparkSession) -> None:
+def test_a_copy_outside_the_ensembles_is_left_over(spark: SparkSession) -> None:
     asked = tables(
         spark,
         bookies=[{"bookie_id": "bk1"}, {"bookie_id": "swapped", "suspect": True}],
@@ -16,8 +18,6 @@ def test_a_copy_outside_the_ensembles_is_left_over_or_in_flight(spark: SparkSess
             {"ledger_id": 2, "bookie_id": "bk1", "count": 8, "state": "OPEN"},
             {"ledger_id": 3, "bookie_id": "bk1", "count": 8, "exposed": True},
             {"ledger_id": 4, "bookie_id": "swapped", "count": 8},
-            {"ledger_id": 5, "bookie_id": "bk1", "count": 8, "marked": True},
-            {"ledger_id": 6, "bookie_id": "bk1", "count": 8, "locked": True, "state": "OPEN"},
             {"ledger_id": 7, "bookie_id": "bk1", "count": 0},  # in the wrong directory, say
         ],
     )
@@ -32,7 +32,40 @@ def test_a_copy_outside_the_ensembles_is_left_over_or_in_flight(spark: SparkSess
     assert left_over[0].message == "ledger 1: bk1 holds 1 entry of it and is in none of its ensembles"
     assert left_over[4].message == "ledger 7: bk1 holds it and is in none of its ensembles"
 
-    marked, locked = find("copy-in-flight", asked)
-    assert (marked.where, marked.severity, marked.confidence) == ((5, "bk1"), "note", "confirmed")
-    assert marked.message.endswith("marked for replication")
-    assert (locked.where, locked.evidence["locked"]) == ((6, "bk1"), True)
+
+def in_flight(spark: SparkSession, repair: RepairState) -> dict[int | None, tuple[str, list[str]]]:
+    """Confidence, and the bookies in the evidence, of each finding."""
+    asked = tables(
+        spark,
+        facts(repair=repair),
+        bookies=[{"bookie_id": name} for name in ("bk1", "bk2")],
+        over_replicated=[
+            {"ledger_id": 5, "bookie_id": "bk2", "count": 1, "marked": True},
+            {"ledger_id": 5, "bookie_id": "bk1", "count": 8, "marked": True},
+            {"ledger_id": 6, "bookie_id": "bk1", "count": 8, "marked": True, "locked": True},
+            {"ledger_id": 7, "bookie_id": "bk1", "count": 8},
+        ],
+    )
+    found = find("copy-in-flight", asked)
+    assert {(each.where[1], each.severity) for each in found} == {(None, "note")}
+    return {
+        each.where[0]: (each.confidence, [copy["bookie_id"] for copy in each.evidence["copies"]])
+        for each in found
+    }
+
+
+def test_copies_in_flight_are_one_finding_per_ledger(spark: SparkSession) -> None:
+    working = RepairState(sees_autorecovery=True, votes=1)
+    assert in_flight(spark, working) == {5: ("confirmed", ["bk1", "bk2"]), 6: ("confirmed", ["bk1"])}
+
+
+@pytest.mark.parametrize(
+    "repair",
+    [RepairState(sees_autorecovery=True), RepairState(), RepairState(votes=1, locked=1, disabled=True)],
+)
+def test_no_copy_is_in_flight_for_sure_where_no_worker_runs(spark: SparkSession, repair: RepairState) -> None:
+    """A lock of its own is a worker at work on this ledger."""
+    assert {ledger: sure for ledger, (sure, _) in in_flight(spark, repair).items()} == {
+        5: "suspect",
+        6: "confirmed",
+    }

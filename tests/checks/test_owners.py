@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from auditor.tables import Tables
 
+UID = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
 PATH = "/managed-ledgers/shop/orders/persistent/returns"
 TOPIC = {"kind": "data", "topic": "returns", "path": PATH}
 CURSOR = {"kind": "cursor", "topic": "returns", "cursor": "audit", "path": f"{PATH}/audit"}
@@ -35,14 +36,14 @@ ROWS = [
     row(9, "owner-length-mismatch", **TOPIC, entries=13, size=600, last_entry_id=9, length=601),
     row(10, "ledger-misattributed", **TOPIC, claim="/managed-ledgers/shop/orders/persistent/other"),
     row(11, "offload-incomplete", **TOPIC, offload="incomplete", offload_uid="u"),
-    row(12, "offload-not-trimmed", **TOPIC, offload="deleted"),
-    row(13, "offload-not-trimmed", **TOPIC, offload="complete"),
+    row(12, "offload-not-trimmed", **TOPIC, offload="deleted", offload_uid=UID),
+    row(13, "offload-not-trimmed", **TOPIC, offload="complete", offload_uid=UID.upper()),
+    row(24, "offload-not-trimmed", **TOPIC, offload="complete", offload_uid=UID),
     row(None, "owner-unreadable", standing=None, path=PATH, damage="cut (at byte 3)", damage_offset=3),
     row(14, None, standing="young", claim=PATH),
     row(15, None, standing="unknown", claim=PATH, why="a gap"),
     row(16, "owner-length-mismatch", **TOPIC, size=600, last_entry_id=9, length=601),
 ]
-UID = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
 OBJECTS = [
     row(21, "object-orphan", standing=None, objects=2, bytes=700, path=None),
     row(22, "object-orphan", standing=None, path=None, why=f"{PATH}: cut (at byte 3)"),
@@ -60,6 +61,8 @@ OBJECTS = [
         25, "offload-object-missing", **TOPIC, standing=None, offload="deleted", has_data=False, why="too new"
     ),
     row(26, None, **TOPIC, standing=None, offload="complete"),
+    row(12, None, **TOPIC, standing=None, offload="deleted"),
+    row(13, None, **TOPIC, standing=None, offload="complete"),
 ]
 for each in OBJECTS:
     del each["standing"]
@@ -108,9 +111,16 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
 }  # fmt: skip
 
 
+PROVED = {
+    "source": "pulsar:zk://h1:2181", "kind": "owners", "declared": True, "reason": None, "claims": 5,
+    "foreign_claims": 0, "unowned": 3, "listed_before": 5, "dropped": 0, "gaps": 0,
+}  # fmt: skip
+UNPROVED = {**PROVED, "declared": False, "reason": "owners_complete does not name it"}
+
+
 @pytest.fixture(scope="module")
 def owned(spark: SparkSession) -> Tables:
-    return tables(spark, ownership=ROWS, offload_objects=OBJECTS)
+    return tables(spark, ownership=ROWS, offload_objects=OBJECTS, owner_stores=[PROVED])
 
 
 @pytest.mark.parametrize("check", FOUND)
@@ -122,3 +132,34 @@ def test_a_check_finds_its_faults_and_nothing_else(check: str, owned: Tables) ->
         assert words in found[ledger].message
         assert check == "object-orphan" or found[ledger].evidence["application"] == "pulsar"
         assert found[ledger].bookie_id is None
+
+
+def test_no_ledger_is_confirmed_unowned_while_an_owner_may_be_unread(spark: SparkSession) -> None:
+    found = find("ledger-unowned", tables(spark, ownership=ROWS, owner_stores=[PROVED, UNPROVED]))
+    assert {each.confidence for each in found} == {"suspect"}
+    assert {each.evidence["owners_complete"] for each in found} == {False}
+    [seen_twice] = [each for each in found if each.ledger_id == 7]
+    assert "not sure: the stores of owners are not proved complete (owners-suspect)" in seen_twice.message
+
+
+@pytest.mark.parametrize(
+    ("unowned", "severity"),
+    [(0, "note"), (1, "warning")],
+    ids=["nothing to delete", "a ledger is called unowned"],
+)
+def test_stores_that_prove_nothing_are_a_warning_only_beside_unowned_ledgers(
+    unowned: int, severity: str, spark: SparkSession
+) -> None:
+    stores = [{**store, "unowned": unowned} for store in (PROVED, UNPROVED)]
+    [found] = find("owners-suspect", tables(spark, owner_stores=stores))
+    assert (found.severity, found.confidence) == (severity, "confirmed")
+    assert "pulsar:zk://h1:2181: owners_complete does not name it" in found.message
+    assert find("owners-suspect", tables(spark, owner_stores=[PROVED])) == []
+    assert find("owners-suspect", tables(spark)) == []
+
+
+def test_a_copy_that_only_a_list_claims_is_no_confirmed_leak(spark: SparkSession) -> None:
+    found = find("offload-not-trimmed", tables(spark, ownership=ROWS))
+    assert {each.ledger_id for each in found} == {12, 13, 24}
+    assert {each.confidence for each in found} == {"suspect"}
+    assert all("this ledger may be the only copy" in each.message for each in found)

@@ -66,6 +66,39 @@ def test_what_a_bookie_that_is_not_writable_explains_is_a_note(spark: SparkSessi
     )
 
 
+def test_what_a_zone_policy_refuses_by_shape_is_one_finding(spark: SparkSession) -> None:
+    """141 of 141 ledgers with a write quorum below the minimum were 141 findings."""
+    shapes = {1: (3, 3), 2: (3, 2), 3: (3, 2), 4: (2, 2), 5: (5, 3), 6: (6, 3)}
+    asked = tables(
+        spark,
+        facts(placement=PlacementSettings(Policy.ZONE, min_zones=2)),
+        ledgers=[
+            {"ledger_id": n, "ensemble_size": size, "write_quorum": quorum}
+            for n, (size, quorum) in shapes.items()
+        ],
+        placement=[segment(6)],
+    )
+    of_ledger, of_shapes = sorted(find("placement-violated", asked), key=lambda each: each.where[0] is None)
+    assert of_ledger.where == (6, None)
+    assert (of_shapes.where, of_shapes.severity, of_shapes.confidence) == (
+        (None, None),
+        "warning",
+        "confirmed",
+    )
+    assert of_shapes.message == (
+        "the placement policy (zone, minNumZonesPerWriteQuorum 2) takes no ensemble of 4 ledgers, wherever "
+        "bookies are: it wants a write quorum larger than 2 that divides the ensemble size; these have "
+        "E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
+    )
+    assert of_shapes.evidence["ledgers"] == 4
+
+
+def test_other_policies_refuse_no_shape(spark: SparkSession) -> None:
+    ledgers = [{"ledger_id": 1, "ensemble_size": 3, "write_quorum": 2}]
+    for settings in (RACK, None):
+        assert not find("placement-violated", tables(spark, facts(placement=settings), ledgers=ledgers))
+
+
 @pytest.mark.parametrize(
     ("settings", "domain", "words"),
     [

@@ -41,7 +41,7 @@ def test_what_is_longer_than_the_terminal_goes_through_the_pager(
 ) -> None:
     text, shown = "\n".join(["line"] * lines), []
     monkeypatch.setenv("LESS", "R")
-    monkeypatch.setattr("shutil.get_terminal_size", lambda _: os.terminal_size((80, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((80, 24)))
     monkeypatch.setattr("click.echo_via_pager", lambda text: shown.append(("pager", text)))
     monkeypatch.setattr("click.echo", lambda text: shown.append(("screen", text)))
     show_text(text)

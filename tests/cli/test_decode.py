@@ -74,7 +74,7 @@ GOOD: dict[str, tuple[bytes, Any]] = {
         journal([(7, MASTER_KEY), (7, 2), (7, 1), (9, 0)]),
         lambda value: (
             (value["version"], value["entries"], value["master_keys"], value["cut"], value["largest"][0])
-            == (6, 3, 1, False, {"ledger_id": "7", "groups": [[1, 1, 2, 0]], "total": 2})
+            == (6, 3, 1, False, {"scope_id": "0", "ledger_id": "7", "groups": [[1, 1, 2, 0]], "total": 2})
         ),
     ),
     "entry": (
@@ -138,6 +138,27 @@ GOOD: dict[str, tuple[bytes, Any]] = {
 def decode(kind: str, data: bytes, *more: str) -> Any:
     extra = ("--bookie-id", "bk1:3181") if kind == "service-info" else ()
     return bkaudit("decode", kind, "-", *extra, *more, input=data)
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    cut, odd = tmp_path / "cut", tmp_path / "odd"
+    cut.write_bytes(b"")
+    odd.write_bytes(V1.replace(b"\n2\n2\n", b"\n3\n2\n"))
+    for file in (cut, odd):
+        ended = bkaudit("decode", "ledger-metadata", str(file))
+        assert ended.exit_code == 5, ended.output
+        assert ended.stderr.startswith(f"bkaudit: {file}: ledger metadata: "), ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("cookie", "Input/output error"), ("journal", "Invalid argument")]
+)
+def test_file_whose_read_fails_is_named(kind: str, words: str) -> None:
+    # Address 0 of a process is mapped by nobody: the file can be opened, a read is EIO, its end is nowhere.
+    ended = bkaudit("decode", kind, "/proc/self/mem")
+    assert (ended.exit_code, ended.stderr) == (4, f"bkaudit: /proc/self/mem: {words}\n")
+    encoded = bkaudit("encode", "availability", "/proc/self/mem")
+    assert (encoded.exit_code, encoded.stderr) == (4, "bkaudit: /proc/self/mem: Input/output error\n")
 
 
 def test_there_is_a_good_example_of_every_kind() -> None:
@@ -230,6 +251,23 @@ def test_of_an_entry_log_larger_than_any_other_file_only_header_and_map_are_read
     assert json.loads(outcome.stdout)["bytes"]["entries"] == 2 * LIMIT - 1024
 
 
+@pytest.mark.parametrize(("offset", "ledgers"), [(-(2**40), 5), (2**62, 5), (1030, -1), (1040, 2**30)])
+@pytest.mark.parametrize(("name", "entries"), [("interleaved", 8), ("dbledger", 194)])
+def test_entries_below_an_uninitialised_header_are_read(
+    name: str, entries: int, offset: int, ledgers: int, tmp_path: Path
+) -> None:
+    data = gzip.decompress((LOGS / f"{name}.log.gz").read_bytes())
+    header = struct.pack(">4siqi", b"BKLO", 1, offset, ledgers)
+    (tmp_path / "0.log").write_bytes(header + bytes(range(1, 252)) * 4 + data[1024:])
+    outcome = bkaudit("decode", "entry-log", str(tmp_path / "0.log"))
+    assert outcome.exit_code == 0, outcome.output
+    value = json.loads(outcome.stdout)
+    assert (value["counted_by"], value["entries"]) == ("scan", entries)
+    assert "(at byte " in value["map_damage"]
+    (tmp_path / "0.log").write_bytes(header.ljust(1024, b"\0") + data[1024:])
+    assert bkaudit("decode", "entry-log", str(tmp_path / "0.log")).exit_code == 5
+
+
 def test_an_entry_log_can_come_through_a_pipe() -> None:
     command = [sys.executable, "-c", "from auditor.cli import main; main()", "decode", "entry-log", "-"]
     done = subprocess.run(command, input=LOG, capture_output=True, check=False)
@@ -239,7 +277,7 @@ def test_an_entry_log_can_come_through_a_pipe() -> None:
 
 @pytest.mark.parametrize("offset", [1091, 2**63 - 1])
 def test_a_map_that_is_not_where_the_header_says_is_damage_where_the_file_ends(offset: int) -> None:
-    outcome = decode("entry-log", struct.pack(">4siqi", b"BKLO", 1, offset, 2).ljust(1090, b"s"))
+    outcome = decode("entry-log", struct.pack(">4siqi", b"BKLO", 1, offset, 2).ljust(1024, b"\0") + bytes(66))
     assert (outcome.exit_code, outcome.stdout) == (5, "")
     assert f"to be at byte {offset} (at byte 1090)" in outcome.stderr
 
@@ -322,3 +360,13 @@ def test_all_ledgers_are_listed_and_what_is_none_is_said(dump: str) -> None:
     assert [json.loads(line)["ledger_id"] for line in outcome.stdout.splitlines()] == ["5"]
     assert "/ledgers/00/0000/X1" in outcome.stderr
     assert outcome.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "data", [b"{\n", b'{"schema": "bookkeeper-auditor/report/7"}', bytes(3) + b"\x10rest"]
+)
+def test_a_file_without_a_whole_record_of_a_journal_is_no_journal(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "file").write_bytes(data)
+    done = bkaudit("decode", "journal", str(tmp_path / "file"))
+    assert (done.exit_code, done.stdout) == (5, "")
+    assert "neither the header of a journal nor a whole record" in done.stderr

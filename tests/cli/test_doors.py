@@ -17,7 +17,7 @@ from auditor.cli import BUG, COMMANDS, main
 from auditor.cli.defaults import new_run, newest_run
 from auditor.cli.options import options_from_flags
 from auditor.errors import AuditorError, JavaMissingError, StoreError, UsageError
-from auditor.model.options import AuditOptions, option_types
+from auditor.model.options import AuditOptions, Texts, option_types
 from auditor.model.report import Report
 from tests.made_runs import made_run
 from tests.reports.samples import CHANGES, coverage, report, tally
@@ -130,9 +130,34 @@ def test_a_flag_overrides_the_file_and_the_file_the_default(done: Any, tmp_path:
     assert options == AuditOptions(samples=7, threads=8, fail_on="note")  # type: ignore[arg-type]
 
 
+def test_a_repeated_flag_is_a_list_and_overrides_the_files(done: Any, tmp_path: Path) -> None:
+    (tmp_path / "audit.toml").write_text(
+        'owners = ["pulsar:zk://a", "pulsar:zk://a/east"]\nowners_complete = "pulsar:zk://a"\n'
+    )
+    made = done(report())
+    flags = ("--owners", "pulsar:zk://b", "--owners", "pulsar:zk://c")
+    bkaudit(*AUDIT, "--conf", "audit.toml", "--out", "1")
+    bkaudit(*AUDIT, "--conf", "audit.toml", *flags, "--out", "2")
+    found = [(options.owners, options.owners_complete) for *_, options in made.calls]
+    declared = ("pulsar:zk://a",)
+    assert found == [
+        (("pulsar:zk://a", "pulsar:zk://a/east"), declared),
+        (("pulsar:zk://b", "pulsar:zk://c"), declared),
+    ]
+
+
+@pytest.mark.parametrize(("text", "said"), [("7", "neither a string nor a list"), ("['']", "or empty")])
+def test_a_list_of_texts_that_is_none_is_usage(text: str, said: str, done: Any, tmp_path: Path) -> None:
+    (tmp_path / "audit.toml").write_text(f"owners = {text}\n")
+    done(report())
+    outcome = bkaudit(*AUDIT, "--conf", "audit.toml")
+    assert (outcome.exit_code, said in outcome.stderr) == (2, True)
+
+
 def test_every_flag_overrides(tmp_path: Path) -> None:
     for name, (kind, _) in option_types().items():
         value: Any = {str: "other", str | None: "other", float: 7.0, bool: True}.get(kind, 7)
+        value = ("a", "b") if kind == Texts else value
         value = {"fail_on": "note", "witness": "no", "driver_memory": "3g"}.get(name, value)
         flags = dict.fromkeys(option_types()) | ({"entry_logs": True} if name == "deep" else {})
         options = options_from_flags(None, {**flags, name: value})
@@ -166,7 +191,7 @@ def test_a_wrong_key_in_the_file_is_usage(done: Any, tmp_path: Path) -> None:
 def test_the_report_is_on_standard_output_and_all_else_is_not(done: Any) -> None:
     done(report())
     outcome = bkaudit(*AUDIT, "--format", "json", "--out", "there")
-    assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/6"
+    assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/7"
     assert outcome.stderr == "bkaudit: the run is in there\n"
 
 
@@ -233,6 +258,8 @@ def test_errors_know_their_exit_codes() -> None:
         "JavaMissingError": 4,
         "SparkError": 4,
         "DiskFullError": 4,
+        "OutputError": 4,
+        "FileSystemError": 4,
         "UnreadError": 3,
         "CoverageLimitError": 3,
         "DecodeError": 5,

@@ -111,3 +111,14 @@ def test_a_directory_that_is_not_there_is_said_before_the_store_is_read(tmp_path
     done = bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(tmp_path / "none" / "a.jsonl"))
     said = f"bkaudit: {tmp_path}/none: there is no such directory; make it, or name another FILE\n"
     assert (done.exit_code, done.output) == (2, said)
+
+
+def test_link_to_nowhere_is_not_written_over(tmp_path: Path) -> None:
+    link = tmp_path / "dump.jsonl"
+    link.symlink_to(tmp_path / "nowhere")
+    ended = bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(link))
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        f"bkaudit: {link}: it is there already, and is not written over\n",
+    )
+    assert link.is_symlink()

@@ -19,12 +19,12 @@ from auditor.audit import audit as audit_module
 from auditor.audit.landing import run_identity
 from auditor.cli import INTERRUPTED, main
 from auditor.cli.verbosity import OF_THE_GATEWAY
-from auditor.errors import DiskFullError, RunError, SparkError, UsageError
+from auditor.errors import DiskFullError, FileSystemError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory
 from auditor.spark.session import _scratch, check_master
-from auditor.spark.tasks import HADOOP_AWS, run_errors
+from auditor.spark.tasks import FULL, HADOOP_AWS, run_errors
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
 
@@ -56,6 +56,7 @@ def test_ctrl_c_is_one_line_with_the_command_that_goes_on(monkeypatch: pytest.Mo
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.spark
 def test_what_the_gateway_to_java_logs_of_an_interruption_is_not_shown() -> None:
     code = (
         "import logging\nfrom auditor.audit.audit import Audit\nfrom auditor.cli import main\n"
@@ -70,11 +71,74 @@ def test_what_the_gateway_to_java_logs_of_an_interruption_is_not_shown() -> None
     assert all(message in source for message in OF_THE_GATEWAY)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EMFILE])
-def test_what_the_machine_refuses_is_no_bug(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_ctrl_c_before_and_after_a_command_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    """click's own answer is "Aborted!" and exit code 1, which says that findings were found."""
+
+    def interrupt(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    for name in ("click.Group.make_context", "auditor.cli.protected_streams"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(name, interrupt)
+            ended = bkaudit("status")
+        assert (ended.exit_code, ended.stdout, ended.stderr) == (INTERRUPTED, "", "bkaudit: interrupted\n"), (
+            name
+        )
+
+
+PROGRAM = (errno.EPIPE, errno.EBADF)
+
+
+@pytest.mark.parametrize("number", sorted(errno.errorcode.keys() - PROGRAM))
+def test_every_error_of_the_system_is_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     broken(monkeypatch, OSError(number, os.strerror(number), "/runs/a"))
     ended = bkaudit("audit", "--metadata", SAVED)
-    assert (ended.exit_code, ended.stderr) == (2, f"bkaudit: /runs/a: {os.strerror(number)}\n")
+    if number in FULL:
+        assert (ended.exit_code, "/runs/a" in ended.stderr) == (4, True)
+        return
+    assert (ended.exit_code, ended.stderr) == (4, f"bkaudit: /runs/a: {os.strerror(number)}\n")
+
+
+@pytest.mark.parametrize("number", PROGRAM)
+def test_broken_pipe_and_bad_descriptor_are_bugs(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    broken(monkeypatch, OSError(number, os.strerror(number)))
+    ended = bkaudit("audit", "--metadata", SAVED)
+    assert (ended.exit_code, "this is a bug of the program" in ended.stderr) == (70, True)
+
+
+def test_error_of_a_file_system_without_a_number_has_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, OSError("Failed to open local file '/runs/a'. Detail: Stale file handle"))
+    ended = bkaudit("audit", "--metadata", SAVED)
+    said = "bkaudit: Failed to open local file '/runs/a'. Detail: Stale file handle\n"
+    assert (ended.exit_code, ended.stderr) == (4, said)
+
+
+def test_missing_package_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql"))
+    ended = bkaudit("audit", "--metadata", SAVED)
+    run = f"{sys.executable} -m pip install pyspark"
+    assert ended.stderr == f"bkaudit: pyspark: this Python package is not installed. Run: {run}\n"
+    assert ended.exit_code == 4
+    broken(monkeypatch, ModuleNotFoundError("No module named 'auditor.x'", name="auditor.x"))
+    assert bkaudit("audit", "--metadata", SAVED).exit_code == 70
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"identity": 3}', '{"reusable": []}', "[" * 100_000])
+def test_damaged_manifest_of_an_unfinished_run_is_damage(tmp_path: Path, text: str) -> None:
+    line = '{"path": "/ledgers", "data": "", "czxid": 1, "mzxid": 1, "ctime": 1, "mtime": 1, "version": 0}'
+    (tmp_path / "metadata.jsonl").write_text(f"{line}\n")
+    (tmp_path / "run" / "tables" / "ledgers").mkdir(parents=True)
+    (tmp_path / "run" / MANIFEST).write_text(text)
+    ended = bkaudit("audit", "--metadata", f"dump://{tmp_path}/metadata.jsonl", "--out", "run")
+    assert ended.exit_code == 5, ended.output
+    [said] = ended.stderr.splitlines()
+    assert said.startswith(f"bkaudit: {tmp_path}/run/{MANIFEST} is damaged (")
+    run = RunDirectory(str(tmp_path / "run"))
+    for step in (run.read_manifest, run.forget, lambda: run.begin({}), lambda: run.add_to_manifest({"a": 1})):
+        with pytest.raises(RunError, match="is damaged"):
+            step()
 
 
 def test_out_that_is_a_file_or_lies_below_one(tmp_path: Path) -> None:
@@ -146,15 +210,20 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
         ),
         (
             RuntimeError("x\n: java.nio.file.AccessDeniedException: s3a://b/r: no credentials\n\tat y"),
-            UsageError,
+            FileSystemError,
             "^/r: Spark is not let in: s3a://b/r: no credentials; Spark takes its own credentials ",
         ),
-        (RuntimeError("Answer from Java side is empty"), SparkError, "/r/spark.log has what it said last"),
-        (ConnectionRefusedError(111, "Connection refused"), SparkError, "/r/spark.log has what it said last"),
+        (
+            RuntimeError("Answer from Java side is empty"),
+            SparkError,
+            "^Spark: answer from Java side is empty, although its Java process was not seen to end",
+        ),
+        (ConnectionRefusedError(111, "Connection refused"), ConnectionRefusedError, "Connection refused"),
+        (BrokenPipeError(32, "Broken pipe"), BrokenPipeError, "Broken pipe"),
         (
             RuntimeError("Python worker exited unexpectedly (crashed)"),
             SparkError,
-            "The same command goes on$",
+            "^Spark: a Python process of its tasks ended without an error.*The same command goes on",
         ),
         (OSError(13, "Permission denied"), OSError, "Permission denied"),
         (UsageError("mine"), UsageError, "^mine$"),

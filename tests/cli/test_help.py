@@ -26,9 +26,14 @@ from tests.command_lines import taken, whole_context
 from tests.made_runs import made_run
 
 ROOT = Path(__file__).parents[2]
-UNLISTED = {"explain ledger id", "ledger show id", "explain topic name", "report ledger", "report topic"} | {
-    "decode bookie_id"
-}
+UNLISTED = {
+    "explain ledger id",
+    "ledger show id",
+    "explain topic name",
+    "report accept",
+    "report ledger",
+    "report topic",
+} | {"decode bookie_id"}
 
 
 def bkaudit(*arguments: str) -> Result:
@@ -255,3 +260,36 @@ def test_no_group_names_an_option_that_no_command_has() -> None:
     assert {name for group in GROUPS.values() for name in group} <= {
         parameter.name for command in ALL.values() for parameter in command.params
     }
+
+
+@pytest.mark.parametrize("words", ["", *ALL])
+def test_help_shows_what_the_option_shows(words: str) -> None:
+    assert bkaudit("help", *words.split()).output == bkaudit(*words.split(), "--help").output
+
+
+def test_version_says_what_the_option_says() -> None:
+    said = bkaudit("version")
+    assert said.exit_code == 0
+    assert said.output == bkaudit("--version").output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("repot", "Did you mean 'report'"),
+        ("explain leger", "Did you mean 'ledger'"),
+        ("report 5", "bkaudit report has no subcommand '5'."),
+        ("--man report", "leave COMMAND out"),
+    ],
+)
+def test_help_of_what_is_no_command_is_wrong_usage(words: str, said: str) -> None:
+    answer = bkaudit("help", *words.split())
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert said in answer.stderr
+
+
+def test_a_shell_completes_the_commands_of_help() -> None:
+    assert completed("help", "repo") == ["report"]
+    assert completed("help", "explain", "l") == ["ledger"]
+    assert completed("help", "nothing", "l") == []
+    assert completed("help", "report", "l") == []

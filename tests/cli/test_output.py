@@ -147,11 +147,13 @@ def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(
     monkeypatch.setitem(FORMS, "jsonl", Form("jsonl", broken))
     forms = (f"--format={form}={tmp_path}/{form}" for form in ("csv", "jsonl", "junit"))
     outcome = bkaudit("report", run, *forms)
-    assert outcome.exit_code == 2
+    assert outcome.exit_code == 4
     assert (
         f"not written: {tmp_path}/csv: No space left on device; {tmp_path}/jsonl: a table" in outcome.stderr
     )
     assert (tmp_path / "junit").exists()
+    damaged = bkaudit("report", run, f"--format=jsonl={tmp_path}/jsonl")
+    assert damaged.exit_code == RunError.exit_code
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:

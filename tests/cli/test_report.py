@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from auditor.cli import main
+from auditor.errors import UsageError
+from auditor.findings.suppress import read_suppressions
+from auditor.model.acceptance import latest_day, missing_digest
 from auditor.model.finding import Finding
 from auditor.model.report import Report
+from auditor.model.run_facts import CauseCount, FindingCause
 from auditor.reports import text
+from auditor.reports.forms import FORMS
 from tests.made_runs import change_row, made_run
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, report
 
@@ -77,11 +84,11 @@ def test_a_pipe_gets_a_line_a_finding_the_worst_last_and_then_the_screen(run: Pa
         "[confirmed, since 2026-11-18]" in lines
     )
     assert "4 suppressed findings hidden: --show-suppressed shows them" in lines
-    assert f"next       bkaudit explain run '{run}'" in lines
+    assert f"all actions    bkaudit explain run '{run}'" in lines
     [verdict] = [
         n for n, line in enumerate(lines) if line.startswith("NOT-HEALTHY: 1 critical, 3 error, 12 note")
     ]
-    assert [line[:6] for line in lines[verdict + 1 :]] == ["do now", "next  "]
+    assert [line[:6] for line in lines[verdict + 1 :] if line[0] != " "] == ["first ", "all ac"]
 
 
 def test_suppressed_findings_are_shown_where_that_is_asked_for(run: Path) -> None:
@@ -102,7 +109,7 @@ def test_suppressed_findings_are_shown_where_that_is_asked_for(run: Path) -> Non
         (["--ledger", f"{0:016x}{7:016x}"], ["7"]),
         (["--topic", "a/b/*"], ["37"]),
         (["--change", "new"], ["7"]),
-        (["--all"], ["37", "none", "7", "9223372036854770002"]),
+        (["--all"], ["36", "37", "none", "7", "9223372036854770002"]),
         (["--ledger", "7", "--severity", "critical"], []),
     ],
 )
@@ -175,11 +182,11 @@ def test_a_terminal_gets_one_screen_and_findings_where_they_are_asked_for(
 ) -> None:
     screen = at_a_terminal(monkeypatch, run)
     assert screen.startswith("cluster ")
-    assert "could be decided\ndo now     " in screen
+    assert "could be decided\nfirst action " in screen
     assert f"every finding: bkaudit report '{run}' --all" in capsys.readouterr().err
     chosen = at_a_terminal(monkeypatch, run, "--severity", "critical")
     assert chosen.startswith("entry-lost (critical; 1)\n  A closed ledger has an entry with no copy left.\n")
-    assert "could be decided\ndo now     " in chosen
+    assert "could be decided\nfirst action " in chosen
     sections = at_a_terminal(monkeypatch, run, "--all").split("\n\n")
     assert [each.split(" ")[0] for each in sections[:4]] == [
         "orphan-ledger",
@@ -189,7 +196,93 @@ def test_a_terminal_gets_one_screen_and_findings_where_they_are_asked_for(
     ]
 
 
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with six findings: one cause explains four of them, and one of the others is suppressed."""
+    path = tmp_path_factory.mktemp("grouped") / "run"
+    unread = [replace(UNREAD, bookie_id=f"bk-{n}", fingerprint=f"{n:016x}", cause=1) for n in range(10, 14)]
+    findings = (FOUND[0], *unread, FOUND[3])
+    cause = FindingCause(
+        number=1,
+        kind="not-read",
+        bookies=["bk-10"],
+        sentence="bk-10 was not read",
+        count=4,
+        findings=[CauseCount(id="bookie-unread", urgency="unseen", severity="note", count=4)],
+        evidence=[],
+    )
+    shown = report(findings=findings)
+    shown = replace(shown, run=replace(shown.run, causes=[cause]))
+    rows = [
+        change_row(each, 1_795_000_000_000, suppressed="known" if each is FOUND[3] else None)
+        for each in findings
+    ]
+    made_run(path, findings, shown, changes=rows, bookies=BOOKIES)
+    return path
+
+
+def fingerprints(outcome: Result) -> int:
+    """How many findings there are in the JSON lines that a command printed."""
+    assert outcome.exit_code == 0, outcome.stderr
+    return len({json.loads(line)["fingerprint"] for line in outcome.stdout.splitlines()})
+
+
+def test_all_lists_findings_that_a_cause_explains_and_suppressed_ones(
+    grouped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = heads(bkaudit("report", grouped, "--all"))
+    assert len(every) == fingerprints(bkaudit("report", grouped, "--format", "jsonl")) == 6
+    assert [head for head in every if "orphan-ledger" in head] != []
+    sections = at_a_terminal(monkeypatch, grouped, "--all")
+    assert [f"bk-{number}" in sections for number in range(10, 14)] == [True] * 4
+    assert "ledger 36" in sections
+    assert "hidden" not in sections
+
+
+def test_a_file_of_text_has_what_standard_output_has(grouped: Path, tmp_path: Path) -> None:
+    for options in ([], ["--all"], ["--flat"], ["--severity", "critical"], ["--show-suppressed"]):
+        file = tmp_path / "report.txt"
+        done = bkaudit("report", grouped, *options, "--format", f"text={file}")
+        assert done.exit_code == 0, done.stderr
+        assert file.read_text("utf-8") == bkaudit("report", grouped, *options).stdout
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_all_is_refused_for_forms_that_list_samples_or_counts(
+    grouped: Path, tmp_path: Path, form: str
+) -> None:
+    file = tmp_path / "report"
+    done = bkaudit("report", grouped, "--all", "--format", f"{form}={file}")
+    complete = form in ("text", "jsonl", "csv", "sarif", "parquet", "html")
+    assert (done.exit_code, file.exists()) == ((0, True) if complete else (2, False))
+    if not complete:
+        assert done.stderr == (
+            f"bkaudit: --all: --format {form} does not list every finding; "
+            "text, jsonl, csv, html, sarif and parquet do\n"
+        )
+
+
 def test_hostile_names_break_no_line(run: Path) -> None:
     hostile = replace(LOST, message="a\nb\x1b[31m\u2028c", bookie_id="bk\r\n:3181", missing=())
     [line] = text.for_pipe(report(), text.samples(report(findings=(hostile,))))
     assert line.isprintable()
+
+
+def test_the_entry_that_accepts_a_loss_is_printed_and_is_valid_with_a_reason(
+    run: Path, tmp_path: Path
+) -> None:
+    printed = bkaudit("report", run, "--accept", LOST.fingerprint)
+    assert printed.exit_code == 0, printed.stderr
+    assert printed.stdout.startswith("# critical entry-lost: entry 4 has no copy left\n[[suppress]]\n")
+    file = tmp_path / "suppressions.toml"
+    file.write_text(printed.stdout)
+    with pytest.raises(UsageError, match="reason: '' is not a string, or empty"):
+        read_suppressions(file)
+    file.write_text(printed.stdout.replace('reason = ""', 'reason = "known"'))
+    [entry] = read_suppressions(file)
+    assert entry.names == {"fingerprint": LOST.fingerprint}
+    assert entry.missing == missing_digest(LOST.missing)
+    assert entry.until == latest_day(datetime.now(UTC).date())
+    unknown = bkaudit("report", run, "--accept", "f" * 16)
+    assert unknown.exit_code == 2
+    assert "--accept ffffffffffffffff: the run has no finding with this fingerprint" in unknown.stderr

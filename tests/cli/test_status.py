@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from auditor.model.report import Report
 from auditor.reports.history import status_line
 from tests.reports.samples import coverage, report, tally
 
+HOUR = 3_600_000
 AFTER = 1_795_237_689_000 + 3 * 3_600_000
 
 
@@ -34,8 +37,8 @@ def status(*arguments: object) -> Result:
 
 def test_the_newest_run_is_one_line(tmp_path: Path) -> None:
     assert status_line(report(), "runs/a", AFTER) == (
-        "NOT-HEALTHY 6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51: 1 critical, 3 error, 8 note; do now: stop what "
-        "deletes data, and look for the disks of ledger 9223372036854770002; 4 suppressed; 1 new, "
+        "NOT-HEALTHY 6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51: 1 critical, 3 error, 8 note; first action: find "
+        "the disks that held ledger 9223372036854770002; keep all entry logs; 4 suppressed; 1 new, "
         "1 worse, 2 fixed; 118 of 120 ledgers decided; 2 of 3 bookies read; "
         "3.0 h old (2026-11-21 05:08:09 UTC); runs/a"
     )
@@ -81,6 +84,23 @@ def test_an_old_run_is_not_good_enough(tmp_path: Path) -> None:
     run_in(tmp_path / "a", old)
     assert status(tmp_path, "--max-age", "0.0001").exit_code in (0, 3)
     assert status(tmp_path, "--max-age", "1e9").exit_code == 0
+
+
+def test_the_age_is_that_of_the_oldest_data(tmp_path: Path) -> None:
+    now = int(time.time() * 1000)
+    facts = replace(report([], coverage=coverage(True)).run, scan_time=now - 2 * HOUR, finished=now)
+    run_in(tmp_path / "a", replace(report([], coverage=coverage(True)), run=facts))
+    older = status(tmp_path, "--max-age", "1")
+    assert (older.exit_code, status(tmp_path, "--max-age", "3").exit_code) == (3, 0)
+    assert "its oldest data is 2.0 h old" in older.stdout
+    manifest = tmp_path / "a" / "manifest.json"
+    said = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(said | {"data_as_of": now - 9 * HOUR}))
+    assert status(tmp_path, "--max-age", "3").exit_code == 3
+    manifest.write_text(json.dumps(said | {"data_as_of": now}))
+    assert status(tmp_path, "--max-age", "1").exit_code == 0
+    manifest.write_text(json.dumps(said | {"data_as_of": "yesterday"}))
+    assert status(tmp_path, "--max-age", "1").exit_code == 5
 
 
 def test_without_a_run_it_is_said_in_a_line(tmp_path: Path) -> None:

@@ -100,8 +100,23 @@ def test_a_store_that_is_away_is_a_line_and_the_code_of_the_last_round(
     ended = watch(tmp_path / "runs", *arguments)
     assert ended.exit_code == UNREACHABLE
     lines = [line.partition(" UTC ")[2] for line in ended.stdout.splitlines()]
-    failed = "a second: failed, exit code 4: zk://h1/ledgers: nobody?answers; again in 1 s"
-    assert lines == [f"round 1, {failed}", f"round 2, {failed}"]
+    failed = "a second: failed, exit code 4: zk://h1/ledgers: nobody?answers"
+    # No round comes after the last one.
+    assert lines == [f"round 1, {failed}; again in 1 s", f"round 2, {failed}"]
+
+
+@pytest.mark.usefixtures("_no_session")
+def test_a_round_that_fails_after_the_end_was_asked_for_announces_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def away(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise StoreError("zk://h1/ledgers: nobody answers")
+
+    monkeypatch.setattr("auditor.audit.audit.Audit.run", away)
+    ended = watch(tmp_path / "runs", "--metadata", "zk://h1/ledgers", "--interval", "1s")
+    assert ended.exit_code == 0
+    assert ended.stdout.endswith("failed, exit code 4: zk://h1/ledgers: nobody answers\n")
 
 
 @pytest.mark.usefixtures("_no_session")

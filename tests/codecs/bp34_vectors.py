@@ -9,12 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from auditor.codecs.availability.fold import fold
-from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups
-from auditor.codecs.availability.wire import expand
-
 _FILE = Path(__file__).parent / "data" / "bp34-vectors.json.gz"
 
 
@@ -42,17 +36,3 @@ def entries_of(vector: dict[str, Any]) -> list[int]:
         return [entry for span in vector["pattern"] for entry in range(*span)]
     entries: list[int] = vector["entries"]
     return entries
-
-
-def encode(groups: Groups) -> bytes:
-    """The value that stands for these entries as the proposal writes it: folded."""
-    folded = fold(GroupBatch.one(groups))
-    return HEADER.pack(0, len(folded.first)) + folded.tobytes()
-
-
-def encode_unfolded(groups: Groups) -> bytes:
-    """The same as the server writes it: one group a run."""
-    entries = np.sort(expand(groups))
-    runs = np.split(entries, np.flatnonzero(np.diff(entries) != 1) + 1) if len(entries) else []
-    unfolded = np.array([(run[0], run[0], len(run), 0) for run in runs], GROUP)
-    return HEADER.pack(0, len(runs)) + unfolded.tobytes()

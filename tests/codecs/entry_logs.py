@@ -50,7 +50,7 @@ def direct_log(flushes: Sequence[Sequence[Entry]], closed: bool = True) -> bytes
     data = struct.pack(">iq", 3068, -1).ljust(3072, b"\0")
     for entries in flushes:
         data += b"".join(record(*entry) for entry in entries)
-        data += b"\xf0" * (-len(data) % 4096 if (len(data) - 3072) % 4096 else 0)
+        data += b"\xf0" * (-(1024 + len(data)) % 4096)
     pad = b"\xf0" * (-(1024 + len(data)) % 4096)
     if not closed:
         return header() + data + pad

@@ -107,6 +107,19 @@ def test_a_copy_that_is_whole_is_the_same(spark: SparkSession, tmp_path: Path, l
     assert counts[StoreItem.OWNER] == (owners,) * 3
 
 
+@pytest.mark.parametrize(("created", "exit_code"), [(1_000, CLEAN), (60, FOUND)])
+def test_a_copy_whose_id_generator_is_behind_differs(
+    spark: SparkSession, tmp_path: Path, lines: list[Record], created: int, exit_code: int
+) -> None:
+    copy = [dict(line) for line in lines]
+    (generator,) = (line for line in copy if line["path"] == "/ledgers/idgen")
+    generator["cversion"] = 2 * created  # a child was created and deleted for each id
+    comparison, found = result(spark, SOURCE, written(copy, tmp_path))
+    assert comparison.exit_code == exit_code
+    behind = {(StoreItem.ID_GENERATOR, CopyState.DIFFERENT, "idgen")}
+    assert changes(found) == (behind if exit_code == FOUND else set())
+
+
 def test_each_kind_of_difference_is_found_and_no_other(
     spark: SparkSession, tmp_path: Path, lines: list[Record]
 ) -> None:
@@ -249,11 +262,18 @@ class Meanwhile(Silent):
 def test_a_running_zookeeper_and_a_running_etcd_have_the_same(spark: SparkSession, tmp_path: Path) -> None:
     with servers(tmp_path) as (source, copy, server):
         comparison, found = result(spark, source, copy)
+        assert changes(found) == {(StoreItem.ID_GENERATOR, CopyState.DIFFERENT, "idgen")}
+        assert found[0].fields == ("the copy gives out ledger 1 next, and ledger 68 is in use",)
+        assert comparison.exit_code == FOUND
+        for _ in range(70):  # a bucket counts how often its key was written
+            server.load([("/bk/buckets/000", b"")])
+        comparison, found = result(spark, source, copy)
         assert (found, comparison.exit_code) == ([], CLEAN)
         assert {tally.item for tally in comparison.tallies} == {
             StoreItem.LEDGER,
             StoreItem.COOKIE,
             StoreItem.INSTANCE_ID,
+            StoreItem.ID_GENERATOR,
         }, "each has a LAYOUT of its own"
         assert comparison.tallies[0].same > 50
         gone, moving = (f"/bk/{etcd.to_path(LedgerId(id))}" for id in (3, 4))

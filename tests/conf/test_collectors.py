@@ -79,8 +79,9 @@ OLD_S = 4 * 86400
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    """A bookie's host: directories, the command, and collections of four days ago, its own and another's."""
-    for name in ("mnt", "bin", f"lib/bkaudit/{os.uname().nodename}-20260101T000000Z", "lib/bkaudit/other-1"):
+    """A bookie's host: directories, the command, and collections of four days ago, its own and of others."""
+    own = f"{os.uname().nodename}-20260101T000000Z"
+    for name in ("mnt", "bin", *(f"lib/bkaudit/{name}" for name in (own, *others()))):
         (tmp_path / name).mkdir(parents=True)
     unpack_bookies("flat-v1", tmp_path / "mnt")
     for place in (tmp_path / "lib" / "bkaudit").iterdir():
@@ -91,11 +92,17 @@ def host(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def others() -> tuple[str, ...]:
+    """Old collections of other hosts, one of which has a name that begins as this host's."""
+    return "other-1", f"{os.uname().nodename}-2-20260101T000000Z"
+
+
 def assert_collected(collections: Path, name: str) -> None:
-    """One collection of this host, with ledgers in it; its old one has gone, and another's has not."""
-    there = sorted(each.name for each in collections.iterdir() if each.is_dir())
-    [made] = [each for each in there if each.startswith(f"{name}-2")]
-    assert set(there) == {made, "other-1"}
+    """One collection of this host, with ledgers in it; its old one has gone, and those of others have not."""
+    there = {directory.name for directory in collections.iterdir() if directory.is_dir()}
+    [made] = there - {*others()}
+    assert there == {made, *others()}
+    assert re.fullmatch(rf"{re.escape(name)}-2\d{{7}}T\d{{6}}Z", made)
     assert ds.dataset(collections / made / "availability", format="parquet").count_rows()
 
 
@@ -103,7 +110,7 @@ def test_the_lines_of_the_service_collect_and_take_old_collections_away(host: Pa
     name = os.uname().nodename
     lines = (CONF / "bkaudit-collect.service").read_text("utf-8")
     for line in re.findall("(?m)^ExecStart(?:Post)?=(.*)$", lines):
-        line = line.replace("%%", "%").replace("%H", name)
+        line = re.sub("%(%|H)", lambda specifier: {"%": "%", "H": name}[specifier[1]], line)
         line = line.replace("/mnt/", f"{host}/mnt/").replace("/var/lib/", f"{host}/lib/")
         only = {"PATH": f"{host}/bin:/usr/bin:/bin"}
         done = subprocess.run(shlex.split(line), env=only, capture_output=True, text=True, check=False)

@@ -103,6 +103,24 @@ def segment_ranges(ledger: PlainLedger) -> Iterator[tuple[range | None, tuple[st
         yield (None if end is None else range(first, end)), ensemble, last
 
 
+def has_judged_entries(ledger: PlainLedger) -> bool:
+    """Whether the ledger is closed, or has entries that its writer surely sends no more."""
+    if ledger.last is not None:
+        return True
+    return ledger.segments[-1][0] - ledger.write_quorum > ledger.segments[0][0]
+
+
+def ledger_coverage(world: World) -> dict[str, int]:
+    """What a report counts of ledgers."""
+    judged = [ledger for ledger, plain in world.ledgers.items() if has_judged_entries(plain)]
+    verdicts = [judge(world, ledger) for ledger in judged]
+    return {
+        "total": len(world.ledgers),
+        "decided": sum(verdict.name == verdict.potential for verdict in verdicts),
+        "open": len(world.ledgers) - len(judged),
+    }
+
+
 def class_of(ledger: PlainLedger, m: int) -> str:
     """The class of a ledger whose worst entry lacks m copies; only a closed ledger can have lost an entry."""
     left, closed = ledger.write_quorum - m, ledger.state == "CLOSED"
@@ -133,8 +151,9 @@ def judge(world: World, ledger_id: int) -> Verdict:
                         lagging[bookie].add(entry)
             continue
         if ledger.last is None and not last:
-            # The writer may still be sending the final entries to a replacement bookie.
-            entries = range(entries.start, entries.stop - ledger.write_quorum)
+            # The writer may still be sending the final entries of the history to a replacement bookie.
+            unsure = ledger.segments[-1][0] - ledger.write_quorum
+            entries = range(entries.start, min(entries.stop, unsure))
         for entry in entries:
             gone = dark = 0
             for bookie in write_set(ledger, ensemble, entry):

@@ -48,6 +48,23 @@ SWAPPED = ("bk-a.rack1", "bk-b.rack1")
 """Each has a disk of the other: whatever rests on what they hold is no more than suspect."""
 
 
+OF_CLUSTER = {
+    # The bookies of all three ran without AutoRecovery. Of the first one's four, one is read-only.
+    "interleaved-hier": (
+        Seen("no-auditor", None, None, "warning", "confirmed"),
+        Seen("too-few-writable-bookies", None, None, "warning", "confirmed"),
+    ),
+    "flat-v1": (Seen("no-auditor", None, None, "warning", "confirmed"),),
+    "dbledger-long": (Seen("no-auditor", None, None, "warning", "confirmed"),),
+    # Two of three bookies are writable, and the bookie of three ledgers is gone.
+    "etcd": (
+        Seen("too-few-writable-bookies", None, None, "error", "confirmed"),
+        *(Seen("ledger-unavailable", ledger, None, "error", "confirmed") for ledger in (1001, 1002, 1003)),
+    ),
+}
+"""What is true of each corpus's cluster, though nobody made it a fault."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A row: the fault's kind and what it was done to, its findings, and what needs saying."""

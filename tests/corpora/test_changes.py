@@ -118,5 +118,6 @@ def test_only_what_stood_still_is_confirmed(changed: Audited) -> None:
             # Neither scan has it. Of ledger 6, created in between, nothing is said.
             Seen("orphan-ledger", 5, A, "note", "confirmed"),
             Seen("mark-of-deleted-ledger", None, C, "note", "confirmed"),
+            # The queue of marks was made in between as well: whether anybody repairs was not seen.
         ]
     )

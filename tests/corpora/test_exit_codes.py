@@ -96,7 +96,7 @@ def test_a_cluster_of_which_no_bookie_can_be_read_is_undecided(spark: SparkSessi
     unread = bkaudit(root, "run", "--format", "json")
     report = json.loads(unread.stdout)
     assert (unread.exit_code, report["verdict"], report["counts"]) == (3, "incomplete", {"bookie-unread": 3})
-    assert report["coverage"]["ledgers"] == {"total": 5, "decided": 0}
+    assert report["coverage"]["ledgers"] == {"total": 5, "decided": 0, "open": 0}
     assert report["coverage"]["replicas"] == {"expected": 15, "decided": 0}
 
 
@@ -107,4 +107,4 @@ def test_metadata_damaged_beyond_the_budget_is_not_judged_as_a_cluster(
     damaged = bkaudit(root, "run", "--format", "json")
     report = json.loads(damaged.stdout)
     assert (damaged.exit_code, report["counts"]) == (5, {"metadata-unreadable": 100})
-    assert report["coverage"]["ledgers"] == {"total": 105, "decided": 5}
+    assert report["coverage"]["ledgers"] == {"total": 105, "decided": 5, "open": 0}

@@ -93,6 +93,7 @@ def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone_an
     [note] = [note for note in map(sentence_of, found.report.run.remarks) if "journal" in note]
     assert note.startswith("3 journals incomplete: losses after the last mark are suspect: ")
     assert {row["bookie_id"]: row["index_time"] for row in rows} == made
+    assert {row["index_time_basis"] for row in rows} == {"first-start"}
     later = found.report.run.scan_time + HOUR
     newer = audited(spark, idle, idle / "bookies", tmp_path / "runs" / "newer", index_time=later)
     again = {row["ledger_id"]: row["confidence"] for row in newer.of("entry-lost")}
@@ -101,6 +102,21 @@ def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone_an
     assert changes == ["worse"] * len(lost)
     assert exit_code(newer.report, "new") == 1
     assert sum(tally["worse"] for tally in newer.report.run.tally) == len(lost)
+
+
+def test_a_clock_that_was_ahead_at_the_first_start_confirms_no_loss(
+    spark: SparkSession, idle: Path, tmp_path: Path
+) -> None:
+    """The ids of journal files are four months after the scan, and the file times are right."""
+    for file in list(idle.rglob("*.txn")):
+        mark = file.parents[2] / "ledgers0/current/lastMark"
+        mark.write_bytes(struct.pack(">qq", int(file.stem, 16) + 120 * 24 * HOUR, 512))
+        file.unlink()
+    found = audited(spark, idle, idle / "bookies", tmp_path / "run")
+    lost = found.of("entry-lost")
+    assert len(lost) == 12
+    assert {row["confidence"] for row in lost} == {"suspect"}
+    assert {(row["index_time"], row["index_time_basis"]) for row in found.table("bookies")} == {(None, None)}
 
 
 def test_a_collection_has_the_journals_and_one_without_them_is_read_as_such(

@@ -41,9 +41,14 @@ def test_it_is_the_same_and_its_owners_are_judged_alike(spark: SparkSession, tmp
     others = wanted() - {IN_A_CURSORS_LEDGER} - leaks
     scanned = open_store(uri).cluster().scan_time
     found, confirmed = [], []
+
+    def options(scan_time: int) -> AuditOptions:
+        store = f"pulsar:etcd-snapshot://{tmp_path / 'saved.db'}"
+        return AuditOptions(scan_time=scan_time, owners_complete=store)
+
     for days in (0, 2):
         run = tmp_path / f"run{days}"
-        report = Audit(uri, [], str(run), AuditOptions(scan_time=scanned + days * DAY)).run(spark)
+        report = Audit(uri, [], str(run), options(scanned + days * DAY)).run(spark)
         rows = pq.read_table(run / "findings").to_pylist()
         found.append({each for each in seen(rows) if not each[0].startswith("offload-")})
         confirmed.append({row["confidence"] for row in rows if row["id"] == "ledger-unowned"})

@@ -212,7 +212,9 @@ def test_each_scope_has_what_is_left_behind_of_its_twin(pair: Pair) -> None:
 
 def test_what_is_said_of_bookies_is_said_in_both(pair: Pair) -> None:
     def of_bookies(run: Audited) -> list[tuple[str, str | None]]:
-        return [(row["id"], row["bookie_id"]) for row in run.findings() if row["ledger_id"] is None]
+        rows = (row for row in run.findings() if row["ledger_id"] is None)
+        # The mixed cluster alone has a replication queue, and so can lack an auditor.
+        return [(row["id"], row["bookie_id"]) for row in rows if row["id"] != "no-auditor"]
 
     assert of_bookies(pair.mixed) == of_bookies(pair.twin)
 

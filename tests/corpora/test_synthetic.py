@@ -62,11 +62,11 @@ def storage(odd: Oddities) -> None:
     # A copy in no ensemble: in flight where a mark or a lock says so.
     cluster.ledger(2, {0: [A, B, C]}, (3, 2), 9, without={C: [4]}, extra={D: range(10)})
     cluster.mark(2, C)
-    odd.find("copy-in-flight", "note", 2, D)
+    odd.find("copy-in-flight", "note", 2, None)
     odd.find("below-write-quorum", "warning", 2)
     cluster.ledger(3, {0: [A, B, C]}, (3, 2), 9, extra={D: range(10)})
     cluster.lock(3)
-    odd.find("copy-in-flight", "note", 3, D)
+    odd.find("copy-in-flight", "note", 3, None)
     # Over-replicated, while a member is read-only: the copy may be one that an operator is making.
     cluster.bookie("readonly.example:3181", registered="readonly")
     cluster.ledger(4, {0: [A, B, "readonly.example:3181"]}, (3, 2), 9, extra={D: range(10)})
@@ -101,6 +101,12 @@ def replication(odd: Oddities) -> None:
     gone = {A: [3, 9], B: [3, 9], C: [3, 9]}
     cluster.ledger(25, {0: [A, B, C], 10: [A, B, D]}, (2, 2), None, state="OPEN", written=20, without=gone)
     odd.find("below-ack-quorum", "error", 25, confidence="suspect")
+    # An open ledger whose bookies were replaced at every entry.
+    one_entry_each = {first: [A, B, (C, D)[first % 2]] for first in range(61)}
+    cluster.ledger(27, one_entry_each, (3, 2), None, state="OPEN", written=61, without={A: range(10, 50)})
+    odd.find("below-write-quorum", "warning", 27, confidence="suspect")
+    # An open ledger of which a writer may still be sending every entry.
+    cluster.ledger(28, {0: [A, B, C], 2: [A, B, D]}, (3, 2), None, state="OPEN", written=4)
     # Two segments after the last entry: nothing is striped there.
     cluster.ledger(26, {0: [A, B, C], 10: [B, C, D], 20: [A, C, D]}, (2, 2), 9)
 
@@ -154,6 +160,9 @@ def marks(odd: Oddities) -> None:
     cluster.ledger(63, {0: ["down.example:3181"]}, (1, 1), 9)
     cluster.mark(63, "down.example:3181", age=30 * HOUR)
     odd.find("mark-stuck", "error", 63)
+    odd.find("ledger-unavailable", "error", 63)
+    # There are marks, and no vote of an auditor.
+    odd.find("no-auditor", "warning")
     # A replica that nobody knows; as no ensemble names it any more, and all is there, the mark is stale too.
     cluster.ledger(64, {0: [A, B, C]}, (3, 2), 9)
     cluster.mark(64, "nobody.example:3181")
@@ -252,11 +261,19 @@ def suspicion(odd: Oddities) -> None:
     for ledger in range(300_000, 302_100):
         cluster.ledger(ledger, {0: [vanished]}, (1, 1), 0)
     orphan(vanished, range(310_000, 310_100))
-    # 99 of 129 are many, and yet fewer than 100; and not all.
-    few = cluster.bookie("few.example:3181")
+    # More than 20 % of its ledgers, though fewer than 100: nobody can be sure.
+    share = cluster.bookie("share.example:3181")
     for ledger in range(220_000, 220_030):
-        cluster.ledger(ledger, {0: [few]}, (1, 1), 0)
+        cluster.ledger(ledger, {0: [share]}, (1, 1), 0)
     for ledger in range(220_100, 220_199):
+        cluster.hold(ledger, share, [0])
+        odd.find("orphan-ledger", "note", ledger, share, "suspect")
+    odd.find("metadata-suspect", "critical", bookie=share, confidence="suspect")
+    # 99 of 599 are fewer than 100, and less than 20 %.
+    few = cluster.bookie("few.example:3181")
+    for ledger in range(230_000, 230_500):
+        cluster.ledger(ledger, {0: [few]}, (1, 1), 0)
+    for ledger in range(230_600, 230_699):
         cluster.hold(ledger, few, [0])
         odd.find("orphan-ledger", "note", ledger, few)
 
@@ -323,6 +340,26 @@ def test_an_open_ledgers_earlier_segment_is_judged_but_for_its_end(synthetic: Sy
     (row,) = (row for row in synthetic.run.of("below-ack-quorum") if row["ledger_id"] == 25)
     # Entry 3 is striped to A and B of three; entry 9 lies within the final write quorum.
     assert missing(row) == {A: frozenset({3}), B: frozenset({3})}
+
+
+def test_an_open_ledger_of_short_segments_is_judged_like_one_of_a_long_one(synthetic: Synthetic) -> None:
+    (row,) = (row for row in synthetic.run.of("below-write-quorum") if row["ledger_id"] == 27)
+    assert missing(row) == {A: frozenset(range(10, 50))}
+
+
+def test_a_ledger_of_which_nothing_was_judged_does_not_count_as_decided(synthetic: Synthetic) -> None:
+    asking = {
+        row["ledger_id"]
+        for row in synthetic.run.table("ledgers")
+        if any(replica["groups"] for replica in row["replicas"] or ())
+    }
+    open_ledgers = {
+        row["ledger_id"]
+        for row in synthetic.run.table("verdicts")
+        if row["state"] in ("OPEN", "IN_RECOVERY") and row["class"] != "undecided"
+    }
+    assert 28 in open_ledgers - asking
+    assert synthetic.run.report.coverage.ledgers.open == len(open_ledgers - asking)
 
 
 def test_a_copy_of_an_unknown_cluster_is_not_counted_on(synthetic: Synthetic) -> None:

@@ -213,5 +213,7 @@ def test_a_suppressed_finding_stays_and_is_told_apart(times: Times) -> None:
 
 def test_the_exit_code_goes_by_what_nobody_suppressed(times: Times) -> None:
     first, second, third = (run.report for run in (times.first, times.second, times.third))
-    assert [exit_code(report, "new") for report in (first, second, third)] == [1, 1, 0]
+    assert [exit_code(report, "new") for report in (first, second)] == [1, 1]
+    # Nothing is new in the third, but ledger 4 still lacks an entry, and a baseline does not accept that.
+    assert exit_code(third, "new") == 1
     assert exit_code(third, Severity.NOTE) == 1

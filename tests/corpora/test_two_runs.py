@@ -155,7 +155,9 @@ def test_orphans_that_outlast_a_collection_confirm_that_the_store_is_in_doubt(
     def suspects(run: Audited) -> dict[str, str]:
         rows = run.of("metadata-suspect")
         assert {row["severity"] for row in rows} == {"critical"}
-        assert {tuple(json.loads(row["evidence"])["rules"]) for row in rows} == {("orphan-share",)}
+        assert {tuple(json.loads(row["evidence"])["rules"]) for row in rows} == {
+            ("orphan-share", "large-orphan-share")
+        }
         return {row["bookie_id"]: row["confidence"] for row in rows}
 
     _load(server, cluster())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tests.corpora.audited import Audited, audit, missing
-from tests.corpora.brute_force import World, judge, orphans, undecided
+from tests.corpora.brute_force import World, judge, ledger_coverage, orphans, undecided
 from tests.corpora.corpora import unpack
 
 if TYPE_CHECKING:
@@ -119,10 +119,7 @@ def test_coverage_names_and_counts_what_was_not_read(blinded: Blinded) -> None:
         "read": 2,
         "unread": sorted(blinded.unread | {blinded.ghost}),
     }
-    assert coverage["ledgers"] == {
-        "total": len(verdicts),
-        "decided": sum(verdict.name == verdict.potential for verdict in verdicts),
-    }
+    assert coverage["ledgers"] == ledger_coverage(blinded.world)
     replicas = coverage["replicas"]
     unknown = sum(len(verdict.unknown) for verdict in verdicts)
     assert replicas["expected"] - replicas["decided"] == unknown

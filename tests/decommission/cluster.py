@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from tests.living.store import Store
+from tests.clusters.store import Store
 from tests.servers.bookies.driver import Bookies
 
 HERE = Path(__file__).parent

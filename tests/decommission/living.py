@@ -12,11 +12,11 @@ from threading import Lock
 from auditor.decommission.rehearse import rehearse
 from auditor.model.decommission import Rehearsal
 from auditor.runs.reader import RunReader
+from tests.clusters.store import Store
 from tests.corpora.plain_readers import PlainLedger
 from tests.decommission.cluster import RackedBookies, racked_cluster
 from tests.decommission.fire import FIRE, Burnt, burn
 from tests.decommission.scenarios import FIRST_BURNT, MOVED, RENAMED, WAITING, Case, Scenario
-from tests.living.store import Store
 
 Audit = Callable[[Store, RackedBookies, Path, str], Path]
 """Audits a cluster into a new directory, by a placement policy."""
@@ -71,7 +71,9 @@ def live(root: Path, audit: Audit, chosen: Mapping[str, Scenario]) -> dict[str, 
             ids = dict(zip(scenario.racks, bookies.ids, strict=True))
             _prepare(scenario, bookies, store, ids)
             with auditing:
-                run = audit(store, bookies, root / name / "runs" / "run", scenario.placement)
+                # A decommissioning needs the holds of an earlier run.
+                audit(store, bookies, root / name / "runs" / "first", scenario.placement)
+                run = audit(store, bookies, root / name / "runs" / "second", scenario.placement)
             return _take_out(scenario, bookies, store, ids, run)
         finally:
             cluster.__exit__(None, None, None)

@@ -12,7 +12,12 @@ from tests.made_runs import made_run
 from tests.reports.samples import report
 from tests.simulate.small_clusters import BOOKIES, Ledger
 
-CALM = {"keeps_marks": True, "marks_listed": True, "bookies_listed": {"hidden": None, "unclear": []}}
+CALM = {
+    "keeps_marks": True,
+    "marks_listed": True,
+    "bookies_listed": {"hidden": None, "unclear": []},
+    "holds": {"total": 0, "urgent": 0, "carried": 0, "earlier_run": "before"},
+}
 
 
 def run_of(
@@ -27,7 +32,14 @@ def run_of(
     made_run(
         Path(directory), report=replace(sample, run=run), **{**tables_of(found, modes, unread), **tables}
     )
-    return RunReader(directory)
+    return reopened(directory)
+
+
+def reopened(directory: str | Path) -> RunReader:
+    """A run whose holds are asked at the time of its scan, whenever the test runs."""
+    run = RunReader(directory)
+    run.holds.now = run.report.run.scan_time
+    return run
 
 
 def tables_of(

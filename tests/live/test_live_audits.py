@@ -189,6 +189,8 @@ def test_nothing_else_is_found(audited: Audited, way: Way) -> None:
         "ledger-not-indexed",
         "bookie-down",
         "mark-missing",
+        "no-auditor",
+        "too-few-writable-bookies",
         "on-unregistered-bookie",
         *(() if way.lists_ledgers else ("bookie-unread",)),  # the one that was stopped
     }

@@ -8,11 +8,17 @@ from dataclasses import replace
 import pytest
 
 from auditor.errors import RunError
+from auditor.model.action_facts import HoldFacts
 from auditor.model.finding import Severity
 from auditor.model.options import FailOn
 from auditor.model.report import Report, exit_code
-from auditor.model.run_facts import AcceptedGaps, Tally
-from auditor.reports import first_screen
+from auditor.model.report_source import Figures
+from auditor.model.run_facts import AcceptedGaps, RemarkKind, Tally, remark
+from auditor.model.views import RunView
+from auditor.reports import first_screen, html, markdown
+from auditor.reports.coverage import verdict
+from auditor.reports.history import status_line
+from auditor.reports.run import render as explain
 from tests.reports.samples import CHANGES, coverage, report, tally
 
 
@@ -97,6 +103,83 @@ def test_what_is_suppressed_or_known_is_no_failure(
     assert exit_code(report([found], coverage=coverage(True), changes=changes), fail_on) == code
 
 
+@pytest.mark.parametrize("urgency", ["destroys-data", "lost"])
+@pytest.mark.parametrize("fail_on", ["critical", "error", "new"])
+@pytest.mark.parametrize(
+    ("confidence", "suppressed", "code"),
+    [("confirmed", 0, 1), ("confirmed", 2, 1), ("suspect", 0, 3), ("unknown", 2, 3), ("confirmed", 3, 0)],
+)
+def test_a_loss_that_nobody_accepted_is_never_clean(
+    urgency: str, fail_on: FailOn, confidence: str, suppressed: int, code: int
+) -> None:
+    found = tally("a", "error", 3, confidence, suppressed=suppressed, urgency=urgency)
+    made = report([found], coverage=coverage(True), changes=CHANGES)
+    assert exit_code(made, fail_on) == code
+
+
+@pytest.mark.parametrize(
+    ("tallies", "words"),
+    [
+        ([tally("a", "critical", 7)], "7 critical"),
+        ([tally("a", "critical", 7, suppressed=7)], "7 critical; all of them accepted"),
+        (
+            [
+                tally("a", "critical", 7, suppressed=4),
+                tally("b", "error", 3),
+                tally("c", "note", 2, suppressed=2),
+            ],
+            "7 critical, 3 error, 2 note; 4 critical, 2 note accepted, the rest not",
+        ),
+    ],
+)
+def test_the_verdict_says_what_is_accepted_and_what_is_not(tallies: list[Tally], words: str) -> None:
+    assert verdict(report(tallies, coverage=coverage(True))) == f"NOT-HEALTHY: {words}"
+
+
+def html_text(made: Report) -> str:
+    return "".join(html.render(made, Figures()))
+
+
+def with_urgent_holds(made: Report, urgent: int) -> Report:
+    holds = HoldFacts(total=3, urgent=urgent, carried=urgent, earlier_run="before")
+    return replace(made, run=replace(made.run, holds=holds))
+
+
+@pytest.mark.parametrize(
+    ("tallies", "urgent", "words"),
+    [
+        ([], 1, "1 hold on data that is lost or about to be deleted is not accepted"),
+        (
+            [tally("a", "critical", 7, suppressed=7)],
+            2,
+            "2 holds on data that is lost or about to be deleted are not accepted",
+        ),
+        ([tally("a", "critical", 7, suppressed=7)], 0, None),
+        ([tally("a", "critical", 7, urgency="lost")], 2, None),
+    ],
+)
+def test_the_verdict_names_holds_that_alone_keep_the_exit_code_above_0(
+    tallies: list[Tally], urgent: int, words: str | None
+) -> None:
+    made = report(tallies, coverage=coverage(True))
+    held = with_urgent_holds(made, urgent)
+    assert verdict(held) == (f"{verdict(made)}; {words}" if words else verdict(made))
+    assert (exit_code(held, Severity.CRITICAL) == 0) == (urgent == 0)
+    if words:
+        assert words in " ".join(html_text(held).split())
+        assert f"; {words}." in markdown.render(held)
+        assert "urgent hold" in status_line(held, "runs/a", 0)
+        explained = " ".join(explain(RunView("runs/a", held, 6, fail_on=Severity.CRITICAL), 80).split())
+        assert "exit code 3, with --fail-on critical" in explained
+        assert "a hold on data that is lost or about to be deleted is not accepted" in explained
+
+
+def test_a_report_of_the_version_before_keeps_its_remarks() -> None:
+    made = report(remarks=[remark(RemarkKind.JOURNAL_INCOMPLETE, "a journal is cut")])
+    earlier = made.to_json().replace("report/7", "report/6")
+    assert Report.from_json(earlier) == made
+
+
 @pytest.mark.parametrize(
     ("accepted", "code"),
     [
@@ -138,7 +221,7 @@ def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> Non
         "[]",
         "{}",
         '{"schema": "bookkeeper-auditor/report/4"}',
-        '{"schema": "bookkeeper-auditor/report/6"}',
+        '{"schema": "bookkeeper-auditor/report/7"}',
         '{"schema": "bookkeeper-auditor/report/4", "coverage": 3}',
         "[" * 100_000,
     ],

@@ -167,5 +167,5 @@ def test_without_matplotlib_the_message_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UsageError, match=r"bookkeeper-auditor\[notebook\]"):
+    with pytest.raises(UsageError, match="Run: pip install matplotlib"):
         full(tmp_path).plot.findings()

@@ -149,7 +149,7 @@ def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
     # What a bookie does not serve is not held there; what one in limbo has not yet, it may still get.
     assert seen == [[("limbo", False, pack({0}))], [("not-indexed", False, b"")], [("ok", True, pack({0}))]]
     assert gone.status == "gone"
-    assert "ledger 2 of scope 1: healthy (could be entry-lost)" in render(scoped)
+    assert "ledger 2 of scope 1: 1 member down; no missing copy known (could be entry-lost)" in render(scoped)
     assert "bk1 is limbo: in limbo" in render(stock)
     assert open_run(run).ledger(LedgerId(2, scope=1)) == scoped
     with pytest.raises(RunError, match="knows ledger 2 of scope 3"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +17,15 @@ from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarManagedLedgerInfo
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.plan import CommandRole, PlanStep
-from tests.living.store import Store, edit_metadata
+from tests.clusters.store import Store, edit_metadata
 from tests.servers.bookies.driver import Bookies
 
 HERE = Path(__file__).parent
 _HAND = re.compile(r"(stop the bookie|start) (\S+)")
-_SET = re.compile(r"set (\S+)=(\S+) in its configuration")
+_MOVE = re.compile(r"move to a directory that no bookie uses: (.+)")
+_SET = re.compile(r"set (\S+=\S+(?: and \S+=\S+)*) in its configuration")
+_PUT_BACK = re.compile(r"put back, each in its own place: (.+)")
+_OF_BOOKIE = re.compile(r"(.+) \(of (\S+)\)")
 
 SETTINGS: dict[str, str | int] = {
     "autoRecoveryDaemonEnabled": "true",
@@ -63,20 +67,49 @@ class OperatedBookies(Bookies):
         if hand := _HAND.fullmatch(text):
             (self.stop if hand[1].startswith("stop") else self.start)(hand[2])
             return ""
-        if line := _SET.fullmatch(text):
+        if moved := _MOVE.fullmatch(text):
+            (self.root / "moved").mkdir(exist_ok=True)
+            for path in shlex.split(moved[1]):
+                shutil.move(path.rstrip(","), self.root / "moved")
+            return ""
+        if lines := _SET.fullmatch(text):
             assert bookie is not None
-            self.configure(bookie, line[1], line[2])
+            settings = lines[1].split(" and ")
+            for setting in settings:
+                self.configure(bookie, *setting.split("=", 1))
             self.collector_conf = self.root / "collector.conf"
-            self.collector_conf.write_text(f"{line[1]}={line[2]}\n")
+            self.collector_conf.write_text("\n".join([*settings, ""]))
+            return ""
+        if put_back := _PUT_BACK.fullmatch(text):
+            self._put_back([path.rstrip(",") for path in shlex.split(put_back[1])])
             return ""
         program, shell, *words = shlex.split(text)
         assert (program, shell) == ("bookkeeper", "shell")
         return self.shell(words, bookie, looks)
 
-    def shell(self, words: list[str], bookie: str | None = None, looks: bool = False) -> str:
+    def _put_back(self, places: list[str]) -> None:
+        """Exchange directories: each says in parentheses of which bookie it is."""
+        moved = []
+        for place in places:
+            if named := _OF_BOOKIE.fullmatch(place):
+                source = Path(named[1])
+                own = self.place(named[2]) / source.relative_to(self.directory).relative_to(
+                    source.relative_to(self.directory).parts[0]
+                )
+                between = source.with_name(f"{source.name}.moved")
+                source.rename(between)
+                moved.append((between, own))
+        for between, own in moved:
+            own.parent.mkdir(parents=True, exist_ok=True)
+            between.rename(own)
+
+    def shell(
+        self, words: list[str], bookie: str | None = None, looks: bool = False, limit_s: float | None = None
+    ) -> str:
         """What ``bookkeeper shell`` prints, with a Y to whatever it asks.
 
-        It must end well, unless it only looks: of a ledger that is gone it ends with -1.
+        It must end well, unless it only looks: of a ledger that is gone it ends with -1. After ``limit_s`` it
+        is interrupted, as by Ctrl-C, and has not ended well.
         """
         conf = self.root / "bk_server.conf"
         lines = [f"metadataServiceUri={self._config['uri']}", "allowLoopback=true"]
@@ -85,7 +118,8 @@ class OperatedBookies(Bookies):
         storage = "SortedLedgerStorage" if (place / "sorted").exists() else "storage.ldb.DbLedgerStorage"
         lines.append(f"ledgerStorageClass=org.apache.bookkeeper.bookie.{storage}")
         conf.write_text("\n".join([*lines, ""]))
-        done = self._do("shell", conf=str(conf), words=words)
+        limit = {} if limit_s is None else {"limit_s": round(limit_s)}
+        done = self._do("shell", conf=str(conf), words=words, **limit)
         with (self.root / "shell.log").open("a") as log:
             log.write(f"$ {shlex.join(words)} -> {done['code']}\n{done['printed']}\n")
         assert looks or done["code"] == 0, f"{words}: {done['printed'][-2000:]}; see {self.root}/bookies.log"

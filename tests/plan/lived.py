@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from auditor.keys import ledger_path
-from auditor.model.plan import CommandRole, PlanCheck, PlanStep, RepairPlan, StepKind
+from auditor.model.holds import ActionKind
+from auditor.model.plan import CommandRole, PlanCheck, PlanStep, RepairPlan
 from auditor.plan.answers import ask_run, ask_store, check_plan, ledgers_in
 from auditor.plan.plan_file import make_plan, read_plan, write_plan
 from auditor.runs.reader import RunReader
+from tests.clusters.store import Store
 from tests.corpora.plain_readers import PlainLedger
-from tests.living.store import Store
 from tests.plan.cluster import OperatedBookies, claim, operated_cluster, own
 from tests.servers.bookies.driver import Held
 
@@ -26,11 +27,11 @@ Audit = Callable[[Store, OperatedBookies, Path], Path]
 """Audits a cluster, owners and all, into a new directory."""
 
 LOOK, SAVE, HAND, DO, UNDO = CommandRole
-LETTERS = "abcdesx"
+LETTERS = "abcdefsx"
 RETIRED = "127.0.0.1:3181"
 SOON_S = 60
 COPIED, HELD_BACK, LOST_3, LOST_4, RESTORED, UNOWNED, FORGOTTEN, GC, SORTED = range(1, 10)
-OFF_D, OPEN_D, ONLY_D = 10, 11, 12
+OFF_D, OPEN_D, LOCATIONS = 10, 11, 12
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Lived:
     before: Path
     first: Path
     second: Path
-    printed: dict[StepKind, list[str]] = field(default_factory=dict)
+    printed: dict[ActionKind, list[str]] = field(default_factory=dict)
     held: Held = field(default_factory=dict)
     """What bookies hold once the plan is typed."""
     restarted: bool = False
@@ -63,12 +64,14 @@ def live(root: Path, audit: Audit) -> Lived:
     """Let all of it happen."""
     with operated_cluster(root, len(LETTERS)) as (bookies, store):
         ids = dict(zip(LETTERS, bookies.ids, strict=True))
-        printed: dict[StepKind, list[str]] = {}
+        printed: dict[ActionKind, list[str]] = {}
         cookie = _leave_cookie(store, ids["a"])
+        # What deletes for good needs a run before.
+        audit(store, bookies, root / "runs" / "00")
         before = audit(store, bookies, root / "runs" / "before")
         retiring = _written(make_plan(RunReader(str(before))), root / "retiring.toml")
-        [retired] = _of(retiring, StepKind.RETIRE)
-        printed[StepKind.RETIRE] = bookies.do(retired, LOOK, SAVE, HAND, DO)
+        [retired] = _of(retiring, ActionKind.DELETE_COOKIE)
+        printed[ActionKind.DELETE_COOKIE] = bookies.do(retired, LOOK, SAVE, HAND, DO)
         _damage(bookies, store, ids)
         lock = f"/ledgers/{ledger_path.lock_to_path(HELD_BACK)}"
         audit(store, bookies, root / "runs" / "0")
@@ -76,16 +79,18 @@ def live(root: Path, audit: Audit) -> Lived:
         plan = _written(make_plan(RunReader(str(first))), root / "plan.toml")
         asked = check_plan(plan, ask_store(store.uri, ledgers_in(plan)))
         # While a second bookie is stopped the auditor marks at once what it forgot of the first.
-        for step in sorted(plan.steps, key=lambda step: step.kind is not StepKind.REQUEUE):
-            if step.kind is StepKind.WAIT:
+        for step in sorted(plan.steps, key=lambda step: not is_marking(step)):
+            if step.kind is ActionKind.WAIT:
                 store.client.delete(lock)  # the worker that held it has ended; another takes the mark
             printed.setdefault(step.kind, []).extend(bookies.do(step, LOOK, SAVE, HAND, DO))
-            if step.kind is StepKind.STOP_GC:
-                bookies.collect(str(step.bookie_id))
         _wait_for(store, lambda: not store.snapshot().marks)
         bookies.flush()
-        held = bookies.held()
         second = audit(store, bookies, root / "runs" / "2")
+        # With the new configuration that audit finds nothing that forbids the start.
+        for step in _of(plan, ActionKind.STOP):
+            bookies.start(str(step.bookie_id))
+            bookies.collect(str(step.bookie_id))
+        held = bookies.held()
         after = check_plan(plan, ask_run(str(second), ledgers_in(plan), plan.scan_time))
         newer = ask_run(str(second), ledgers_in(retiring), retiring.scan_time)
         after_retiring = check_plan(retiring, newer)
@@ -93,9 +98,10 @@ def live(root: Path, audit: Audit) -> Lived:
         restarted = _without_autorecovery(bookies, store, ids)
         third = audit(store, bookies, root / "runs" / "3")
         alone = make_plan(RunReader(str(third)))
-        for step in _of(alone, StepKind.RECOVER):
-            printed.setdefault(StepKind.RECOVER, []).extend(bookies.do(step, LOOK, DO))
-        (root / retired.commands[-1].text.split()[4]).write_text(_cookie_of(printed[StepKind.RETIRE][0]))
+        for step in _of(alone, ActionKind.RECOVER):
+            printed.setdefault(ActionKind.RECOVER, []).extend(bookies.do(step, LOOK, DO))
+        cookie_file = root / retired.commands[-1].text.split()[4]
+        cookie_file.write_text(_cookie_of(printed[ActionKind.DELETE_COOKIE][0]))
         bookies.do(retired, UNDO)
         # cookie_get ends what it prints with an empty line.
         undone = store.client.get(f"/ledgers/cookies/{retired.bookie_id}")[0].rstrip() == cookie.rstrip()
@@ -103,6 +109,11 @@ def live(root: Path, audit: Audit) -> Lived:
             ids, plan, alone, asked, after, retiring, after_retiring, before, first,
             second, printed, held, restarted, undone, store.snapshot().ledgers,
         )  # fmt: skip
+
+
+def is_marking(step: PlanStep) -> bool:
+    """Whether a step asks the auditor to mark ledgers."""
+    return any(command.text.endswith(" triggeraudit") for command in step.commands)
 
 
 def _leave_cookie(store: Store, of: str) -> bytes:
@@ -124,12 +135,12 @@ def _written(plan: RepairPlan, path: Path) -> RepairPlan:
     return read_plan(str(path))
 
 
-def _of(plan: RepairPlan, kind: StepKind) -> list[PlanStep]:
+def _of(plan: RepairPlan, kind: ActionKind) -> list[PlanStep]:
     return [step for step in plan.steps if step.kind is kind]
 
 
 def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> None:
-    a, b, c, d, e, s, x = (ids[letter] for letter in LETTERS)
+    a, b, c, d, e, f, s, x = (ids[letter] for letter in LETTERS)
     bookies.stop(s)
     bookies.configure(s, "ledgerStorageClass", "org.apache.bookkeeper.bookie.SortedLedgerStorage")
     for name in ("ledgers", "locations"):
@@ -142,11 +153,10 @@ def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> N
             bookies.add(ledger, bookie, [n for n in range(10) if n != lacking.get(bookie)])
     bookies.add(GC, e, range(10))
     for ledger, ensemble in (
-        (LOST_3, [x, b]), (LOST_4, [x, c]), (RESTORED, [a, b]), (UNOWNED, [a, b]), (FORGOTTEN, [c, b]),
-        (SORTED, [s, b]), (OFF_D, [d, b]),
+        (LOST_3, [x, b]), (LOST_4, [x, a]), (LOCATIONS, [f, b]), (RESTORED, [a, b]), (UNOWNED, [a, b]),
+        (FORGOTTEN, [c, b]), (SORTED, [s, b]), (OFF_D, [d, b]),
     ):  # fmt: skip
         bookies.write(ledger, ensemble, 2, 2, 10)
-    bookies.write(ONLY_D, [d], 1, 1, 10)
     bookies.create(OPEN_D, [d, b], 2, 2)
     bookies.append(OPEN_D, 5)
     bookies.flush()
@@ -156,9 +166,9 @@ def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> N
     bookies.shell(["ledgermetadata", "-l", str(RESTORED), "-dumptofile", f"{RESTORED}.metadata"])
     bookies.delete(RESTORED)
     # A database that is opened has a table of what its log had.
-    bookies.stop(d)
-    bookies.start(d)
-    tables = [*(bookies.place(d) / "ledgers0" / "current" / "locations").glob("*.sst")]
+    bookies.stop(f)
+    bookies.start(f)
+    tables = [*(bookies.place(f) / "ledgers0" / "current" / "locations").glob("*.sst")]
     assert tables
     for table in tables:
         os.truncate(table, table.stat().st_size // 2)
@@ -180,10 +190,13 @@ def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> N
 
 def _without_autorecovery(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> bool:
     """Start all bookies again without AutoRecovery, d with its new cookie, and stop d for good."""
-    for letter in "abcdes":
+    # Those that still have AutoRecovery would copy the ledgers of the one that is stopped, d's too.
+    bookies.shell(["autorecovery", "-disable"])
+    for letter in "abcdefs":
         bookies.stop(ids[letter])
         bookies.configure(ids[letter], "autoRecoveryDaemonEnabled", "false")
         bookies.start(ids[letter])
+    bookies.shell(["autorecovery", "-enable"])
     there = ids["d"] in store.registered()
     bookies.stop(ids["d"])
     return there

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from auditor.model.finding import Confidence, Finding, Missing, Severity
-from auditor.model.plan import PlanStep, RefusedStep, StepKind
+from auditor.checks import BY_ID
+from auditor.model.finding import Confidence, Finding, Missing, Severity, Urgency
+from auditor.model.holds import ActionKind
+from auditor.model.plan import PlanStep, RefusedStep
 from auditor.model.report import Report
 from auditor.plan.plan_file import make_plan
 from auditor.runs.reader import RunReader
@@ -33,7 +35,8 @@ def found(
     scope: int | None = None,
     **evidence: Any,
 ) -> Finding:
-    """A finding with a fingerprint of its own."""
+    """A finding with a fingerprint of its own, as urgent as its check has it."""
+    is_severe = id in BY_ID and severity.at_least(BY_ID[id].severity)
     return Finding(
         id,
         severity,
@@ -43,6 +46,7 @@ def found(
         bookie,
         missing=tuple(Missing(name, ((0, 0, 1, 0),), 1) for name in lacking),
         evidence=evidence,
+        urgency=BY_ID[id].urgency if is_severe else Urgency.REST,
         fingerprint=fingerprint(id, "made", scope, ledger, bookie),
     )
 
@@ -55,7 +59,8 @@ def ledger(
         "scope_id": 0, "ledger_id": id, "version": version, "status": "ok", "state": state,
         "ensemble_size": len(ensemble), "write_quorum": quorum, "ack_quorum": quorum,
         "last_entry_id": 9 if state == "CLOSED" else -1, "length": 120 if state == "CLOSED" else None,
-        "undecidable": False, "segments": [{"first_entry_id": 0, "ensemble": list(ensemble)}],
+        "undecidable": False, "digest_type": "CRC32C",
+        "segments": [{"first_entry_id": 0, "ensemble": list(ensemble)}],
     }  # fmt: skip
 
 
@@ -108,6 +113,7 @@ def run_of(
         "scan_time": NOW, "gaps": [], "in_doubt": None, "keeps_marks": True, "marks_listed": True,
         "bookies_listed": {"hidden": None, "unclear": []}, "blind": [], "live": False,
         "bookie_sources": ["disks"],
+        "holds": {"total": 0, "urgent": 0, "carried": 0, "earlier_run": "before"},
         "tally": [
             tally(*kind[:2], number, kind[2], suppressed=known[kind]) for kind, number in sums.items()
         ],
@@ -124,10 +130,26 @@ def run_of(
         bookies=list(rows.values()),
         **{"cluster": list(WORKING), "changes": changes, **tables},
     )
-    return RunReader(path)
+    run = RunReader(path)
+    run.holds.now = NOW + HOUR
+    return run
 
 
-def steps_of(run: RunReader, kind: StepKind) -> list[PlanStep]:
+def hold(
+    key: str, *forbids: ActionKind, reason: str = "last-known-copy", object: str = "bookie"
+) -> dict[str, Any]:
+    """A row of the table holds; the key of a ledger is its id."""
+    ledger = int(key) if object == "ledger" else None
+    return {
+        "object": object, "key": f"0/{key}" if object == "ledger" else key,
+        "scope_id": None if ledger is None else 0, "ledger_id": ledger,
+        "forbids": [str(kind) for kind in forbids], "reason": reason, "certain": True, "urgency": "rest",
+        "count": 1, "accepted": False, "first_seen": NOW, "lift": "fact-gone", "carried": False,
+        "message": f"{object} {key} is needed",
+    }  # fmt: skip
+
+
+def steps_of(run: RunReader, kind: ActionKind) -> list[PlanStep]:
     return [step for step in make_plan(run).steps if step.kind is kind]
 
 

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.finding import Severity
+from auditor.model.owner_scope import NOTHING
 from auditor.model.plan import Condition, Fact, PlannedLedger, RepairPlan, StepCheck, StepState
 from auditor.plan.answers import (
     Answers,
@@ -31,9 +32,10 @@ from auditor.plan.plan_file import make_plan, write_plan
 from auditor.reports.schema import plan_check_schema, plan_schema
 from auditor.runs.reader import RunReader
 from tests.plan.made import HOUR, NOW, found, ledger, lock, mark, run_of
-from tests.plan.test_make import FORGOTTEN, LOST, ON_LOST, RETIRED, UNUSED, everything
+from tests.plan.test_make import FORGOTTEN, LOST, ON_LOST, PROVED_STORE, RETIRED, UNUSED, everything
 
 BELOW = [found("below-ack-quorum", 7, lacking=["c:1"]), found("below-ack-quorum", 8, lacking=["c:1"])]
+DAY = 24 * HOUR
 ROWS = [ledger(7, "b:1", "c:1"), ledger(8, "b:1", "c:1")]
 MOVED = ledger(7, "b:1", "d:1", version=4)
 LAYOUT = "2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1"
@@ -149,12 +151,26 @@ def test_a_cookie_that_is_to_go(cookies: Any, bookies: Any, state: StepState, tm
     assert step.state is state
 
 
+UNOWNED = found(
+    "ledger-unowned", 7, severity=Severity.NOTE, state="CLOSED", seen_before=True, owners_complete=True
+)
+
+
+@pytest.mark.parametrize("stores", [None, [], [{**PROVED_STORE, "scope_proved": NOTHING}]])
+def test_a_newer_run_without_every_owner_does_not_confirm_a_deletion(stores: Any, tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS))
+    unowned = [{"scope_id": 0, "ledger_id": 7, "standing": "unowned"}]
+    tables = {} if stores is None else {"owner_stores": stores}
+    run_of(tmp_path / "new", [], ledgers=ROWS, ownership=unowned, **tables)
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is StepState.UNKNOWN
+
+
 @pytest.mark.parametrize(("standing", "state"), [("unowned", StepState.TRUE), ("owned", StepState.CHANGED)])
 def test_a_ledger_whose_owner_is_back_is_not_deleted(standing: str, state: StepState, tmp_path: Path) -> None:
-    finding = found("ledger-unowned", 7, severity=Severity.NOTE, state="CLOSED", seen_before=True)
-    plan = make_plan(run_of(tmp_path / "old", [finding], ledgers=ROWS))
+    plan = make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS))
     owned = [{"scope_id": 0, "ledger_id": 7, "standing": standing}]
-    run_of(tmp_path / "new", [], ledgers=ROWS, ownership=owned)
+    run_of(tmp_path / "new", [], ledgers=ROWS, ownership=owned, owner_stores=[PROVED_STORE])
     [step] = asked(plan, str(tmp_path / "new"))
     assert step.state is state
 
@@ -297,6 +313,18 @@ def bkaudit(*words: str | Path) -> Result:
     return CliRunner().invoke(main, ["plan", *map(str, words)], prog_name="bkaudit")
 
 
+def set_clock(monkeypatch: pytest.MonkeyPatch, now: int) -> None:
+    for module in ("auditor.sources.clock", "auditor.runs.reader"):
+        monkeypatch.setattr(f"{module}.now_ms", lambda: now)
+
+
+@pytest.fixture
+def hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the clock to an hour after the scan of the runs."""
+    set_clock(monkeypatch, NOW + HOUR)
+
+
+@pytest.mark.usefixtures("hour_later")
 def test_from_a_run_to_a_ticket(tmp_path: Path) -> None:
     everything(tmp_path / "run")
     plan = tmp_path / "plan.toml"
@@ -306,12 +334,12 @@ def test_from_a_run_to_a_ticket(tmp_path: Path) -> None:
         f"bkaudit: wrote {plan}",
         f"bkaudit: before a step is typed: bkaudit plan check {plan}",
     ]
-    assert "1. stop-collection: keep a:1 from collecting garbage" in made.stdout
+    assert "1. stop: keep a:1 from collecting garbage" in made.stdout
     for line in made.stdout.splitlines():
         assert len(line) <= 80 or "bookkeeper shell" in line
     assert bkaudit("show", plan).stdout == made.stdout
     ticket = bkaudit("show", plan, "--format", "markdown").stdout
-    assert "- [ ] **4. recover**: copy 1 ledger off c:1, which lacks entries" in ticket
+    assert "- [ ] **3. recover**: copy 1 ledger off c:1, which lacks entries" in ticket
     assert "`bookkeeper shell recover -l 7 c:1`" in ticket
     value = json.loads(bkaudit("show", plan, "--format", "json").stdout)
     jsonschema.validate(value, plan_schema())
@@ -319,6 +347,37 @@ def test_from_a_run_to_a_ticket(tmp_path: Path) -> None:
     assert (again.exit_code, "is there already" in again.stderr) == (2, True)
 
 
+def test_an_expired_plan_is_called_expired_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "plan.toml"
+    findings = [*BELOW[:1], found("metadata-suspect", None, "a:1")]
+    write_plan(make_plan(run_of(tmp_path / "run", findings, ledgers=ROWS)), str(path))
+    set_clock(monkeypatch, NOW + DAY)
+    assert "2 steps to do" in bkaudit("show", path).stdout.splitlines()[0]
+    set_clock(monkeypatch, NOW + DAY + 1)
+    first = "expired at 2026-11-22 05:07:49 UTC: carry out no step; audit and plan again"
+    commands: list[list[str | Path]] = [["show", path], ["check", path, "--run", tmp_path / "run"]]
+    for words in commands:
+        shown = bkaudit(*words)
+        assert " ".join(shown.stdout.split()).startswith(first), shown.stdout
+        assert " to do" not in shown.stdout
+        assert first in bkaudit(*words, "--format", "markdown").stdout.splitlines()[0]
+    assert bkaudit("check", path, "--run", tmp_path / "run").exit_code == 3
+    value = json.loads(bkaudit("check", path, "--run", tmp_path / "run", "--format", "json").stdout)
+    assert value["expired"] is True
+    jsonschema.validate(value, plan_check_schema())
+
+
+def test_a_plan_of_an_old_run_has_no_dangerous_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_of(tmp_path / "run", BELOW[:1], ledgers=ROWS)
+    set_clock(monkeypatch, NOW + DAY + 1)
+    value = json.loads(bkaudit(tmp_path / "run", "--format", "json").stdout)
+    assert value["steps"] == []
+    [refused] = value["refused"]
+    assert (refused["kind"], refused["reason"]) == ("recover", "audit-again")
+    assert "more than 24 hours old" in refused["why"]
+
+
+@pytest.mark.usefixtures("hour_later")
 @pytest.mark.parametrize(
     ("rows", "code", "word"),
     [
@@ -339,6 +398,7 @@ def test_a_check_ends_as_its_steps_stand(rows: Any, code: int, word: str, tmp_pa
     assert f"- [{'x' if word == 'done' else ' '}] **1. {word}**" in ticket.stdout
 
 
+@pytest.mark.usefixtures("hour_later")
 def test_a_store_leaves_disks_unknown(tmp_path: Path) -> None:
     plan = make_plan(run_of(tmp_path / "old", [found("metadata-suspect", None, "a:1")]))
     plan = replace(plan, instance_id=None)
@@ -348,6 +408,7 @@ def test_a_store_leaves_disks_unknown(tmp_path: Path) -> None:
     assert "not known: metadata-suspect" in ended.stdout
 
 
+@pytest.mark.usefixtures("hour_later")
 def test_the_newest_run_is_planned_for_and_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

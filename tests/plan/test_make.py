@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from auditor.model.finding import Confidence, Severity
-from auditor.model.plan import Condition, Fact, PlanFinding, RepairPlan, StepKind, UnplannedCount
+from auditor.model.holds import ActionKind
+from auditor.model.owner_scope import EVERY_OWNER
+from auditor.model.plan import Condition, Fact, PlanFinding, RepairPlan, UnplannedCount
 from auditor.plan.plan_file import make_plan
 from auditor.reports.plan import plan_text
 from tests.plan.made import (
@@ -27,6 +29,7 @@ from tests.plan.made import (
 )
 
 DAY = 24 * HOUR
+PROVED_STORE = {"scope_claimed": EVERY_OWNER, "scope_proved": EVERY_OWNER}
 PAIR = ledger(7, "a:1", "b:1")
 WIDE = ledger(7, "a:1", "b:1", "c:1", "d:1")
 KEEP_FOREIGN, VERIFY = "gcOverreplicatedLedgerWaitTime=0", "verifyMetadataOnGC=true"
@@ -53,7 +56,7 @@ def test_a_ledger_is_copied_off_a_registered_bookie_that_lacks_it(tmp_path: Path
         ],
         ledgers=[PAIR, ledger(9, "a:1", "b:1", version=5)],
     )
-    [step] = steps_of(run, StepKind.RECOVER)
+    [step] = steps_of(run, ActionKind.RECOVER)
     assert typed(step) == [
         "look: bookkeeper shell recover -dr -l ID a:1",
         "do: bookkeeper shell recover -l ID a:1",
@@ -70,7 +73,7 @@ def test_a_ledger_is_copied_off_a_registered_bookie_that_lacks_it(tmp_path: Path
 
 def test_one_ledger_is_put_into_the_command(tmp_path: Path) -> None:
     run = run_of(tmp_path, [found("below-ack-quorum", 7, lacking=["a:1"])], ledgers=[PAIR])
-    [step] = steps_of(run, StepKind.RECOVER)
+    [step] = steps_of(run, ActionKind.RECOVER)
     assert typed(step)[1] == "do: bookkeeper shell recover -l 7 a:1"
 
 
@@ -98,7 +101,7 @@ def test_one_ledger_is_put_into_the_command(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_recover_must_not_do(finding: Any, row: Any, more: Any, reason: str, tmp_path: Path) -> None:
     run = run_of(tmp_path, [finding], ledgers=[row], **more)
-    assert steps_of(run, StepKind.RECOVER) == []
+    assert steps_of(run, ActionKind.RECOVER) == []
     assert refusals_of(run)[f"recover: {reason}"].ledgers == ("7",)
 
 
@@ -107,7 +110,7 @@ def test_what_autorecovery_is_about_to_do_is_left_to_it(marks: Any, tmp_path: Pa
     finding = found("below-ack-quorum", 7, lacking=["a:1"])
     run = run_of(tmp_path, [finding], ledgers=[PAIR], marks=marks)
     [step] = make_plan(run).steps
-    assert (step.kind, step.expires) == (StepKind.WAIT, NOW + HOUR)
+    assert (step.kind, step.expires) == (ActionKind.WAIT, NOW + HOUR)
     assert [each.ledger_id for each in step.ledgers] == ["7"]
     assert step.done_when == (Condition(Fact.MARKED, "", "no"),)
 
@@ -118,7 +121,7 @@ def test_an_old_mark_that_nobody_holds_is_copied_by_hand(tmp_path: Path) -> None
     run = run_of(tmp_path, [finding], ledgers=[PAIR], marks=marks)
     [step] = make_plan(run).steps
     assert (step.kind, step.findings) == (
-        StepKind.RECOVER, (PlanFinding("mark-stuck", 1, (finding.fingerprint,)),),
+        ActionKind.RECOVER, (PlanFinding("mark-stuck", 1, (finding.fingerprint,)),),
     )  # fmt: skip
 
 
@@ -134,7 +137,7 @@ def test_marked_ledgers_of_a_lost_bookie_are_one_step_that_waits(tmp_path: Path)
     ledgers = [PAIR, ledger(9, "a:1", "c:1")]
     run = run_of(tmp_path, findings, LOST, ledgers=ledgers, marks=[mark(7, "a:1"), mark(9, "a:1")])
     [step] = make_plan(run).steps
-    assert (step.kind, step.bookie_id, step.ledger_count) == (StepKind.WAIT, "a:1", 2)
+    assert (step.kind, step.bookie_id, step.ledger_count) == (ActionKind.WAIT, "a:1", 2)
     assert [each.id for each in step.findings] == ["on-unregistered-bookie", "below-write-quorum"]
 
 
@@ -142,7 +145,7 @@ def test_what_the_auditor_forgot_is_queued_again(tmp_path: Path) -> None:
     ledgers = [PAIR, ledger(9, "a:1", "c:1", state="OPEN"), ledger(8, "b:1", "c:1")]
     run = run_of(tmp_path, [ON_LOST, FORGOTTEN], LOST, ledgers=ledgers, marks=[mark(11, "d:1")])
     [step] = make_plan(run).steps
-    assert step.kind is StepKind.REQUEUE
+    assert step.kind is ActionKind.RECOVER
     assert typed(step) == [
         "look: bookkeeper shell lostbookierecoverydelay -g", "do: bookkeeper shell triggeraudit",
     ]  # fmt: skip
@@ -155,7 +158,7 @@ def test_forgotten_marks_that_are_suspected_only_are_not_asked_for(tmp_path: Pat
     doubted = replace(FORGOTTEN, confidence=Confidence.SUSPECT)
     run = run_of(tmp_path, [ON_LOST, doubted], LOST, ledgers=[PAIR])
     assert make_plan(run).steps == ()
-    assert list(refusals_of(run)) == ["queue-again: not-confirmed"]
+    assert list(refusals_of(run)) == ["recover: not-confirmed"]
 
 
 def test_without_autorecovery_a_lost_bookie_is_recovered_from(tmp_path: Path) -> None:
@@ -180,13 +183,13 @@ def test_nothing_is_recovered_where_somebody_switched_replication_off(tmp_path: 
     cluster = [*WORKING, {"fact": "replication-disabled", "value": "true"}]
     run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=cluster)
     assert make_plan(run).steps == ()
-    assert "autorecovery -e" in refusals_of(run)["queue-again: replication-off"].way_out
+    assert "switch it on again" in refusals_of(run)["recover: replication-off"].way_out
 
 
 def test_unread_marks_leave_it_open(tmp_path: Path) -> None:
     run = run_of(tmp_path, [ON_LOST], LOST, {"marks_listed": False}, ledgers=[PAIR], marks=[])
     assert make_plan(run).steps == ()
-    assert list(refusals_of(run)) == ["queue-again: input-not-known"]
+    assert list(refusals_of(run)) == ["recover: input-not-known"]
 
 
 # bookies
@@ -203,7 +206,7 @@ def test_unread_marks_leave_it_open(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_collector_is_stopped(finding: Any, settings: str | None, starts: bool, tmp_path: Path) -> None:
-    [step] = steps_of(run_of(tmp_path, [finding]), StepKind.STOP_GC)
+    [step] = steps_of(run_of(tmp_path, [finding]), ActionKind.STOP)
     said = [f"by hand: set {settings} in its configuration"] if settings else []
     assert typed(step) == ["by hand: stop the bookie a:1", *said, *(["by hand: start a:1"] if starts else [])]
     assert step.requires == (Condition(Fact.FINDING, f"{finding.id} {finding.fingerprint}", "there"),)
@@ -211,7 +214,7 @@ def test_a_collector_is_stopped(finding: Any, settings: str | None, starts: bool
 
 def test_a_bookie_that_is_down_is_not_stopped_first(tmp_path: Path) -> None:
     finding = found("alias-gc-danger", None, "a:1", ids="old:1")
-    [step] = steps_of(run_of(tmp_path, [finding], {"a:1": {"registered": None}}), StepKind.STOP_GC)
+    [step] = steps_of(run_of(tmp_path, [finding], {"a:1": {"registered": None}}), ActionKind.STOP)
     assert typed(step)[0].startswith("by hand: set ")
 
 
@@ -227,19 +230,18 @@ def test_a_bookie_that_serves_what_its_disk_lacks_is_not_stopped(id: str, tmp_pa
 
 def test_a_suspected_danger_stops_nobody(tmp_path: Path) -> None:
     run = run_of(tmp_path, [found("metadata-suspect", None, "a:1", sure=False)])
-    assert list(refusals_of(run)) == ["stop-collection: not-confirmed"]
+    assert list(refusals_of(run)) == ["stop: not-confirmed"]
 
 
 def test_a_cookie_is_made_as_version_says(tmp_path: Path) -> None:
     dirs = {"owner": "a:1", "journal_dirs": "/j1,/j2", "ledger_dirs": ["/l1", "/l2"], "index_dirs": ["/i 1"]}
     run = run_of(tmp_path, [found("cookie-missing", None, "a:1")], directories=[dirs, dirs])
-    [step] = steps_of(run, StepKind.COOKIE)
+    [step] = steps_of(run, ActionKind.MAKE_COOKIE)
     instance = run.report.cluster.instance_id
     assert typed(step) == [
         f"look: bookkeeper shell cookie_generate -j /j1,/j2 -l /l1,/l2 -i {instance} -o a_1.cookie a:1 "
         "-ix '/i 1'",
         "do: bookkeeper shell cookie_create -cf a_1.cookie a:1",
-        "undo: bookkeeper shell cookie_delete a:1",
     ]
     assert step.requires[0] == Condition(Fact.COOKIE, "a:1", "none")
 
@@ -285,7 +287,7 @@ def test_a_cookie_that_is_not_made(bookie: str, rows: Any, reason: str, tmp_path
 def test_an_index_is_rebuilt_as_its_storage_wants(
     finding: Any, commands: list[str], ledgers: int, tmp_path: Path
 ) -> None:
-    [step] = steps_of(run_of(tmp_path, [finding], ledgers=[PAIR]), StepKind.REINDEX)
+    [step] = steps_of(run_of(tmp_path, [finding], ledgers=[PAIR]), ActionKind.REBUILD_INDEX)
     assert typed(step) == ["by hand: stop the bookie a:1", *commands, "by hand: start a:1"]
     assert step.ledger_count == ledgers
 
@@ -301,7 +303,7 @@ RETIRED = {"e:1": {"named": False, "registered": None, "found": False, "read": "
 
 
 def test_a_cookie_that_nobody_needs_is_deleted(tmp_path: Path) -> None:
-    [step] = steps_of(run_of(tmp_path, [UNUSED], RETIRED, cookies=[COOKIE]), StepKind.RETIRE)
+    [step] = steps_of(run_of(tmp_path, [UNUSED], RETIRED, cookies=[COOKIE]), ActionKind.DELETE_COOKIE)
     assert typed(step) == [
         "save: bookkeeper shell cookie_get e:1",
         "do: bookkeeper shell cookie_delete e:1",
@@ -327,7 +329,7 @@ def test_a_cookie_that_must_stay(
     findings: Any, bookies: Any, tables: Any, reason: str, tmp_path: Path
 ) -> None:
     run = run_of(tmp_path, findings, bookies, cookies=[COOKIE], ledgers=[PAIR], **tables)
-    assert steps_of(run, StepKind.RETIRE) == []
+    assert steps_of(run, ActionKind.DELETE_COOKIE) == []
     assert f"delete-cookie: {reason}" in refusals_of(run)
 
 
@@ -345,7 +347,6 @@ def test_metadata_that_an_owner_names_is_put_back_before_the_collection(tmp_path
     assert typed(step) == [
         "look: bookkeeper shell ledgermetadata -l 7",
         "do: bookkeeper shell ledgermetadata -l 7 -restorefromfile 7.metadata",
-        "undo: bookkeeper shell deleteledger -l 7",
     ]
     assert "before they are collected on a:1" in step.about
     assert {(each.reason, each.ledgers) for each in plan.refused} == {
@@ -356,8 +357,13 @@ def test_metadata_that_an_owner_names_is_put_back_before_the_collection(tmp_path
 
 
 def test_ledgers_that_nobody_owns_are_deleted_one_by_one_after_two_runs(tmp_path: Path) -> None:
-    def unowned(id: int, state: str = "CLOSED", seen: bool = True, sure: bool = True) -> Any:
-        return found("ledger-unowned", id, severity=Severity.NOTE, sure=sure, state=state, seen_before=seen)
+    def unowned(
+        id: int, state: str = "CLOSED", seen: bool = True, sure: bool = True, complete: bool = True
+    ) -> Any:
+        return found(
+            "ledger-unowned", id, severity=Severity.NOTE, sure=sure, state=state, seen_before=seen,
+            owners_complete=complete,
+        )  # fmt: skip
 
     findings = [unowned(7), unowned(8), unowned(9, "OPEN"), unowned(10, seen=False, sure=False)]
     plan = make_plan(run_of(tmp_path, findings, ledgers=[PAIR, ledger(8, "a:1", "b:1")]))
@@ -375,6 +381,16 @@ def test_ledgers_that_nobody_owns_are_deleted_one_by_one_after_two_runs(tmp_path
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("evidence", [{}, {"owners_complete": False}], ids=["old run", "not proved"])
+def test_no_ledger_is_deleted_unless_every_owner_was_read(evidence: dict[str, Any], tmp_path: Path) -> None:
+    finding = found("ledger-unowned", 7, severity=Severity.NOTE, state="CLOSED", seen_before=True, **evidence)
+    plan = make_plan(run_of(tmp_path, [finding], ledgers=[PAIR]))
+    assert plan.steps == ()
+    [refused] = plan.refused
+    assert (refused.reason, refused.ledgers) == ("not-confirmed", ("7",))
+    assert "not every owner was read" in refused.why
+
+
 # the plan
 
 
@@ -384,7 +400,8 @@ def everything(path: Path) -> RepairPlan:
         found("owner-dangling", 30), found("orphan-ledger", 30, "b:1", severity=Severity.NOTE),
         found("ledger-not-indexed", 7, "b:1", path="/x/current/locations", reason="-"),
         found("below-ack-quorum", 7, lacking=["c:1"]), found("below-ack-quorum", 8, lacking=["c:1"]),
-        UNUSED, found("ledger-unowned", 8, severity=Severity.NOTE, state="CLOSED", seen_before=True),
+        UNUSED, found("ledger-unowned", 8, severity=Severity.NOTE, state="CLOSED", seen_before=True,
+              owners_complete=True),
         found("stray-file", None, "a:1", severity=Severity.NOTE),
     ]  # fmt: skip
     rows = [ledger(7, "b:1", "c:1"), ledger(8, "b:1", "c:1")]
@@ -397,6 +414,7 @@ def everything(path: Path) -> RepairPlan:
             cookies=[COOKIE],
             marks=[mark(8, "c:1"), lock(1)],
             ownership=[{"scope_id": 0, "ledger_id": 8, "standing": "unowned"}],
+            owner_stores=[PROVED_STORE],
         )
     )
 
@@ -405,7 +423,7 @@ def test_steps_come_in_order_and_what_has_no_step_is_counted(tmp_path: Path) -> 
     plan = everything(tmp_path)
     assert [step.number for step in plan.steps] == [1, 2, 3, 4, 5, 6]
     assert [str(step.kind) for step in plan.steps] == [
-        "stop-collection", "restore-metadata", "rebuild-index", "recover", "wait", "delete-ledgers",
+        "stop", "restore-metadata", "recover", "wait", "rebuild-index", "delete-ledger",
     ]  # fmt: skip
     # owner-dangling stands for metadata that e:1 could be the last to hold entries of
     assert [each.reason for each in plan.refused] == ["last-copy"]
@@ -436,5 +454,5 @@ def test_what_is_accepted_stays_true_where_a_step_rests_on_it(tmp_path: Path) ->
     findings = [found("metadata-suspect", None, "a:1"), found("owner-dangling", 7)]
     plan = make_plan(run_of(tmp_path, findings, accepted=[incomplete, orphan]))
     assert [str(each.reason) for each in plan.refused] == ["last-copy"]
-    assert [each.kind for each in plan.steps] == [StepKind.RESTORE]
+    assert [each.kind for each in plan.steps] == [ActionKind.RESTORE_METADATA]
     assert "before they are collected on b:1" in plan.steps[0].about

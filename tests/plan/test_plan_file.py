@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from auditor.errors import UsageError
+from auditor.model.holds import ActionKind
 from auditor.model.plan import (
     PLAN_SCHEMA,
     CommandRole,
@@ -23,7 +24,6 @@ from auditor.model.plan import (
     RefusalReason,
     RefusedStep,
     RepairPlan,
-    StepKind,
     UnplannedCount,
 )
 from auditor.plan.plan_file import INLINE, plan_toml, read_plan, write_plan
@@ -47,7 +47,9 @@ COMMANDS = st.lists(
 STEPS = st.builds(
     PlanStep,
     number=COUNTS,
-    kind=st.sampled_from(StepKind),
+    kind=st.sampled_from(ActionKind),
+    urgency=st.none() | st.sampled_from(["lost", "rest"]),
+    fewest_copies=st.none() | COUNTS,
     about=SENTENCES,
     findings=FINDINGS.map(tuple),
     bookie_id=st.none() | TEXTS,
@@ -65,13 +67,14 @@ STEPS = st.builds(
 ).map(lambda step: replace(step, ledger_count=len(step.ledgers)))
 REFUSALS = st.builds(
     RefusedStep,
-    st.sampled_from(StepKind),
+    st.sampled_from(ActionKind),
     st.sampled_from(RefusalReason),
     SENTENCES,
     SENTENCES,
     SENTENCES,
     FINDINGS.map(tuple),
     COUNTS,
+    st.lists(WORDS, max_size=3).map(tuple),
     st.lists(WORDS, max_size=3).map(tuple),
 )
 NUMBERS = st.lists(st.builds(UnplannedCount, WORDS, COUNTS), max_size=2).map(tuple)
@@ -93,7 +96,8 @@ PLANS = st.builds(
 
 def step(**given_: object) -> PlanStep:
     plain = PlanStep(
-        1, StepKind.RECOVER, "copy", (PlanFinding("below-write-quorum", 1, ("0" * 16,)),), "bk-1:3181", 1,
+        1, ActionKind.RECOVER, "near-loss", 1, "copy",
+        (PlanFinding("below-write-quorum", 1, ("0" * 16,)),), "bk-1:3181", 1,
         (PlannedLedger("7", 3, "CLOSED"),),
         (PlanCommand(CommandRole.DO, "bookkeeper shell recover -l 7 bk-1:3181", "copies it", "writes"),),
         (), "all copies are there", 120, "load", "none", 1_795_000_000_000,
@@ -125,6 +129,26 @@ def test_many_ledgers_are_in_a_file_beside(tmp_path: Path) -> None:
     assert "ledger_file" in Path(written[1]).read_text()
 
 
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("stop-collection", ActionKind.STOP),
+        ("queue-again", ActionKind.RECOVER),
+        ("delete-ledgers", ActionKind.DELETE_LEDGER),
+        ("rebuild-index", ActionKind.REBUILD_INDEX),
+    ],
+)
+def test_plans_of_the_earlier_schema_are_read(word: str, kind: ActionKind, tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    refused = RefusedStep(ActionKind.START, RefusalReason.NO_COPY, "a", "b", "c", (), 0, ())
+    text = plan_toml(replace(plan(step(urgency=None, fewest_copies=None)), refused=(refused,)))
+    text = text.replace("plan/2", "plan/1").replace('"recover"', f'"{word}"').replace('"start"', f'"{word}"')
+    path.write_text(text.replace("holds = []\n", ""))
+    read = read_plan(str(path))
+    assert (read.schema, read.steps[0].kind, read.refused[0].kind) == (PLAN_SCHEMA, kind, kind)
+    assert (read.steps[0].urgency, read.refused[0].holds) == (None, ())
+
+
 def test_people_can_read_it() -> None:
     text = plan_toml(
         plan(step(effect="every entry of the ledger has as many copies as it was written with" * 3))
@@ -137,13 +161,13 @@ def test_people_can_read_it() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"recover"', '"recovr"', "steps.0.kind: 'recovr' is none of stop-collection"),
+        ('"recover"', '"recovr"', "steps.0.kind: 'recovr' is none of recover, stop"),
         ("ledger_count = 1", 'ledger_count = "1"', "steps.0.ledger_count is not a number: '1'"),
         ("ledger_count = 1", "ledger_count = 0", "steps.0.ledger_count: 0, and 1 are listed"),
         ("ledger_count = 1", "ledger_count = 1\nledgrs = []", "steps.0.ledgrs: no such key"),
         ("complete = true", "", "complete: is missing"),
         ("complete = true", "complete = 1", "complete is not true or false: 1"),
-        ("plan/1", "plan/2", "schema: 'bookkeeper-auditor/plan/2' is not bookkeeper-auditor/plan/1"),
+        ("plan/2", "plan/3", "schema: 'bookkeeper-auditor/plan/3' is not bookkeeper-auditor/plan/2"),
         ("+00:00", "", "scan_time: a time without its zone"),
         ("about = ", "about ", "at line "),
         ("complete = true", "complete = true\nrefused = 1", "refused is not a list: 1"),

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from auditor.actions.action_list import ActionList, PermittedLedgers, build_action_list
+from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.checks import BY_ID
 from auditor.findings.table import FindingCount, next_steps
 from auditor.model.finding import Confidence, Finding, Missing, Severity, Urgency
 from auditor.model.placement import PlacementFacts, PlacementSettings, Policy
+from auditor.model.repair import RepairFacts, RepairState, repair_facts
 from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, Report
 from auditor.model.report_source import NOBODY, OwnerTotal
 from auditor.model.run_facts import (
@@ -19,7 +22,6 @@ from auditor.model.run_facts import (
     RemarkKind,
     Reuse,
     RunFacts,
-    Step,
     Suppression,
     Tally,
     remark,
@@ -89,11 +91,15 @@ def tally(
     }
 
 
-def steps(tallies: list[Any], findings: tuple[Finding, ...]) -> list[Step]:
-    """What an audit would say to do about these findings, whose objects the first of each check stand for."""
+NO_HOLDS = HoldsOfRun(HoldBook(lambda *_: [], exists=True, as_of=0, has_earlier=True, logs_read=True, now=0))
+"""The holds of a run that has none."""
+
+
+def counts_of(tallies: list[Any], findings: tuple[Finding, ...]) -> list[FindingCount]:
+    """Findings that are not suppressed, counted; the first of each check stands for its objects."""
     of = {each.id: each for each in reversed(findings)}
     nothing = Finding("", Severity.NOTE, Confidence.CONFIRMED)
-    return next_steps(
+    return [
         FindingCount(
             "new",
             each["urgency"],
@@ -108,7 +114,17 @@ def steps(tallies: list[Any], findings: tuple[Finding, ...]) -> list[Step]:
         )
         for each in tallies
         if each["count"] > each["suppressed"]
-    )
+    ]
+
+
+def action_list(counts: list[FindingCount]) -> ActionList:
+    """What an audit without holds would say to do about these findings."""
+    permitted = {
+        each.id: PermittedLedgers(each.findings, each.scope_id or 0, each.ledger_id)
+        for each in counts
+        if each.ledger_id is not None
+    }
+    return build_action_list(NO_HOLDS, counts, permitted)
 
 
 def coverage(complete: bool = True) -> Coverage:
@@ -160,6 +176,20 @@ PLACEMENT: PlacementFacts = {
 }
 
 
+REPAIR = repair_facts(
+    RepairState(
+        sees_autorecovery=True,
+        auditor="bk-a:3181",
+        votes=2,
+        registered=3,
+        writable=3,
+        knows_registrations=True,
+    ),
+    1_795_237_669_000,
+    None,
+)
+
+
 def report(
     tallies: list[Any] | None = None,
     findings: tuple[Finding, ...] = (LOST, BELOW, ORPHAN, UNREAD),
@@ -178,7 +208,10 @@ def report(
     owners: bool = True,
     offload_listing: bool = True,
     placement: bool = True,
+    repair: RepairFacts | None = REPAIR,
 ) -> Report:
+    counts = counts_of(TALLIES if tallies is None else tallies, findings)
+    actions = action_list(counts)
     return Report.make(
         RunFacts(
             version="0.1.0",
@@ -203,6 +236,7 @@ def report(
             suppressions=suppressions,
             accepted=accepted or {"bookies": [], "ledgers": 0, "replicas": 0},
             reused=reused,
+            repair=repair,
             keeps_marks=True,
             keeps_times=True,
             marks_listed=True,
@@ -211,7 +245,10 @@ def report(
             witness_asked=True,
             blind=[],
             placement=PLACEMENT if placement else None,
-            steps=steps(TALLIES if tallies is None else tallies, findings),
+            steps=next_steps(counts, actions.texts),
+            holds={"total": 0, "urgent": 0, "carried": 0, "earlier_run": "before"},
+            actions=list(actions.actions),
+            forbidden=list(actions.forbidden),
         ),
         Cluster("6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51", "zk://h1:2181;h2:2181/ledgers", "hierarchical"),
         coverage,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from auditor.actions.commands import fill_words
 from auditor.checks import ALL, BY_ID, Check
-from auditor.model.finding import Confidence, Finding, FindingWithHistory, Missing, Standing
-from auditor.reports.advice import advice, advice_lines, blanks_of, fill_command, how_sure, since_when
+from auditor.model.acceptance import missing_digest
+from auditor.model.finding import Confidence, Finding, FindingWithHistory, Missing, Severity, Standing
+from auditor.reports.advice import advice, advice_lines, blanks_of, how_sure, since_when
 from auditor.reports.finding_text import command_for
+from tests.actions.test_gate import HOLD, Held
 from tests.reports.samples import BELOW, LOST, ORPHAN
 
 every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
@@ -23,6 +29,8 @@ SHORT = replace(
     ),
 )
 
+COMMANDS = ("bookkeeper shell", "bkaudit report")
+
 
 def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None:
     text = "\n".join(advice_lines([FindingWithHistory(SHORT, Standing("same", 1_795_000_000_000))], 80))
@@ -30,6 +38,8 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
         "entry-lost: A closed ledger has an entry with no copy left.\n"
         "  critical: entry 4 has no copy left\n"
         "    since  2026-11-18 11:06:40 UTC\n"
+        f"    accept fingerprint 0123456789abcdef, missing {missing_digest(SHORT.missing)}\n"
+        "           bkaudit report --accept 0123456789abcdef\n"
         "  sure   Confirmed where the ledger had one version in both scans of the\n"
     )
     assert "\n  why    The entry was promised to be kept," in text
@@ -96,12 +106,12 @@ def test_every_command_of_every_page_is_told_with_its_risk(each: Check) -> None:
 def test_a_name_from_the_cluster_stays_one_word_of_a_command(each: Check) -> None:
     evil = "x; rm -rf / #$(y) 'z'"
     for command in each.commands:
-        words = shlex.split(fill_command(command.text, {"BOOKIE": evil, "ID": "42"}))
+        words = shlex.split(fill_words(command.text, {"BOOKIE": evil, "ID": "42"}))
         assert words == [{"BOOKIE": evil, "ID": "42"}.get(word, word) for word in command.text.split()]
 
 
 def test_a_name_that_cannot_be_shown_is_not_put_into_a_command() -> None:
-    assert fill_command("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk\x1b[31m"}).endswith(" BOOKIE")
+    assert fill_words("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk\x1b[31m"}).endswith(" BOOKIE")
 
 
 def test_what_a_finding_does_not_name_stays_open() -> None:
@@ -169,7 +179,7 @@ def test_advice_keeps_to_its_width_but_for_commands(width: int) -> None:
     evil = replace(SHORT, bookie_id="b" * 200, message="\x1b[31m台帳 " * 50)
     lines = advice_lines([FindingWithHistory(evil, Standing("same", 1, "\x07 because"))], width)
     assert all(line.isprintable() for line in lines)
-    assert all(len(line) <= width for line in lines if "bookkeeper shell" not in line)
+    assert all(len(line) <= width for line in lines if not line.strip().startswith(COMMANDS))
 
 
 def test_no_command_names_a_ledger_id_below_0() -> None:
@@ -183,3 +193,49 @@ def test_no_command_names_a_ledger_id_below_0() -> None:
     assert (
         shown == "bkaudit explain ledger --ledger-qualified-name 0000000000000000fffffffffffffffb --run run"
     )
+
+
+MARKED = Finding(
+    "mark-stuck", Severity.WARNING, Confidence.CONFIRMED, 0, 42, "bk1:3181", message="ledger 42 is marked"
+)
+
+
+def shown_with(*rows: dict[str, Any], path: Path, unowned: Sequence[int] = (42,)) -> str:
+    lines = advice_lines([FindingWithHistory(MARKED)], 80, run=Held(path, *rows, unowned=unowned))
+    return " ".join(" ".join(lines).split())
+
+
+def test_a_command_that_writes_is_filled_in_only_where_a_run_permits_it(tmp_path: Path) -> None:
+    assert "bookkeeper shell deleteledger -l 42 Deletes" in shown_with(path=tmp_path)
+    without = " ".join("\n".join(advice_lines([FindingWithHistory(MARKED)], 80)).split())
+    assert "bookkeeper shell deleteledger -l ID Deletes" in without
+
+
+def test_no_page_deletes_a_ledger_that_is_not_proved_unowned(tmp_path: Path) -> None:
+    text = shown_with(path=tmp_path, unowned=())
+    assert "deleteledger" not in text
+    assert "Do not: delete ledger 42: no audit proved that it is closed and that nobody owns it" in text
+
+
+@pytest.mark.parametrize("reason", ["copies-on-down-bookies", "entry-lost"])
+def test_a_refusal_stands_in_the_place_of_a_command(reason: str, tmp_path: Path) -> None:
+    held = HOLD | {"object": "ledger", "key": "0/42", "scope_id": 0, "ledger_id": 42, "reason": reason}
+    held |= {"forbids": ["delete-ledger"], "message": "a stopped bookie has every entry"}
+    text = shown_with(held, path=tmp_path)
+    assert "deleteledger" not in text
+    assert "Risk: danger" not in text
+    assert f"Do not: delete ledger 42: a stopped bookie has every entry ({reason})" in text
+
+
+def test_a_start_that_a_hold_forbids_is_not_advised(tmp_path: Path) -> None:
+    down = Finding(
+        "bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181", message="down"
+    )
+    refused = {"forbids": ["start"], "reason": "start-refused", "message": "bk1:3181: a bad journal record"}
+    free, held = (
+        "\n".join(advice_lines([FindingWithHistory(down)], 200, run=run))
+        for run in (Held(tmp_path / "free"), Held(tmp_path / "held", HOLD | refused))
+    )
+    assert "  do     Restart it, and look at its log" in free
+    assert "Restart it" not in held
+    assert "  do     Do not: start bk1:3181: a bad journal record (start-refused)\n" in held

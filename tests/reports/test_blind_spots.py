@@ -104,6 +104,8 @@ def test_marks_that_could_not_be_listed_say_nothing_by_being_absent() -> None:
             "mark-missing",
             "mark-directory-empty",
             "lock-without-mark",
+            "no-auditor",
+            "no-replication-workers",
         }
     }
 

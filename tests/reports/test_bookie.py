@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,8 @@ from auditor.model.views import (
     RegistrationView,
 )
 from auditor.reports import bookie
-from tests.reports.samples import ORPHAN
+from tests.actions.test_gate import HOLD, Held
+from tests.reports.samples import NO_HOLDS, ORPHAN
 
 WIDTH = 60
 render = partial(bookie.render, width=WIDTH)
@@ -87,7 +89,7 @@ disks
   /mnt/bk-a/ledgers1
     ledger; VERSION of bk-b:3181, layout 5
     instance a77a8e0d
-    last mark 2026-11-21 05:07:40 UTC
+    last mark not older than 2026-11-21 05:07:40 UTC
     counted for bk-b:3181
     of 1,200 ledgers here
       bk-b:3181: 1,199 name it, 1,150 match entry for entry
@@ -148,12 +150,31 @@ def test_commands_fit_the_storage() -> None:
 def test_an_id_that_the_shell_refuses_is_said_to_be_one() -> None:
     unused = ProblemView("cookie-unused", Severity.NOTE, 1, 0, ("it has a cookie",))
     refused = "The shell refuses an id that is not a host:port."
-    custom = " ".join(render(replace(BOOKIE, bookie_id="bk-a.rack1", problems=(unused,))).split())
+    unusual = replace(BOOKIE, bookie_id="bk-a.rack1", problems=(unused,))
+    custom = " ".join(render(unusual, run=NO_HOLDS).split())
     assert "bookkeeper shell cookie_delete bk-a.rack1" in custom
     assert refused in custom
-    usual = " ".join(render(replace(BOOKIE, problems=(unused,))).split())
+    usual = " ".join(render(replace(BOOKIE, problems=(unused,)), run=NO_HOLDS).split())
     assert "bookkeeper shell cookie_delete bk-a:3181" in usual
     assert refused not in usual
+
+
+def test_holds_stand_before_the_findings_and_in_the_place_of_commands(tmp_path: Path) -> None:
+    unused = ProblemView("cookie-unused", Severity.NOTE, 1, 0, ("it has a cookie",))
+    lift = {"lift": "data-elsewhere", "carried": True, "certain": False}
+    rows = [
+        HOLD | {"key": "bk-a:3181", "reason": "bookie-alias", "forbids": ["delete-cookie"], **lift},
+        HOLD | {"object": "source", "key": "bookie bk-a:3181", "forbids": ["stop"]},
+        HOLD | {"key": "bk-b:3181"},
+    ]
+    shown = bookie.render(replace(BOOKIE, problems=(unused,)), 80, Held(tmp_path, *rows))
+    assert "cookie_delete" not in shown
+    text = " ".join(shown.split())
+    because = "bk1:3181 has the last known copy of entries of 1 ledger (bookie-alias"
+    assert f"do not stop: bk1:3181 has the last known copy of entries of 1 ledger ({HOLD['reason']})" in text
+    assert f"delete cookie: {because}, unconfirmed, from an earlier run) until: an audit reads all" in text
+    assert f"Do not: delete the cookie of bk-a:3181: {because})" in text
+    assert text.index("do not stop") < text.index("problems")
 
 
 def test_other_ids_are_told_with_what_speaks_for_them_and_against() -> None:
@@ -232,7 +253,10 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
         "  /mnt/bk-a/journal0",
         "    mark 1a1fc8020c3.txn, byte 6,656",
         "    12,345 entries after it, in 2 files",
-        "    3 files below the mark are still there",
+        "    3 old files below the mark (journalMaxBackups keeps 5 of",
+        "        them by default); entries that are lost elsewhere",
+        "        may be in there: bkaudit decode journal FILE",
+        "        --entries lists them",
         "  /mnt/bk-a/journal1",
         "    mark 1a1fc8020c3.txn, byte 0",
         "    0 entries after it, in 0 files",
@@ -248,3 +272,12 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
 def test_how_the_journal_is_known_is_said_in_a_word(tail: str | None, said: str) -> None:
     view = replace(BOOKIE, tail=tail, journals=(JournalView("/j", None, None, None, 0, 0, 0),))
     assert f"\njournals\n  {said}" in render(view)
+
+
+def test_what_the_index_time_rests_on_is_told() -> None:
+    dated = replace(BOOKIE, index_time=1_795_237_660_000, index_time_basis="older-journal")
+    assert (
+        "index time  2026-11-21 05:07:40 UTC\n"
+        "            the file time of the journal before that of its\n"
+        "              mark; it may be newer\n"
+    ) in render(dated)

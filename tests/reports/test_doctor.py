@@ -33,6 +33,14 @@ def test_a_diagnosis_is_read_in_eighty_columns_topic_by_topic() -> None:
     )
 
 
+@pytest.mark.parametrize("width", [60, 100])
+def test_a_diagnosis_is_as_wide_as_its_terminal(width: int) -> None:
+    said = "of the bookies that cookies or registrations name 3 can be read in full " * 3
+    lines = (Line("bookies", "coverage", State.WARN, said, said, 3),)
+    longest = max(map(len, render(Diagnosis(lines, (said,)), width).splitlines()))
+    assert width - 15 < longest <= width
+
+
 @pytest.mark.parametrize(("codes", "code"), [((0, 3), 3), ((3, 4), 4), ((4, 2, 3), 2), ((0,), 0), ((), 0)])
 def test_the_exit_code_is_that_of_an_audit_with_the_same_precedence(
     codes: tuple[int, ...], code: int

@@ -125,7 +125,9 @@ def test_counts_steps_and_the_first_screen_have_it_too(run: Run) -> None:
         "gc-would-delete-live 1, disk-content-mismatch 1", *(f"{id} 1" for id in ORDER[2:])
     ]  # fmt: skip
     told = explained.render(RunView("R", run.report, 0), 80)
-    assert re.findall(r"(?m)^  \d+\. ([a-z-]+) \(\d", told) == ORDER[:-1]
+    acting = [id for action in run.report.run.actions or () for id in action["checks"]]
+    assert re.findall(r"\[([a-z-]+), 1\s+finding\]", told) == acting
+    assert [id for id in ORDER if id in acting] == acting
 
 
 def test_messages_status_and_differences_have_it_too(run: Run, tmp_path: Path) -> None:
@@ -133,8 +135,8 @@ def test_messages_status_and_differences_have_it_too(run: Run, tmp_path: Path) -
     assert re.findall(r"(?m)^ {11}[a-z]+ ([a-z-]+) 1", said) == ORDER
     slack = json.loads(pager.slack(run.report, ChangesSince(None), "R"))["text"]
     assert re.findall(r"(?m)^ {11}[a-z]+ ([a-z-]+) 1", slack) == ORDER
-    steps = run.report.run.steps or []
-    assert f"; do now: {steps[0]['action']}; " in status_line(run.report, "R", 0)
+    actions = run.report.run.actions or []
+    assert f"; first action: {actions[0]['text']}; " in status_line(run.report, "R", 0)
 
     before = made_run(tmp_path / "before", report=report([], findings=(), impact=[]))
     (tmp_path / "before/tables/changes/_SUCCESS").touch()
@@ -149,9 +151,12 @@ def test_messages_status_and_differences_have_it_too(run: Run, tmp_path: Path) -
     assert re.findall(r"(?m)^new +[a-z]+ ([a-z-]+) 1", pager.plain(run.report, since, "R")) == ORDER
 
 
-def test_what_to_do_now_is_the_first_line_after_the_verdict(run: Run) -> None:
+def test_the_first_action_follows_the_verdict(run: Run) -> None:
     lines = first_screen.render(run.report, "R", 100).splitlines()
     [verdict] = [number for number, line in enumerate(lines) if line.startswith("NOT-HEALTHY")]
     command = "bkaudit explain bookie bk-a:3181 --run R"
-    assert lines[verdict + 1] == f"do now     stop garbage collection on bk-a:3181: {command}"
-    assert lines[verdict + 2 :] == ["next       bkaudit explain run R"]
+    assert lines[verdict + 1 :] == [
+        "first action   stop bk-a:3181: the next garbage collection deletes data that is still needed",
+        f"               {command}",
+        "all actions    bkaudit explain run R",
+    ]

@@ -49,8 +49,8 @@ SINCE = ChangesSince(
 def test_it_says_what_changed_in_the_order_of_the_findings() -> None:
     assert pager.plain(report(), SINCE, "runs/a b").splitlines() == [
         "BookKeeper audit: NOT-HEALTHY",
-        "do now     stop what deletes data, and look for the disks of ledger 9223372036854770002: "
-        "bkaudit explain ledger 9223372036854770002 --run 'runs/a b'",
+        "first action   find the disks that held ledger 9223372036854770002; keep all entry logs",
+        "               bkaudit explain ledger 9223372036854770002 --run 'runs/a b'",
         "cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, 2026-11-21 05:07:49 UTC",
         "found      1 critical, 3 error, 8 note",
         "seen       ledgers 118 of 120 decided; replicas 340 of 360 decided; bookies 2 of 3 read",

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from auditor.checks import ALL, BY_ID
+from auditor.checks import ALL
+from auditor.model.action_facts import ForbiddenAction
 from auditor.model.finding import Confidence, Finding, Severity, Standing, Urgency
 from auditor.model.views import RunView, UnreadBookie
 from auditor.reports.plain_text import columns_of
-from auditor.reports.run import DOUBTS_SHOWN, TOLD_IN_FULL, UNREAD, render, steps_of
-from tests.reports.samples import BELOW, LOST, coverage, report, tally
+from auditor.reports.run import DOUBTS_SHOWN, EXAMPLES_SHOWN, render
+from tests.reports.samples import BELOW, LOST, action_list, counts_of, coverage, report, tally
 
 URGENT = (
     "metadata-suspect",
@@ -37,12 +38,12 @@ RUN = RunView(
 )
 TOP = """\
 run        runs/20261121T050749Z, ended 2026-11-21 05:08:09 UTC, took 20 s
-verdict    NOT-HEALTHY: 1 critical, 3 error, 12 note, 4 of them suppressed; not
-           everything could be decided
+verdict    NOT-HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest
+           not; not everything could be decided
 why        something of warning or worse was found, 3 of it confirmed; suspected
            and suppressed findings count for the verdict too
-exit code  1, with --fail-on error: something at or above that was found;
-           suppressed findings do not count
+exit code  1, with --fail-on error: something at or above that was found, or
+           data is lost or about to be deleted; what is accepted does not count
 
 looked at
   metadata zk://h1:2181;h2:2181/ledgers: a running store, hierarchical, at zxid
@@ -50,6 +51,7 @@ looked at
   ledgers  118 of 120 decided
   replicas 340 of 360 decided
   bookies  2 of 3 read completely, in 6 directories
+  repair   auditor on bk-a:3181, 2 AutoRecovery processes; no ledger queued
   reads    99 entries read whole, 210 getChildren, 3 multiRead, 340 open
 
 not looked at
@@ -58,39 +60,45 @@ not looked at
 could not be seen
   nothing of bk-c:3181: what is not in a readable index is neither there nor
     missing; it concerns entry-lost, below-ack-quorum, below-write-quorum,
-    replication-undecided, copy-lagging, mark-stale, orphan-ledger and 34 more
+    replication-undecided, copy-lagging, mark-stale, orphan-ledger and 35 more
 
 in doubt
   below-ack-quorum, 1 suspect: """
-FIRST_STEP = """\
-what to do, in this order
-  1. entry-lost (critical; 1): A closed ledger has an entry with no copy left.
-     as: entry 4 has no copy left (since: 2026-11-18 11:06:40 UTC)
-     more: bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
-     do     Stop whatever deletes data on these bookies before anything else,
+ACTIONS = """\
+actions, in this order
+  1. find the disks that held ledger 9223372036854770002; keep all entry logs
+     [entry-lost, 1 finding]
+     bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
+     for example: entry 4 has no copy left (since: 2026-11-18 11:06:40 UTC)
 """
-IN_SHORT = """\
-in short
-  1. entry-lost (1): stop what deletes data, and look for the disks of ledger
-     9223372036854770002
-  2. below-ack-quorum (3): have ledger 7 and 2 more copied again before another
-     bookie stops
-  worth knowing, nothing presses: orphan-ledger 8
+REST = """\
+
+  also found, not urgent: orphan-ledger 8
   suppressed: orphan-ledger 4"""
+UNREAD = "bookie-unread"
 
 
-def test_a_run_is_told_from_its_verdict_to_what_to_do_in_short() -> None:
-    told = render(RUN, 80)
-    assert told.startswith(TOP)
-    assert FIRST_STEP in told
-    assert told.endswith(IN_SHORT)
+def test_a_run_is_explained_from_its_verdict_to_its_actions() -> None:
+    text = render(RUN, 80)
+    assert text.startswith(TOP)
+    assert ACTIONS in text
+    assert text.endswith(REST)
 
 
-def test_commands_are_filled_in_and_say_their_risk() -> None:
-    told = render(RUN, 80)
-    command = "bookkeeper shell readledger -l 9223372036854770002 -fe 4 -le 3000 -b bk-a:3181"
-    assert f"            {command}\n" in told
-    assert told.count("Risk: ") == len(BY_ID["entry-lost"].commands) + len(BY_ID["below-ack-quorum"].commands)
+def test_what_must_not_be_done_follows_the_actions() -> None:
+    refusal = ForbiddenAction(
+        kind="start", objects="bk-a:3181", why="its disk is not mounted", way_out="audit again", checks=[]
+    )
+    facts = replace(RUN.report.run, forbidden=[refusal])
+    text = render(replace(RUN, report=replace(RUN.report, run=facts)), 80)
+    assert "\ndo not\n  do not start bk-a:3181: its disk is not mounted\n    until: audit again\n" in text
+
+
+def test_a_run_of_an_earlier_version_gives_no_advice() -> None:
+    facts = replace(RUN.report.run, actions=None, forbidden=None, holds=None)
+    text = render(replace(RUN, report=replace(RUN.report, run=facts)), 80)
+    assert text.endswith("an earlier version of the program made this run; audit again for its actions")
+    assert "entry-lost, 1 finding" not in text
 
 
 def test_a_healthy_run_has_nothing_to_do() -> None:
@@ -98,7 +106,7 @@ def test_a_healthy_run_has_nothing_to_do() -> None:
     told = render(RunView("runs/1", clean, 6, fail_on=Severity.WARNING), 80)
     assert "why        all of it was looked at and decided, and nothing worse than a note" in told
     assert "exit code  0, with --fail-on warning: " in told
-    assert told.endswith("\n\nnothing has to be done")
+    assert told.endswith("\n\nno action is needed")
     for heading in ("not looked at", "could not be seen", "in doubt"):
         assert heading not in told
 
@@ -108,30 +116,31 @@ def test_what_was_not_seen_is_a_step_of_an_incomplete_run() -> None:
     told = render(replace(RUN, report=partly), 80)
     assert "but what was not looked at could hold anything" in " ".join(told.split())
     assert "exit code  3, " in told
-    assert "\n  1. bookie-unread (note; 1): " in told
-    assert "bkaudit collect --bookies PATH --out DIR" in told
+    assert "not urgent: bookie-unread 1" in told
 
 
 def test_what_destroys_data_by_itself_goes_before_what_is_missing() -> None:
-    found = [tally(check.id, str(check.severity)) for check in ALL]
-    steps = steps_of(report(found))
-    ids = [step.check.id for step in steps if step.pressing]
-    assert [*URGENT, "entry-lost"] == ids[: len(URGENT) + 1]
-    assert ids.index(UNREAD) < ids.index("below-write-quorum")
-    rest = [id for id in ids if BY_ID[id].urgency == Urgency.REST]
-    assert ids[-len(rest) :] == rest
-    assert [BY_ID[id].severity.rank for id in rest] == sorted(BY_ID[id].severity.rank for id in rest)
-    urgent = [check.urgency.rank for check in map(BY_ID.__getitem__, ids)]
-    assert urgent == sorted(urgent)
-    assert set(URGENT) == {check.id for check in ALL if check.urgency == Urgency.DESTROYS_DATA}
+    counts = counts_of([tally(check.id, str(check.severity)) for check in ALL], ())
+    named = [count._replace(bookie_id=f"bk-{place}", ledger_id=place) for place, count in enumerate(counts)]
+    actions = action_list(named).actions
+    urgencies = [Urgency(action["urgency"]).rank for action in actions]
+    assert urgencies == sorted(urgencies)
+    destroying = {id for action in actions if action["urgency"] == "destroys-data" for id in action["checks"]}
+    # Of a bookie that goes by two ids, the holds name the other one: here there are none.
+    assert destroying == {*URGENT} - {"bookie-alias"}
+    assert {*URGENT} == {check.id for check in ALL if check.urgency == Urgency.DESTROYS_DATA}
 
 
-def test_of_very_many_troubles_only_the_first_are_told_in_full() -> None:
-    found = [tally(check.id, "critical", 10**9, "suspect") for check in ALL]
-    told = render(replace(RUN, report=report(found)), 80)
-    assert told.count("\n     do     ") == TOLD_IN_FULL
-    assert f"\n  {len(ALL)}. " in told
-    assert len(told.splitlines()) < 600
+def test_of_very_many_actions_only_the_first_have_an_example() -> None:
+    findings = tuple(
+        Finding(check.id, check.severity, Confidence.SUSPECT, 0, place, f"bk-{place}", message="it is so",
+                urgency=check.urgency)
+        for place, check in enumerate(ALL)
+    )  # fmt: skip
+    tallies = [tally(check.id, str(check.severity), 10**9, "suspect") for check in ALL]
+    text = render(replace(RUN, report=report(tallies, findings)), 80)
+    assert text.count("for example: ") == EXAMPLES_SHOWN
+    assert len(text.splitlines()) < 600
 
 
 def test_suppressed_findings_are_no_step() -> None:
@@ -139,7 +148,7 @@ def test_suppressed_findings_are_no_step() -> None:
         replace(RUN, report=report([tally("entry-lost", "critical", 3, suppressed=3)], (LOST,))), 80
     )
     assert "  1. " not in told
-    assert told.endswith("what to do, in this order\n  suppressed: entry-lost 3")
+    assert told.endswith("actions, in this order\n  suppressed: entry-lost 3")
 
 
 def test_doubts_are_named_once_each_and_bounded() -> None:

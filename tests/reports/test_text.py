@@ -41,6 +41,7 @@ cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, 2026-11-21 05:07:49 UTC
 metadata   zk://h1:2181;h2:2181/ledgers, layout hierarchical
 ledgers    118 of 120 decided; replicas 340 of 360 decided
 bookies    2 of 3 read; not read: bk-c:3181
+repair     auditor on bk-a:3181, 2 AutoRecovery processes; no ledger queued
 
 lost       1 finding, on 1 ledger of 4.2 GB: entry-lost 1
 below ack  3 findings, on 3 ledgers of 1.0 kB:
@@ -51,12 +52,12 @@ changed    1 new, 1 worse, 2 fixed, 0 better, 14 as before, since 2026-11-20
 suppressed 4: bk-b is being emptied (until 2026-12-31); expired: known since the
            move (2026-10-31)
 
-NOT-HEALTHY: 1 critical, 3 error, 12 note, 4 of them suppressed; not everything
-could be decided
-do now     stop what deletes data, and look for the disks of ledger
-           9223372036854770002:
-           bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
-next       bkaudit explain run runs/20261121T050749Z"""
+NOT-HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest not; not
+everything could be decided
+first action   find the disks that held ledger 9223372036854770002; keep all
+               entry logs
+               bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
+all actions    bkaudit explain run runs/20261121T050749Z"""
 
 
 def test_the_first_screen_says_it_all() -> None:
@@ -108,7 +109,7 @@ def test_a_run_that_saw_too_little_says_where_to_read_why() -> None:
     said = text.render(report([], findings=(), suppressions=[], impact=[]), RUN)
     assert said.endswith(
         "INCOMPLETE: no finding; not everything could be decided\n"
-        "next       bkaudit explain run runs/20261121T050749Z"
+        "all actions    bkaudit explain run runs/20261121T050749Z"
     )
 
 
@@ -201,7 +202,7 @@ def test_many_remarks_and_causes_leave_what_they_are_about_on_the_screen(width: 
     assert "cause      bk-0:3181 was not read (6 more)" in lines
     assert any(line.startswith("remark     bk-0:3181 did not answer") for line in lines)
     assert re.search(r" did not answer \(9[78] more\)", "\n".join(lines))
-    assert any(line.startswith("do now ") for line in lines)
+    assert any(line.startswith("first action ") for line in lines)
 
 
 @pytest.mark.parametrize("width", [1, 60, 80, 200, 10_000])

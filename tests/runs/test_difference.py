@@ -258,6 +258,15 @@ def test_diff_as_text_has_numbers_samples_and_warnings(pair: tuple[str, str]) ->
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("width", [60, 100])
+def test_diff_as_text_is_as_wide_as_the_terminal(
+    pair: tuple[str, str], width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = bkaudit("diff", *pair).stdout.splitlines()
+    assert width - 30 < max(map(len, lines)) <= width
+
+
 def test_diff_as_jsonl_has_every_changed_finding(pair: tuple[str, str]) -> None:
     outcome = bkaudit("diff", *pair, "--format", "jsonl")
     lines = [json.loads(line) for line in outcome.stdout.splitlines()]

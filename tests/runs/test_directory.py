@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +10,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.errors import RunError
+from auditor.errors import FileSystemError, RunError, RunUnreadableError
 from auditor.runs.directory import RunDirectory
+from auditor.runs.reader import RunReader
+from tests.servers.nobody import as_nobody
 
 ROWS = 20_000
 
@@ -49,3 +52,18 @@ def test_a_flipped_byte_and_a_column_that_is_not_there_are_said(run: RunDirector
     file.write_bytes(bytes_)
     with pytest.raises(RunError, match="findings is damaged"):
         list(run.batches("findings"))
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "report.json": lambda run: RunReader(run).report,
+    "manifest.json": lambda run: RunDirectory(run).read_manifest(),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_that_may_not_be_read_is_not_called_damaged(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("{}")
+    (tmp_path / name).chmod(0)
+    with as_nobody(), pytest.raises(RunUnreadableError, match=f"{name} cannot be read: Permission denied"):
+        READERS[name](str(tmp_path))
+    assert RunUnreadableError.exit_code == FileSystemError.exit_code

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from auditor.model.space import FileSystem
+from auditor.runs.disk_forecasts import disk_totals, fill_forecasts, forecast
 from auditor.runs.reader import RunReader
-from auditor.runs.space_steps import disk_totals, fill_forecasts, forecast
 from tests.made_runs import made_run
 from tests.reports.samples import report
 

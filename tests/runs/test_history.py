@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from auditor.cli import main
 from auditor.errors import RunError
 from auditor.model.report import Cluster
+from auditor.reports import history as history_table
 from auditor.runs.history import history, runs_beside
 from tests.findings.changed_runs import INSTANCE, write_run
 from tests.reports.samples import CHANGES, tally
@@ -112,6 +113,21 @@ def test_the_history_of_a_directory_is_a_table(runs: Path) -> None:
     assert "runs of 2 clusters" in lines[6]
     assert "left out" in outcome.stderr
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("width", [51, 60])
+def test_the_history_of_a_narrow_terminal_has_verdict_and_name_below(runs: Path, width: int) -> None:
+    write_run(runs / "20261127T080000Z", [], run={"finished": 1_795_300_000_000, "changes": CHANGES})
+    found = history(str(runs)).runs
+    lines = history_table.text(found, width).splitlines()
+    assert lines[0].split() == ["finished", "crit", "err", "warn", "note", "new", "fixed", "worse"]
+    assert lines[1].split() == ["verdict", "run"]
+    assert lines[2].split()[2:] == ["2", "0", "0", "3", "-", "-", "-"]
+    last = lines.index("  healthy 20261127T080000Z")
+    assert lines[last - 1].split()[6:] == ["1", "2", "1"]
+    assert max(map(len, lines)) <= width
+    assert history_table.text(found, 80) == history_table.text(found)
+    assert history_table.text(found).splitlines()[1].endswith(" c")
 
 
 def test_the_history_is_csv_and_json_too(runs: Path) -> None:

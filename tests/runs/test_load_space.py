@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import auditor
+from auditor.actions.gate import permit
+from auditor.actions.objects import bookie
 from auditor.cli import main
 from auditor.errors import RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.space import NO_APPLICATION, NO_BOOKIE, NO_LEDGER, NOT_LISTED, SpaceBy
+from auditor.model.holds import ActionKind
+from auditor.model.permission import Allowed
+from auditor.model.space import NO_APPLICATION, NO_BOOKIE, NO_LEDGER, NOT_LISTED, SpaceBy, SpaceStep
 from auditor.runs import load_space
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader
@@ -105,11 +113,27 @@ PINNED = finding(
 RECLAIMABLE = finding("entry-log-reclaimable", "bk1:3181", logs=1, bytes=1000)
 
 
+def fresh_run(path: Path, findings: Sequence[Finding] = (), **tables: Any) -> RunReader:
+    """A run with holds and an earlier run, whose holds are asked at the time of its scan."""
+    facts: Any = {"total": 0, "urgent": 0, "carried": 0, "earlier_run": "before"}
+    sample = report()
+    whole = replace(sample, run=replace(sample.run, holds=facts))
+    made_run(path, findings, whole, **tables)
+    run = RunReader(path)
+    run.holds.now = SCAN
+    return run
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
     path = tmp_path_factory.mktemp("space") / "run"
-    made_run(path, [PINNED, RECLAIMABLE], space=SPACE, entry_logs=LOGS, ledgers=LEDGERS)
-    return RunReader(path)
+    return fresh_run(path, [PINNED, RECLAIMABLE], space=SPACE, entry_logs=LOGS, ledgers=LEDGERS)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program runs at the time of the scan."""
+    monkeypatch.setattr("auditor.runs.reader.now_ms", lambda: SCAN)
 
 
 @pytest.mark.parametrize("by", BY_HAND)
@@ -200,32 +224,98 @@ def test_steps_are_the_largest_first_with_command_and_risk(run: RunReader) -> No
         (1000, None),
         (800, f"""curl -X PUT -d '{{"forceMajor": false, "forceMinor": true}}' {url}"""),
     ]
-    assert {step.risk.split(";")[0] for step in steps} == {"danger", "load"}
-    assert {step.doubt for step in steps} == {None}
+    # forceMajor collects garbage first.
+    assert {step.risk.split(";")[0] for step in steps} == {"danger"}
 
 
-def test_a_bookie_whose_collector_may_err_is_told_to_start_nothing(tmp_path: Path) -> None:
+HOLD: Row = {
+    "object": "bookie",
+    "key": "bk1:3181",
+    "forbids": ["collect", "compact"],
+    "reason": "owner-dangling",
+    "certain": True,
+    "urgency": "lost",
+    "count": 1,
+    "accepted": False,
+    "first_seen": 1,
+    "lift": "finding-gone",
+    "carried": False,
+    "message": "an owner names ledger 8",
+}
+
+
+@pytest.mark.parametrize(
+    "reason", ["owner-dangling", "metadata-suspect", "alias-gc-danger", "entry-lost", "unindexed-bytes"]
+)
+def test_what_holds_forbid_frees_nothing_and_is_listed_with_why(
+    reason: str, tmp_path: Path, clock: None
+) -> None:
+    hold = HOLD | {"reason": reason}
+    run = fresh_run(tmp_path, [PINNED, RECLAIMABLE], space=SPACE, entry_logs=LOGS, holds=[hold])
+    view = space_view(run, "bookie")
+    assert view.steps == ()
+    assert [(row.bookie_id, row.bytes, row.kind) for row in view.refused] == [
+        ("bk1:3181", 1200, ActionKind.COMPACT),
+        ("bk1:3181", 1000, ActionKind.COLLECT),
+        ("bk1:3181", 1000, ActionKind.COLLECT),
+        ("bk1:3181", 800, ActionKind.COMPACT),
+    ]
+    assert {(row.why, row.reasons) for row in view.refused} == {
+        (f"an owner names ledger 8 ({reason})", (reason,))
+    }
+    text = bkaudit(tmp_path).output
+    assert "nothing may be freed" in text
+    assert "bk1:3181: do not free" in text
+    assert f"why not: an owner names ledger 8 ({reason})" in text
+    assert "curl" not in text
+    assert len(json.loads(bkaudit(tmp_path, "--format", "json").output)["refused"]) == 4
+
+
+def test_only_what_is_confirmed_and_fresh_is_freed(tmp_path: Path) -> None:
     suspected = finding("entry-log-reclaimable", "bk2:3181", Confidence.SUSPECT, logs=1, bytes=5)
-    danger = finding("metadata-suspect", "bk1:3181")
     registered = {
-        "bookie_id": "bk2:3181",
+        "bookie_id": "bk1:3181",
         "mode": "writable",
         "used": True,
         "host": "10.0.0.2",
         "endpoints": [{"id": "httpserver", "host": "0.0.0.0", "port": 8000, "protocol": "http"}],
     }
-    path = tmp_path / "run"
-    made_run(path, [RECLAIMABLE, suspected, danger], space=SPACE, entry_logs=LOGS, registrations=[registered])
-    doubts = {
-        (step.bookie_id, step.command): step.doubt for step in space_view(RunReader(path), "bookie").steps
+    tables: dict[str, Any] = {"space": SPACE[:1], "entry_logs": LOGS, "registrations": [registered]}
+    run = fresh_run(tmp_path, [RECLAIMABLE, suspected], **tables)
+    view = space_view(run, "bookie")
+    assert [step.command for step in view.steps] == ["curl -X PUT http://10.0.0.2:8000/api/v1/bookie/gc"]
+    [refused] = view.refused
+    assert (refused.bookie_id, refused.bytes) == ("bk2:3181", 5)
+    assert "unconfirmed" in refused.why
+    run.holds.now += 25 * 3_600_000
+    old = space_view(run, "bookie")
+    assert old.steps == ()
+    assert {row.why.partition(";")[0] for row in old.refused} == {
+        "the data of this run is more than 24 hours old"
     }
-    assert doubts == {
-        ("bk1:3181", "curl -X PUT http://bk1:8080/api/v1/bookie/gc"): (
-            "metadata-suspect is found on this bookie: start nothing before that is clear"
-        ),
-        ("bk1:3181", None): "metadata-suspect is found on this bookie",
-        ("bk2:3181", "curl -X PUT http://10.0.0.2:8000/api/v1/bookie/gc"): "the finding is suspect",
+
+
+def test_a_step_cannot_be_made_without_the_gate(tmp_path: Path) -> None:
+    run = fresh_run(tmp_path)
+    other, stop = bookie("bk2:3181"), permit(run, ActionKind.STOP, [bookie("bk1:3181")])
+    assert isinstance(stop, Allowed)
+    elsewhere = permit(run, ActionKind.COLLECT, [other])
+    assert isinstance(elsewhere, Allowed)
+    with pytest.raises(TypeError, match="permission"):
+        SpaceStep("bk1:3181", 1, "collection", None, "danger")  # type: ignore[call-arg]  # what is to fail
+    for answer in (stop, elsewhere):
+        with pytest.raises(TypeError, match="the gate did not permit"):
+            SpaceStep("bk1:3181", 1, "collection", None, "danger", answer)
+
+
+def test_steps_are_made_in_one_place() -> None:
+    package = Path(auditor.__file__).parent
+    users = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"\bSpaceStep\(", path.read_text("utf-8"))
     }
+    assert users == {"runs/space_steps.py"}
 
 
 def leak(scope: int, ledger: int, confidence: Confidence = Confidence.CONFIRMED) -> Finding:
@@ -238,23 +328,44 @@ def leak(scope: int, ledger: int, confidence: Confidence = Confidence.CONFIRMED)
 def test_ledgers_of_nobody_are_a_step_with_their_bytes_on_each_bookie(tmp_path: Path) -> None:
     """Ledger 9 of scope 1 is one, ledger 9 of scope 0 is not; 5 is on no disk that was read."""
     more = [part("bk2:3181", 7, "orphan", 11), part("bk2:3181", 8, "live", 1_000_000)]
-    leaks = [leak(0, 7, Confidence.SUSPECT), leak(1, 9), leak(0, 5)]
+    leaks = [leak(0, 7, Confidence.SUSPECT), leak(1, 9), leak(0, 5), leak(0, 8)]
+    held = {"object": "ledger", "key": "0/8", "scope_id": 0, "ledger_id": 8, "forbids": ["delete-ledger"]}
     path = tmp_path / "run"
-    made_run(path, leaks, space=[*SPACE, *more], entry_logs=LOGS)
-    steps = [step for step in space_view(RunReader(path), "bookie").steps if "to nobody" in step.what]
-    assert [(step.bookie_id, step.bytes, step.what.split(" to nobody")[0]) for step in steps] == [
-        ("bk1:3181", 3106, "2 ledgers belong"),
-        ("bk2:3181", 11, "1 ledger belongs"),
+    run = fresh_run(path, leaks, space=[*SPACE, *more], entry_logs=LOGS, holds=[HOLD | held])
+    view = space_view(run, "bookie")
+    [step] = [step for step in view.steps if "to nobody" in step.what]
+    assert (step.bookie_id, step.bytes, step.command) == (
+        "bk1:3181",
+        30,
+        f"bkaudit report {path} --leaks",
+    )
+    assert "deleteledger" not in step.what
+    refused = [(row.bookie_id, row.bytes, row.why) for row in view.refused if "to nobody" in row.what]
+    unconfirmed = "the finding is unconfirmed, and what deletes needs proof"
+    assert refused == [
+        ("bk1:3181", 3076, unconfirmed),
+        ("bk1:3181", 900, "a hold forbids it (owner-dangling)"),
+        ("bk2:3181", 1_000_000, "a hold forbids it (owner-dangling)"),
+        ("bk2:3181", 11, unconfirmed),
     ]
-    assert [step.doubt for step in steps] == ["1 of them only suspected: delete none of these"] * 2
-    assert {step.command for step in steps} == {f"bkaudit report {path} --leaks"}
+
+
+def test_no_ledger_is_deleted_without_an_earlier_run_or_while_a_source_is_held(tmp_path: Path) -> None:
+    source = HOLD | {"object": "source", "key": "owners", "forbids": ["delete-ledger"]}
+    run = fresh_run(tmp_path / "held", [leak(1, 9)], space=SPACE, entry_logs=LOGS, holds=[source])
+    steps = [step for step in space_view(run, "bookie").steps if "to nobody" in step.what]
+    assert steps == []
+    first = fresh_run(tmp_path / "first", [leak(1, 9)], space=SPACE, entry_logs=LOGS)
+    first.holds.has_earlier = False
+    [row] = [row for row in space_view(first, "bookie").refused if "to nobody" in row.what]
+    assert row.why.startswith("no earlier run")
 
 
 def bkaudit(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["space", *(str(each) for each in arguments)])
 
 
-def test_the_text_says_the_sum_beside_the_files_and_what_frees_most(run: RunReader) -> None:
+def test_the_text_says_the_sum_beside_the_files_and_what_frees_most(run: RunReader, clock: None) -> None:
     shown = bkaudit(run.path)
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
@@ -268,7 +379,7 @@ def test_the_text_says_the_sum_beside_the_files_and_what_frees_most(run: RunRead
     )
 
 
-def test_json_and_csv_have_the_same_figures(run: RunReader) -> None:
+def test_json_and_csv_have_the_same_figures(run: RunReader, clock: None) -> None:
     shown = json.loads(bkaudit(run.path, "--format", "json").output)
     assert (shown["file_bytes"], shown["bytes"], len(shown["steps"])) == (6100, 6100, 4)
     rows = list(

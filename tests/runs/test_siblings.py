@@ -18,7 +18,7 @@ from auditor.model.report import Cluster, Report
 from auditor.notebook.run import open_run
 from auditor.reports import history as history_table
 from auditor.runs import directory as run_directory
-from auditor.runs import history
+from auditor.runs import history, run_index
 from auditor.runs import siblings as run_siblings
 from auditor.runs.gather_html import page_of
 from auditor.runs.history import RunDifference
@@ -111,7 +111,7 @@ def bucket(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "/"
         )
 
-    for module in (run_siblings, run_directory, history):
+    for module in (run_siblings, run_index, run_directory, history):
         monkeypatch.setattr(module, "run_files", files_of)
     return runs
 
@@ -164,11 +164,8 @@ def test_a_relative_run_lies_where_the_caller_is(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("root", ["/", "file:///"])
-def test_the_root_of_a_file_system_is_listed_as_a_directory(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_siblings, "is_file", lambda files, path: path == "/tmp/report.json")
-    assert run_siblings.finished_runs(root) == [f"{root}tmp"]
+def test_the_root_of_a_file_system_is_listed_as_a_directory(root: str) -> None:
+    assert f"{root}etc" in run_index.directories_with("passwd", root)
 
 
 def test_a_report_that_cannot_be_read_comes_with_its_reason(runs: Path) -> None:

@@ -23,28 +23,42 @@ class Certificates:
 
 
 def certificates(directory: Path) -> Certificates:
-    """Make them below ``directory``; skips where openssl is not installed."""
+    """Make them below ``directory``, where none are yet; skips where openssl is not installed."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")
     directory.mkdir(parents=True, exist_ok=True)
-    new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-
-    def made(name: str, *more: str) -> tuple[Path, Path]:
-        certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
-        _openssl(
-            *("req", "-x509", *new_key, "-days", "2", "-subj", f"/CN={name}"),
-            *("-keyout", str(key), "-out", str(certificate), *more),
-        )
-        key.chmod(0o600)
-        return certificate, key
-
-    ca, ca_key = made("authority")
-    signed = ("-CA", str(ca), "-CAkey", str(ca_key), "-addext", "basicConstraints=critical,CA:FALSE")
-    server, server_key = made("localhost", *signed, "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
-    client, client_key = made("client", *signed)
+    ca, ca_key = _made(directory, "authority")
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    server, server_key = _made(directory, "localhost", *_signed(ca, ca_key), "-addext", names)
+    client, client_key = _made(directory, "client", *_signed(ca, ca_key))
     store = directory / "server-store.pem"
     store.write_bytes(server_key.read_bytes() + server.read_bytes())
     return Certificates(ca, server, server_key, store, client, client_key)
+
+
+def client_certificate(directory: Path, name: str, unit: str) -> tuple[Path, Path]:
+    """The certificate and key of one more client, whose subject has ``unit`` as its OU; made once.
+
+    `certificates` has made the authority in the same directory.
+    """
+    signed = _signed(directory / "authority.pem", directory / "authority.key")
+    return _made(directory, name, *signed, subject=f"/OU={unit}/CN={name}")
+
+
+def _signed(ca: Path, ca_key: Path) -> tuple[str, ...]:
+    return ("-CA", str(ca), "-CAkey", str(ca_key), "-addext", "basicConstraints=critical,CA:FALSE")
+
+
+def _made(directory: Path, name: str, *more: str, subject: str | None = None) -> tuple[Path, Path]:
+    certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
+    if not certificate.exists():
+        new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        _openssl(
+            *("req", "-x509", *new_key, "-days", "2", "-subj", subject or f"/CN={name}"),
+            *("-keyout", str(key), "-out", str(certificate), *more),
+        )
+        key.chmod(0o600)
+    return certificate, key
 
 
 def _openssl(*arguments: str) -> None:

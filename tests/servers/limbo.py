@@ -27,7 +27,7 @@ from auditor.sources.bookies.rpc.reads import Entry, ReadClient
 from auditor.sources.metadata.dump.save import SaveRequest, save
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.uri import parse_metadata_uri
-from tests.living.store import Store
+from tests.clusters.store import Store
 from tests.servers.bookies.driver import Bookies
 
 CLOSED, OPEN = range(1, 7), range(7, 11)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,34 +47,80 @@ class S3:
 
     def files(self) -> fs.FileSystem:
         """Its file system, where it is no matter what the environment says."""
-        return fs.S3FileSystem(
-            access_key="key",
-            secret_key="made-up",
-            region="us-east-1",
-            scheme="http",
-            endpoint_override=f"{LOOPBACK}:{self.port}",
-            allow_bucket_creation=True,
-        )
+        return file_system(self.environment)
 
-    def upload(self, directory: Path, path: str) -> str:
+    def upload(self, directory: Path, path: str, files: fs.FileSystem | None = None) -> str:
         """Copy a directory there; returns its URI as Spark writes it."""
-        fs.copy_files(str(directory), f"{BUCKET}/{path}", destination_filesystem=self.files())
+        fs.copy_files(str(directory), f"{BUCKET}/{path}", destination_filesystem=files or self.files())
         return f"s3a://{BUCKET}/{path}"
+
+
+def file_system(environment: dict[str, str]) -> fs.FileSystem:
+    """The file system that a process with these variables would have."""
+    return fs.S3FileSystem(
+        access_key=environment["AWS_ACCESS_KEY_ID"],
+        secret_key=environment["AWS_SECRET_ACCESS_KEY"],
+        region=environment["AWS_REGION"],
+        scheme="http",
+        endpoint_override=environment["AWS_ENDPOINT_URL"].removeprefix("http://"),
+        allow_bucket_creation=True,
+    )
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[S3]:
     """The server for the length of a block; its log lies in ``folder``."""
+    with _started(folder, {}) as server:
+        server.files().create_dir(BUCKET)
+        yield server
+
+
+RIGHTS = {
+    "writer": ["s3:*"],
+    "reader": ["s3:ListBucket", "s3:GetObject"],
+    "lister": ["s3:ListBucket"],
+    "stranger": ["ec2:RunInstances"],
+}
+"""Users of `running_with_users`, and what they may do."""
+
+
+@contextmanager
+def running_with_users(folder: Path) -> Iterator[tuple[S3, dict[str, dict[str, str]]]]:
+    """A server that asks who is there, and the environments of the users of `RIGHTS` by their names."""
+    import boto3
+
+    setup = 1 + 3 * len(RIGHTS)  # requests before it begins to ask
+    with _started(folder, {"INITIAL_NO_AUTH_ACTION_COUNT": str(setup)}) as server:
+        given = {"endpoint_url": server.environment["AWS_ENDPOINT_URL"], "region_name": "us-east-1"}
+        given |= {"aws_access_key_id": "setup", "aws_secret_access_key": "setup"}
+        boto3.client("s3", **given).create_bucket(Bucket=BUCKET)
+        iam = boto3.client("iam", **given)
+        users = {}
+        for name, actions in RIGHTS.items():
+            statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
+            policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+            iam.create_user(UserName=name)
+            iam.put_user_policy(UserName=name, PolicyName=name, PolicyDocument=policy)
+            key = iam.create_access_key(UserName=name)["AccessKey"]
+            users[name] = server.environment | {
+                "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
+                "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
+            }
+        yield server, users
+
+
+@contextmanager
+def _started(folder: Path, environment: dict[str, str]) -> Iterator[S3]:
     [port] = free_ports(1)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]
     with (folder / "s3.log").open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | environment
+        )
     try:
         wait_for(port, folder / "s3.log")
-        server = S3(port)
-        server.files().create_dir(BUCKET)
-        yield server
+        yield S3(port)
     finally:
         process.terminate()
         process.wait()

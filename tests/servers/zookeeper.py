@@ -112,6 +112,10 @@ class ZooKeeperProcess:
         """How many clients are connected, besides the one that asks."""
         return int(self._said().get("Connections", "1")) - 1
 
+    def received(self) -> int:
+        """How many requests it has received since it started."""
+        return int(self._said()["Received"])
+
     def _said(self) -> dict[str, str]:
         """What it says of itself, by name; nothing where it serves nobody."""
         answer = b""

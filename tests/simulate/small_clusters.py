@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,54 @@ def windows_of_run(
     return run, list(run)
 
 
+HARM = (Fate.BELOW_WRITE_QUORUM, Fate.BELOW_ACK_QUORUM, Fate.LOST)
+
+
+def subsets(names: Set[str]) -> Iterator[frozenset[str]]:
+    """All of them, the empty one first."""
+    ordered = sorted(names)
+    sizes = range(len(ordered) + 1)
+    return map(frozenset, chain.from_iterable(combinations(ordered, size) for size in sizes))
+
+
+def worlds(ledger: Ledger, entry: int, members: set[str], unread: set[str]) -> Iterator[set[str]]:
+    """The members that hold an entry before the failure, in each world that agrees with the run."""
+    lacking = {name for name in members if entry in ledger.missing.get(name, ())}
+    absent = set() if ledger.doubted else lacking
+    unclear = ((ledger.unknown | unread) & members | lacking) - absent
+    for present in subsets(unclear):
+        yield members - absent - unclear | present
+
+
+def harm(held: set[str], gone: Set[str], ledger: Ledger) -> Fate:
+    """What the loss of some bookies does to an entry that these bookies hold."""
+    if not held & gone:
+        return Fate.WHOLE
+    left = len(held - gone)
+    if left == 0:
+        return Fate.LOST
+    return Fate.BELOW_ACK_QUORUM if left < ledger.ack else Fate.BELOW_WRITE_QUORUM
+
+
+Bound = Callable[[Iterable[bool]], bool]
+
+
+def amounts_of(fates: Iterable[set[Fate]], bound: Bound) -> Counter[tuple[Fate, str]]:
+    """What a ledger counts whose entries may come to these fates, one independent of the other.
+
+    ``bound`` is ``all``: what is so in every world, or ``any``: in some.
+    """
+    counts: Counter[tuple[Fate, str]] = Counter()
+    worst = {Fate.WHOLE}
+    for of_entry in fates:
+        worst = {max(before, fate) for before in worst for fate in of_entry}
+        for fate in HARM:
+            counts[fate, "entries"] += bound(each == fate for each in of_entry)
+    for fate in HARM:
+        counts[fate, "ledgers"] += bound(each == fate for each in worst)
+    return +counts
+
+
 def plain_fates(
     ledger: Ledger,
     lost: set[str],
@@ -147,38 +196,27 @@ def plain_fates(
     view: str,
     surely: bool = False,
 ) -> Counter[tuple[Fate, str]]:
-    """What a failure of ``lost``, and at worst of ``perhaps`` too, does to one ledger: by fate and unit.
+    """What a failure of ``lost``, and perhaps of some of ``perhaps``, does to one ledger: by fate and unit.
 
     ``surely``: only what has a copy on a bookie of ``lost`` counts.
     """
     possible, today = view.endswith("possible"), view.startswith("today")
-    gone = lost | perhaps if possible else lost
-    counts: Counter[tuple[Fate, str]] = Counter()
-    for entry, bookies in ledger.entries():
-        lacking = {name: entry in ledger.missing.get(name, ()) for name in bookies} if today else {}
-        absent = {name for name, lacks in lacking.items() if lacks and not ledger.doubted}
-        unclear = {name for name, lacks in lacking.items() if lacks and ledger.doubted}
-        unclear |= ({*ledger.unknown} | unread) & {*bookies} if today else set()
-        unclear -= absent
-        if not ({*bookies} & gone) - absent or (surely and not {*bookies} & lost):
+    fates = []
+    for entry, names in ledger.entries():
+        members = {*names}
+        if surely and not members & lost:
             continue
-        out = gone | absent | (unclear if possible else set())
-        left = sum(name not in out for name in bookies)
-        fate = (
-            Fate.LOST if left == 0
-            else Fate.BELOW_ACK_QUORUM if left < ledger.ack
-            else Fate.BELOW_WRITE_QUORUM
-        )  # fmt: skip
-        counts[fate, "entries"] += 1
-    if counts:
-        counts[max(fate for fate, _ in counts), "ledgers"] = 1
+        held = [*worlds(ledger, entry, members, unread)] if today else [members]
+        gone = [lost | some for some in subsets((perhaps - lost) & members)]
+        fates.append({harm(copies, taken, ledger) for copies in held for taken in gone})
+    counts = amounts_of(fates, any if possible else all)
     if not ledger.closed:
         _, ensemble = ledger.segments[-1]
-        silent = gone | down if today else gone
+        gone_at_most = lost | perhaps if possible else lost
+        silent = gone_at_most | down if today else gone_at_most
         for start in range(ledger.size):
-            window = [ensemble[(start + i) % ledger.size] for i in range(ledger.write)]
-            if {*window} & (lost if surely else gone) and sum(
-                name in silent for name in window
-            ) >= ledger.ack:
+            window = {ensemble[(start + i) % ledger.size] for i in range(ledger.write)}
+            taken = window & (lost if surely else gone_at_most)
+            if taken and len(window & silent) >= ledger.ack:
                 counts[Fate.OPEN_END, "ledgers"] = 1
     return counts

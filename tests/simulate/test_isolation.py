@@ -21,7 +21,7 @@ from auditor.reports.schema import simulation_schema
 from auditor.reports.simulation import text, to_json
 from auditor.runs.reader import RunReader
 from auditor.simulate.simulation import simulate_failure
-from tests.decommission.made_clusters import CALM
+from tests.decommission.made_clusters import CALM, reopened
 from tests.made_runs import made_run
 from tests.reports.samples import PLACEMENT, report
 from tests.simulate.small_clusters import Ledger
@@ -73,7 +73,7 @@ def make(tmp_path: Path) -> Make:
                 {"fact": "auditor-candidate", "value": "h:3181"},
             ],
         )
-        return RunReader(tmp_path)
+        return reopened(tmp_path)
 
     return made
 
@@ -104,7 +104,7 @@ def test_many_groups_are_not_all_in_the_text(make: Make) -> None:
     ]
     found = losing(make(*several), "a", "b", "c", "d")
     assert len(found.writes) == 60
-    assert "and 40 more answers: --format json has all" in words(found)
+    assert "and 40 more answers; this command prints all: bkaudit simulate RUN --format json" in words(found)
     found = losing(make(*several[::2]), "e")
     assert "yes for E3 Qw3 Qa2 in groups *,0 (1 open)" in words(found)
     assert " and 10 more: 4 writable bookies" in words(found)

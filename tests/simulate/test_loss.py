@@ -21,6 +21,7 @@ from auditor.simulate.loss import (
 )
 from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Bools, Longs
+from tests.examples import examples
 from tests.simulate.small_clusters import (
     BOOKIES,
     SEVERAL,
@@ -80,7 +81,7 @@ def test_a_failure_loses_what_its_entries_say(
         assert as_counter(sums[number]) == plain_sums(found, lost, perhaps, unread, down, view), view
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     several=SEVERAL,
     unread=SOME,

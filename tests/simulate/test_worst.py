@@ -16,6 +16,7 @@ from auditor.simulate.domains import CopysetSums, SetSums
 from auditor.simulate.levels import LevelSums, near_loss, worst_sets
 from auditor.simulate.loss import SilentBookies
 from auditor.simulate.run_windows import RunWindows
+from tests.examples import examples
 from tests.simulate.small_clusters import BOOKIES, SEVERAL, Ledger, numbered, run_of
 
 RACKS = st.lists(st.sampled_from(["/r0", "/r1", "/r2", "/r3", None]), min_size=8, max_size=8)
@@ -70,7 +71,7 @@ def losses(
 ONE_COPY = Ledger(0, "CLOSED", 2, 1, 1, 5, ((0, ("a", "b")),))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(several=SEVERAL, unread=SOME, racks=RACKS)
 @example(several=[ONE_COPY], unread=set(), racks=["/r0", "/r1", "/r2", "/r3"] * 2)
 def test_what_is_near_loss_and_the_worst_sets_are_those_of_all_entries_and_subsets(
@@ -123,7 +124,7 @@ def _least(best: list[tuple[Entry, int]]) -> dict[int, int]:
     return least
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(several=SEVERAL)
 def test_copysets_and_scatter_width_are_those_of_all_entries(drawn_run: Path, several: list[Ledger]) -> None:
     found = numbered(several)

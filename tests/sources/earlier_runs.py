@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +18,6 @@ from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart, plan_parts
 
 BOOKIE = "bk-a:3181"
-TICK = 0.012
-"""Seconds: longer than a tick of the clock that files are dated by."""
 
 
 def quick_clocks(patch: pytest.MonkeyPatch) -> None:
@@ -57,6 +57,19 @@ def since(all_parts: Sequence[IndexPart], earlier: Earlier) -> list[IndexPart]:
 
 
 def settle() -> int:
-    """Let the clock tick; the time in ms before which everything was changed."""
-    time.sleep(TICK)
-    return time.time_ns() // 1_000_000
+    """Wait until the kernel dates files later than any before the call; return that time in ms.
+
+    Files are dated by a clock that steps with the kernel's ticks: on a busy machine it lags behind
+    `time.time_ns` for longer than a tick lasts, so that no fixed wait is long enough.
+    """
+    before = max(time.time_ns(), _file_time()) // 1_000_000
+    while (now := _file_time() // 1_000_000) <= before:
+        time.sleep(0.001)
+    return now
+
+
+def _file_time() -> int:
+    """The time in ns that a file is dated with when it is changed now."""
+    with tempfile.TemporaryFile() as file:
+        os.utime(file.fileno())
+        return os.fstat(file.fileno()).st_mtime_ns

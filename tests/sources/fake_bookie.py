@@ -12,9 +12,9 @@ from types import TracebackType
 import numpy as np
 
 from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.availability.wire import encode_unfolded
 from auditor.codecs.bookie.wire import LENGTH
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
-from tests.codecs.bp34_vectors import encode_unfolded
 
 
 class Request:

@@ -120,6 +120,21 @@ def test_other_scopes_are_left_alone(tmp_path: Path) -> None:
             open_store(f"etcd-snapshot://{file}?scope={scope}").cluster()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_scope_that_is_not_there_is_answered_with_those_that_are(kind: str, tmp_path: Path) -> None:
+    corpus_store(kind, tmp_path)
+    [file] = tmp_path.iterdir()
+    scheme = "etcd-snapshot" if kind == "snapshot" else "dump"
+    with pytest.raises(StoreError) as raised:
+        open_store(f"{scheme}://{file}").cluster()
+    assert str(raised.value) == (
+        f"there is no BookKeeper cluster below /ledgers in {file}; it has one there: "
+        f"{scheme}://{file}?scope={SCOPE}"
+    )
+    store = open_store(f"{scheme}://{file}?scope={SCOPE}")
+    assert nodes_of(store) == nodes_of(corpus_store(kind, tmp_path))
+
+
 def test_every_key_that_java_makes_is_its_ledger_in_its_scope_but_for_ids_that_no_ledger_has() -> None:
     # Java turns every id into a key and back. In scope 0, which servers write, a negative one is nobody's.
     for vector in oracle()["keyVectors"]:

@@ -30,7 +30,7 @@ from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
 from auditor.sources.bookies.places import find_places, read_inventory, read_marks
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb
-from auditor.sources.metadata.credentials import SecretFile
+from auditor.sources.metadata.secret_file import SecretFile
 from auditor.sources.metadata.store import Tree
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.regular_file import (

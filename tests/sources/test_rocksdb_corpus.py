@@ -15,7 +15,6 @@ from auditor.sources.bookies.owners import Attribution, attribute
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import plan_parts
 from auditor.sources.bookies.places import find_places
-from tests.codecs.bp34_vectors import encode
 from tests.sources.bookie_corpora import DATA, oracle, unpack_bookies
 
 CORPUS = "dbledger-long"
@@ -51,7 +50,7 @@ def java_indexes() -> dict[str, Any]:
 def folded(java: dict[str, Any]) -> bytes:
     """What the server's unfolded value holds, in our canonical form."""
     data = bytes.fromhex(java["bytes"])
-    return encode(availability.decode(data))[HEADER.size :]
+    return availability.encode(availability.decode(data))[HEADER.size :]
 
 
 def test_every_directory_says_what_a_java_scan_of_its_databases_says(

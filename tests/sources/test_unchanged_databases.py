@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.sources.bookies.parts import ROCKSDB, Earlier, IndexDirectory, IndexPart
-from tests.sources.earlier_runs import TICK, cut, kept, quick_clocks, read, settle, since, told
+from tests.examples import examples
+from tests.sources.earlier_runs import cut, kept, quick_clocks, read, settle, since, told
 from tests.sources.rocksdb_databases import KNOWN, LIMBO, VERSION, key, ledger_key, location, write_database
 
 
@@ -94,7 +94,7 @@ CHANGES: list[Callable[[Path, int], None]] = [
 ]  # fmt: skip
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from(CHANGES), st.integers(0, 1)), max_size=2), min_size=1, max_size=2
@@ -112,7 +112,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
         before = read(all_parts)
         for number, changes in enumerate(steps):
             earlier = kept(Path(folder, f"run{number}"), before, began)
-            time.sleep(TICK)
+            settle()
             for what, directory in changes:
                 what(root, directory)
             began = settle()
@@ -126,7 +126,7 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
     all_parts = cut(made(tmp_path / "bookie"), 1)
     began = settle()
     found = kept(tmp_path / "run", read(all_parts), began)
-    time.sleep(TICK)
+    settle()
     return found
 
 
@@ -159,7 +159,7 @@ def test_where_a_bookie_must_check_itself_first_nothing_is_taken(
     began = settle()
     table = read(cut(seen(root), 1))
     assert "gap" in table["state"].to_pylist()
-    time.sleep(TICK)
+    settle()
     assert taken(root, kept(tmp_path / "run", table, began)) == {1, 3, 5}
 
 

@@ -326,6 +326,7 @@ def without_java(tools: Path) -> str:
     return str(tools)
 
 
+@pytest.mark.spark
 def test_a_session_uses_what_an_earlier_one_kept_after_its_end(java: Java, tmp_path: Path) -> None:
     cache, log = tmp_path / "bookkeeper-auditor", tmp_path / "spark.log"
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_HOME": str(java.home)}

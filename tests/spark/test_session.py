@@ -51,7 +51,7 @@ def test_an_environment_of_spark_connect_is_refused(
     name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda _: None))
+    monkeypatch.setattr("auditor.spark.session.running_session", lambda: None)
     (tmp_path / "m").write_text('{"path": "/ledgers", "czxid": 1}\n')
     result = CliRunner().invoke(
         main, ["scan", "--metadata", f"dump://{tmp_path}/m", "--out", str(tmp_path / "r")]

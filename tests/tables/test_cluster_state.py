@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from auditor.sources.metadata.store import ClusterNodes, Znode
-from auditor.tables.cluster_state import CLUSTER, cluster_state
+from auditor.tables.cluster_state import CLUSTER, autorecovery_facts, cluster_state
 
 
 def facts(nodes: dict[str, bytes]) -> list[tuple[str, str | None, bool]]:
@@ -45,3 +47,37 @@ def test_a_fact_that_cannot_be_read_says_so_and_one_never_written_is_null() -> N
     assert facts(
         {"underreplication/replicascheckctime": b"", "underreplication/placementpolicycheckctime": b"\x08"}
     ) == [("placement-policy-check-time-ms", None, True), ("replicas-check-time-ms", None, False)]
+
+
+VOTE = "underreplication/auditorelection/V_000000000"
+READ_VOTE = {"auditor": "bk1:3181", "auditor_down": False, "votes": 2}
+
+
+def scan(nodes: dict[str, bytes], owner: int = 7, **more: Any) -> ClusterNodes:
+    znodes = {path: Znode(f"/ledgers/{path}", data, 1, 1, 5, 6, 0, owner) for path, data in nodes.items()}
+    return ClusterNodes(znodes, 0, "0x1", **more)
+
+
+def test_the_lowest_live_vote_is_the_auditors() -> None:
+    votes = {f"{VOTE}3": b'bookieId: "bk2:3181"\n', f"{VOTE}2": b'bookieId: "bk1:3181"\n'}
+    found = autorecovery_facts([scan(votes)], 100, {"bk2:3181"})
+    assert READ_VOTE.items() <= found.items()
+    assert found["age_ms"] == 95
+    assert autorecovery_facts([scan(votes)], 100, {"bk1:3181"})["auditor_down"]
+    # A vote without a session is left behind by a process that is gone.
+    assert autorecovery_facts([scan(votes, owner=0)], 100, ())["votes"] == 0
+    # An auditor that is being replaced has no vote for a moment: one scan with a vote is enough.
+    assert autorecovery_facts([scan(votes), scan({"underreplication": b""})], 100, ())["votes"] == 2
+
+
+def test_settings_of_autorecovery_are_read_if_they_are_numbers() -> None:
+    delay = "underreplication/lostBookieRecoveryDelay"
+    assert autorecovery_facts([scan({delay: b"315360000"})], 0, ())["delay_s"] == 315_360_000
+    assert autorecovery_facts([scan({delay: b"soon"})], 0, ())["delay_s"] is None
+    checked = {"underreplication/checkallledgersctime": bytes.fromhex("088080babbc82e")}
+    assert autorecovery_facts([scan(checked)], 0, ())["last_check"] == 1_600_000_000_000
+
+
+def test_what_was_not_read_of_autorecovery_is_unknown() -> None:
+    assert autorecovery_facts([scan({"LAYOUT": b""})], 0, ()) == {}
+    assert autorecovery_facts([scan({"underreplication": b""}, gaps=(("/ledgers/x", "cut"),))], 0, ()) == {}

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from auditor.checks.disk_content_mismatch import points_elsewhere
 from auditor.spark import functions as F
-from auditor.tables.contents import CONTENTS, LargeTables, bookies_in_doubt, contents
+from auditor.tables.contents import (
+    CONTENTS,
+    LargeTables,
+    bookies_in_doubt,
+    contents,
+    lacking_replicas,
+)
 from tests.checks.tables_builder import Row, entries, frame, ledger, tables
 
 if TYPE_CHECKING:
@@ -19,10 +26,14 @@ if TYPE_CHECKING:
 STRIPES = {name: entries(name, (at, 30, 2, 3))[1] for at, name in enumerate(("a", "b", "c"))}
 ALIKE = dict.fromkeys("abc", entries("a", (0, 0, 30, 0))[1])
 SHORT = entries("a", (0, 12, 2, 3))[1]
+ALL = entries("a", (0, 0, 30, 0))[1]
 
 
 class Case(NamedTuple):
     """A directory of a bookie "a" that holds these ledgers; ``lacking`` lack all of them.
+
+    ``surplus`` hold all entries of them, their own and others. ``read``: how far a
+    bookie was read that was not read completely.
 
     Each case has bookies, directories and ledgers of its own: one look at all of them is one at each.
     """
@@ -33,6 +44,8 @@ class Case(NamedTuple):
     foreign: bool = False
     stripes: Mapping[str, bytes] = STRIPES
     state: str = "ok"
+    surplus: Sequence[str] = ()
+    read: Mapping[str, str] = MappingProxyType({})
 
 
 CASES = {
@@ -40,6 +53,10 @@ CASES = {
     "entries lost": Case({at: STRIPES["a"] if at % 4 else SHORT for at in range(20)}, lacking=()),
     "swapped": Case({at: STRIPES["b" if at else "a"] for at in range(21)}),
     "copies": Case(dict.fromkeys(range(20), STRIPES["b"]), lacking=("a",)),
+    # What a decommissioned bookie leaves behind; the worker copied whole segments to the new member.
+    "decommissioned": Case(dict.fromkeys(range(20), STRIPES["b"]), lacking=(), surplus=("b",)),
+    "unread": Case(dict.fromkeys(range(20), STRIPES["b"]), lacking=(), read={"b": "unread"}),
+    "read in part": Case(dict.fromkeys(range(20), STRIPES["b"]), lacking=(), read={"b": "partial"}),
     "alike": Case(dict.fromkeys(range(20), ALIKE["a"]), lacking=("b", "c"), stripes=ALIKE),
     "cut": Case(dict.fromkeys(range(9), STRIPES["b"]), state="cut"),
     "not indexed": Case(dict.fromkeys(range(9), STRIPES["b"]), state="not-indexed"),
@@ -57,6 +74,7 @@ def ranked(spark: SparkSession) -> Ranked:
         spark,
         bookies=[
             {"bookie_id": f"{case}/{name}", "foreign_instance": name == "a" and given.foreign}
+            | {"read": given.read.get(name, "read")}
             for case, given in CASES.items()
             for name in "abc"
         ],
@@ -72,15 +90,19 @@ def ranked(spark: SparkSession) -> Ranked:
         ledgers=[row for case in CASES for row in ledgers_of(case)],
         availability=[row for case in CASES for row in indexes_of(case)],
         unequal=[row for case in CASES for row in unequal_of(case)],
+        judged=[row for case in CASES for row in judged_of(case)],
     )
-    asked = [row["bookie_id"] for row in bookies_in_doubt(rows.unequal).collect()]
+    lacking = lacking_replicas(rows.judged, rows.bookies)
+    asked = [row["bookie_id"] for row in bookies_in_doubt(rows.unequal, lacking).collect()]
     places = frame(spark, "directories", rows.roster.directories)
     owners = [f"{case}/a" for case in CASES]
     alike = rows.availability.groupBy("bookie_id", "state").agg(F.count("*").alias("number"))
     large = LargeTables(rows.ledgers, rows.availability, alike.withColumn("known", F.lit(True)), owners, [])
 
     def found(doubted: Sequence[str]) -> list[dict[str, Any]]:
-        made = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, doubted, large)
+        made = contents(
+            rows.availability, rows.ledgers, rows.unequal, lacking, places, rows.bookies, doubted, large
+        )
         return sorted((row.asDict() for row in made.collect()), key=lambda row: str(row["directory"]))
 
     listed, others = found(asked), found(owners)
@@ -124,9 +146,11 @@ def indexes_of(case: str) -> list[Row]:
 def unequal_of(case: str) -> list[Row]:
     given, own, stripes, held = CASES[case], f"{case}/a", stripes_of(case), held_of(case)
     others: list[Row] = [
-        {"scope_id": 0, "ledger_id": number, "bookie_id": name, "expected": stripes[name]}
+        {"scope_id": 0, "ledger_id": number, "bookie_id": f"{case}/{name}"}
+        | {"expected": stripes[f"{case}/{name}"], "held": ALL if name in given.surplus else None}
         for number in held
-        for name in (f"{case}/{each}" for each in given.lacking if each != "a")
+        for name in (*given.lacking, *given.surplus, *given.read)
+        if name != "a"
     ]
     mine: list[Row] = [
         {"scope_id": 0, "ledger_id": number, "bookie_id": own, "expected": stripes[own], "held": groups}
@@ -135,6 +159,17 @@ def unequal_of(case: str) -> list[Row]:
         if groups != stripes[own] or given.state != "ok"
     ]
     return others + mine
+
+
+def judged_of(case: str) -> list[Row]:
+    """Which entries bookies that were read lack; of those that were not read all are unknown."""
+    stripes = stripes_of(case)
+    return [
+        {"scope_id": 0, "ledger_id": number}
+        | {"missing": [(f"{case}/{name}", stripes[f"{case}/{name}"], 20) for name in CASES[case].lacking]}
+        | {"unknown": [(f"{case}/{name}", 20, "unread") for name in CASES[case].read]}
+        for number in held_of(case)
+    ]
 
 
 def told_of_owners(found: list[dict[str, Any]]) -> list[Any]:
@@ -168,6 +203,16 @@ def test_copies_of_what_another_has_as_well_point_nowhere(ranked: Ranked) -> Non
     rows = ranked["copies"]
     assert counts(rows["a"]) == (20, 20, 0, 0, 0, 1)
     assert list(rows) == ["a"]
+
+
+def test_a_bookie_with_more_than_its_stripe_lacks_nothing(ranked: Ranked) -> None:
+    rows = ranked["decommissioned"]
+    assert not any(row["elsewhere"] for row in rows.values())
+
+
+def test_what_was_not_read_is_not_lacked(ranked: Ranked) -> None:
+    assert not any(row["elsewhere"] for row in ranked["unread"].values())
+    assert ranked["read in part"]["b"]["elsewhere"], "what was read of it lacks these ledgers"
 
 
 def test_ids_that_should_hold_the_same_cannot_be_told_apart(ranked: Ranked) -> None:

@@ -50,12 +50,12 @@ def answers(
     """Of each ledger: action, cause, verdict and reason."""
     made = tables(
         spark,
-        ledgers=[ledger(number, MEMBER, OTHER) for number in range(10, 19)]
+        ledgers=[ledger(number, MEMBER, OTHER) for number in (*range(10, 19), 20)]
         + [ledger(19, OLD, OTHER), ledger(30, HERE, MEMBER), ledger(31, MEMBER)]
         + [ledger(32, HERE, undecidable=True, status="unreadable")],
         over_replicated=[
             copy(10), copy(11), copy(12), copy(13, marked=True), copy(14, exposed=True), copy(15),
-            copy(16, state="OPEN"), copy(17, locked=True), copy(18), copy(19),
+            copy(16, state="OPEN"), copy(17, locked=True), copy(18), copy(19), copy(20, behind_end=3),
         ],
         unequal=[holds(11, FIVE), holds(12, (6, 6, 1, 0)), holds(18, FIVE)],
         judged=[lost(11), lost(12), lost(18)],
@@ -63,6 +63,7 @@ def answers(
             verdict(10, "healthy"), verdict(11, "entry-lost"), verdict(12, "entry-lost"),
             verdict(13, "healthy"), verdict(14, "healthy"), verdict(15, "healthy", "entry-lost", [OTHER]),
             verdict(16, "not-closed"), verdict(17, "healthy"), verdict(19, "healthy"),
+            verdict(20, "healthy"),
             verdict(18, "entry-lost", confidence="suspect"),
         ],
         availability=[{"ledger_id": number, "bookie_id": HERE} for number in (30, 31, 32)],
@@ -112,14 +113,15 @@ def test_copies_outside_of_the_ensembles_go_where_members_have_every_entry(spark
         17: ("keep", "locked", "right", "kept"),
         18: (*goes, "unknown", "members-unknown"),  # that the entry is lost is not sure
         19: (*goes, "wrong", "under-another-id"),
+        20: (*goes, "unknown", "behind-end"),
         40: ("delete", "not-listed", "right", "no-metadata"),
         90: ("delete", "not-listed", "unknown", "newer-than-scan"),
     }
 
 
 def test_what_is_listed_out_of_order_goes_though_it_is_needed(spark: SparkSession) -> None:
-    """The pass ends at 50, finds 10 to 19 in their places, and 30 to 32 not."""
-    said = answers(spark, ServerListing(ids(spark, *range(10, 20)), 50))
+    """The pass ends at 50, finds 10 to 20 in their places, and 30 to 32 not."""
+    said = answers(spark, ServerListing(ids(spark, *range(10, 21)), 50))
     out = ("delete", "listed-out-of-order")
     assert {number: said[number] for number in (30, 31, 32, 40, 90)} == {
         30: (*out, "wrong", "in-its-ensembles"),
@@ -131,7 +133,7 @@ def test_what_is_listed_out_of_order_goes_though_it_is_needed(spark: SparkSessio
 
 
 def test_verified_metadata_saves_what_is_listed_out_of_order(spark: SparkSession) -> None:
-    said = answers(spark, ServerListing(ids(spark, *range(10, 20)), 50), verify_metadata=True)
+    said = answers(spark, ServerListing(ids(spark, *range(10, 21)), 50), verify_metadata=True)
     assert {number: said[number][:2] for number in (30, 31, 32, 40)} == {
         30: ("keep", "metadata-read"),
         31: ("delete", "listed-out-of-order"),

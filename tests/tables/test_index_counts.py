@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.tables.index_counts import IndexCount, index_counts
+from tests.examples import examples
 from tests.tables.files import written
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def one_by_one(rows: Sequence[Row]) -> list[IndexCount]:
     return sorted((IndexCount._make((*kind, number)) for kind, number in counts.items()), key=repr)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(rows=st.lists(ROWS, max_size=20))
 def test_rows_are_counted_as_one_by_one(tmp_path_factory: Any, rows: list[Row]) -> None:
     files = written(rows, AVAILABILITY, tmp_path_factory.mktemp("t") / "availability")

@@ -9,20 +9,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.wire import expand
 from auditor.tables.judge_replicas import (
     NOTHING,
     BookieState,
     Groups,
-    Judgement,
     LedgerFacts,
     Pair,
     groups_of,
     judge,
 )
 from auditor.tables.judged import is_whole, judge_whole
+from auditor.tables.judgement import Judgement
 from auditor.tables.past_end import set_apart
+from tests.examples import examples
 
 BOOKIES = [f"bk{number}" for number in range(8)]
 LAST = 24
@@ -46,7 +48,7 @@ def striped(ledger: LedgerFacts, bookie: str, upto: int, judged_only: bool) -> s
         if ledger.closed:
             after = min(after, ledger.last_entry_id + 1)
         elif judged_only:
-            after = first if is_last else after - ledger.write_quorum
+            after = first if is_last else min(after, ledger.segments[-1][0] - ledger.write_quorum)
         for entry in range(first, min(after, upto + 1)):
             write_set = {(entry + step) % ledger.ensemble_size for step in range(ledger.write_quorum)}
             found |= {entry} if bookie in {ensemble[place] for place in write_set} else set()
@@ -105,7 +107,7 @@ ANSWERED = {**dict.fromkeys(BOOKIES, "read"), "bk1": "partial"}
 ALL_OK = dict.fromkeys(BOOKIES, "ok")
 
 
-@settings(max_examples=4 * settings().max_examples, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(ledgers(), held_sets, readings, index_states, answered_by)
 @example(OPEN_END, {"bk0": {0}, "bk1": set()}, ANSWERED, dict(ALL_OK), {"bk1"})
 @example(
@@ -165,7 +167,9 @@ def test_groups_say_what_entries_say(
         for pair in pairs
         if pair.bookie_id not in members and pair.index_state != "not-indexed"
     ]
-    assert answer.foreign == [(bookie, len(held.get(bookie, ()))) for bookie in strangers]
+    assert [(copy.bookie_id, coverage.count(copy.held)) for copy in answer.foreign] == [
+        (bookie, len(held.get(bookie, ()))) for bookie in strangers
+    ]
     _assert_excess(ledger, held, members, answer)
     _assert_lagging(ledger, served, sure, answer)
 
@@ -237,7 +241,7 @@ def _assert_lagging(
     assert {b: entries(g) for b, g in answer.lagging} == late
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(ledgers(), st.sets(st.sampled_from(BOOKIES))), max_size=4),
     readings,
@@ -307,6 +311,18 @@ def past_end(
     return [(b, entries(g)) for b, g in answer.past_end]
 
 
+@pytest.mark.parametrize(("version", "behind"), [(1, 0), (2, 0), (3, 2), (4, 2)])
+def test_what_a_bookie_outside_has_behind_the_end_counts_unless_a_writer_or_takeover_closed_there(
+    version: int, behind: int
+) -> None:
+    """Re-replication took the bookie out of the ensemble; a writer's close takes 1 change, a takeover 2."""
+    copy = Pair("bk9", NOTHING, groups({7, 8, 9, 10}), "ok")
+    ledger = replace(PAST, version=version)
+    answer = judge(ledger, [copy], SOUND, grace_ms=0)
+    set_apart(ledger, SOUND, answer)
+    assert [(each.bookie_id, each.behind_end) for each in answer.foreign] == [("bk9", behind)]
+
+
 def test_an_ack_quorum_behind_the_end_is_told_apart_from_left_overs() -> None:
     # Entry 9 belongs on bk0 and bk1, 10 on bk1 and bk2, 11 on bk2 and bk0.
     assert past_end(PAST, SOUND, bk0={9}, bk1={9, 10}) == [("bk0", {9}), ("bk1", {9})]
@@ -320,7 +336,29 @@ def test_an_ack_quorum_behind_the_end_is_told_apart_from_left_overs() -> None:
 
 def test_what_another_clusters_bookie_holds_behind_the_end_is_not_its() -> None:
     states = {**SOUND, "bk0": BookieState("unread", foreign=True)}
-    assert past_end(PAST, states, bk0={9}, bk1={9}) == []
+    assert past_end(PAST, states, bk1={9}) == []
+    pairs = [
+        Pair(b, groups(striped(PAST, b, 8, True)), groups(striped(PAST, b, 8, True) | {9}), "ok")
+        for b in ("bk0", "bk1")
+    ]
+    answer = judge(PAST, pairs, states, grace_ms=0)
+    set_apart(PAST, states, answer)
+    assert answer.past_end == []
+    assert [bookie for bookie, _ in answer.surplus] == ["bk1"]
+
+
+def test_what_a_bookie_of_another_cluster_holds_is_joined_with_no_ledger_by_its_id() -> None:
+    """Neither a copy outside of the ensembles, nor one of another segment, nor one of an open end."""
+    stranger = Pair("bk9", NOTHING, groups({0, 1, 2}), "ok")
+    states = {**SOUND, "bk9": BookieState("unread", foreign=True), "bk2": BookieState("unread", foreign=True)}
+    assert judge(CLOSED, [stranger], states, grace_ms=0).foreign == []
+    [copy] = judge(CLOSED, [stranger], SOUND, grace_ms=0).foreign
+    assert (copy.bookie_id, coverage.count(copy.held), copy.behind_end) == ("bk9", 3, 0)
+    member = Pair("bk2", NOTHING, groups({0, 1, 2, 50}), "ok")
+    answer = judge(CLOSED, [member], states, grace_ms=0)
+    assert (answer.stale, answer.surplus, answer.missing) == ([], [], [])
+    open_end = replace(CLOSED, closed=False)
+    assert judge(open_end, [member], states, grace_ms=0).lagging == []
 
 
 @pytest.mark.parametrize("state", ["unreadable", "cut", "limbo", "not-indexed", "absent"])

@@ -21,9 +21,15 @@ VERBS = {
 
 
 OF_SCOPE_0 = (
-    *("audit/owner_scan.py", "runs/load_topic.py", "tables/ownership.py"),
+    *("audit/cursor_scan.py", "runs/ledger_topics.py", "runs/load_topic.py", "tables/ownership.py"),
     *("tables/gc_foresight.py", "tables/gc_listing.py", "simulate/loss.py"),
-    *("plan/answers.py", "plan/bookie_steps.py"),
+    *(
+        "plan/answers.py",
+        "plan/bookie_steps.py",
+        "plan/index_steps.py",
+        "plan/start_steps.py",
+        "tables/id_generators.py",
+    ),
 )
 """Applications refer to ledgers of scope 0 alone, and servers list no others: what joins these takes the rows
 of that scope first."""

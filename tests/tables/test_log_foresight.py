@@ -117,6 +117,28 @@ def test_a_log_whose_map_or_header_is_wrong_is_left_out_for_its_collector_goes_b
     assert {row["path"] for row in rows} == {"/i0/gone", "/i0/most"}
 
 
+def test_a_log_with_bytes_that_are_needed_is_forecast_and_frees_nothing(spark: SparkSession) -> None:
+    kinds = {"live": 0, "superseded": 0, "not-indexed": 300, "owner-named": 200}
+    rows = [
+        {"bookie_id": "idx", "directory": "/i0", "path": f"/i0/{kind}", "log_id": 1, "kind": "log"}
+        | {"current": False, "scope_id": 0, "ledger_id": ledger, "bytes": size, "class": name}
+        | {"remains": False}
+        for kind, needed in kinds.items()
+        for ledger, name, size in ((7, "superseded", 900), (8, kind, needed or 1))
+    ]
+    found = log_foresight(
+        frame(spark, "space", rows),
+        frame(spark, "entry_logs", list(loggers())),
+        frame(spark, "gc_foresight", []),
+        CollectorSettings(),
+        NOW,
+    ).collect()
+    assert {row["path"]: (row["action"], row["needed"], row["frees"]) for row in found} == {
+        "/i0/live": ("delete", 0, 901), "/i0/superseded": ("delete", 0, 901),
+        "/i0/not-indexed": ("delete", 300, 0), "/i0/owner-named": ("delete", 200, 0),
+    }  # fmt: skip
+
+
 def test_the_newest_log_stays_until_its_bookie_is_started_again(spark: SparkSession) -> None:
     logs = {"gone": [("orphan", 900, False)], "tenth": [("orphan", 900, False), ("live", 100, True)]}
     # Of a ledger that the index has not got yet nothing is known; of one that it has, all is.
@@ -150,3 +172,71 @@ def test_the_newest_log_stays_until_its_bookie_is_started_again(spark: SparkSess
     assert {row["path"]: row["after_restart"] for row in found} == {
         "/i0/gone": "delete", "/i0/tenth": "minor", "/i0/unflushed": None, "/i0/new": "keep",
     }  # fmt: skip
+
+
+def test_a_log_that_a_collection_left_stays_overdue_until_its_deletion_is_no_longer_coming(
+    spark: SparkSession,
+) -> None:
+    def foretold_after(earlier: list[Row] | None, passed: bool) -> dict[str, tuple[object, ...]]:
+        bookies = [("idx", True)] if passed else []
+        found = log_foresight(
+            frame(spark, "space", parts("idx", "/i0")),
+            frame(spark, "entry_logs", list(loggers())),
+            frame(spark, "gc_foresight", []),
+            CollectorSettings(),
+            NOW,
+            None if earlier is None else frame(spark, "log_foresight", earlier),
+            passed=spark.createDataFrame(bookies, "bookie_id string, passed boolean"),
+        ).collect()
+        return {row["path"]: (row["delete_since"], row["overdue"]) for row in found}
+
+    def before(since: int | None, overdue: bool) -> list[Row]:
+        return [{"bookie_id": "idx", "path": "/i0/gone", "delete_since": since, "overdue": overdue}]
+
+    gone = "/i0/gone"
+    assert foretold_after(None, passed=True)[gone] == (NOW, False)
+    assert foretold_after(before(None, False), passed=True)[gone] == (NOW, False)
+    assert foretold_after(before(7, False), passed=False)[gone] == (7, False)
+    assert foretold_after(before(7, False), passed=True)[gone] == (7, True)
+    assert foretold_after(before(7, True), passed=False)[gone] == (7, True)
+    # What is not to be deleted is never overdue.
+    assert foretold_after(before(7, True), passed=True)["/i0/most"] == (None, False)
+
+
+def test_a_log_with_damaged_records_is_forecast_as_its_collector_counts_it(spark: SparkSession) -> None:
+    scans = {"seen": "counts", "unneeded": "counts", "made-up": "may-fail", "failing": "fails"}
+    counted = {
+        "seen": {7: 100, 8: 300},
+        "unneeded": {8: 300},
+        # A ledger that the bookie has, and of which only the collector's scan of the damage has bytes.
+        "made-up": {8: 300, 7: 5},
+        "failing": {},
+    }
+    logs: list[Row] = []
+    for name, scan in scans.items():
+        of_log = {"bookie_id": "idx", "path": f"/i0/{name}", "collector_scan": scan, "kind": "log"}
+        logs += [of_log, *(
+            {**of_log, "scope_id": 0, "ledger_id": ledger, "collected_bytes": size}
+            for ledger, size in counted[name].items()
+        )]  # fmt: skip
+    rows = [
+        {"bookie_id": "idx", "directory": "/i0", "path": f"/i0/{name}", "log_id": 1, "kind": "log"}
+        | {"current": False, "bytes": size, "class": kind, "ledger_id": ledger, "remains": False}
+        for name in scans
+        for ledger, kind, size in ((8, "orphan", 300), (None, "owner-unknown", 600))
+    ]
+    found = log_foresight(
+        frame(spark, "space", rows),
+        frame(spark, "entry_logs", logs),
+        frame(spark, "gc_foresight", []),
+        CollectorSettings(),
+        NOW,
+        availability=frame(
+            spark, "availability", [{"bookie_id": "idx", "scope_id": 0, "ledger_id": 7, "state": "ok"}]
+        ),
+    ).collect()
+    assert {row["path"]: (row["action"], row["entries"], row["remain"], row["frees"]) for row in found} == {
+        "/i0/seen": ("major", 400, 100, 0), "/i0/unneeded": ("delete", 300, 0, 0),
+        "/i0/made-up": ("minor", 305, 5, 0), "/i0/failing": ("keep", 0, 0, 0),
+    }  # fmt: skip
+    assert {row["needed"] for row in found} == {600}

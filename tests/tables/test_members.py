@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.sources.metadata.ledger_rows import LEDGERS
@@ -41,7 +41,6 @@ def one_by_one(replicas: Sequence[list[dict[str, Any]] | None]) -> dict[str, tup
     return {name: (count, depending[name], holding[name]) for name, count in named.items()}
 
 
-@settings(max_examples=100, deadline=None)
 @given(replicas=REPLICAS)
 def test_members_are_counted_as_one_by_one(
     tmp_path_factory: Any, replicas: list[list[dict[str, Any]] | None]

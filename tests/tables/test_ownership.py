@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from auditor.model.owner_scope import ROLLOVER_MS
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.owners.applications import OWNERS
 from auditor.tables import ownership as owned_tables
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
-NOW, GRACE, FIRST_ZXID, FIRST_TIME = 1_000_000, 10_000, 500, 900_000
+NOW, GRACE, FIRST_ZXID, FIRST_TIME = 1_000_000_000, ROLLOVER_MS, 500, 900_000
 TOPIC = "/managed-ledgers/shop/orders/persistent/"
 UNREADABLE, HIDDEN, COMPACTED = f"{TOPIC}spoiled", f"{TOPIC}hidden", f"{TOPIC}compacted/__compaction"
 GONE, MADE, DOUBTED, BEFORE = range(60), range(60, 90), range(90, 120), range(0, 600, 2)
@@ -194,11 +195,12 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
         frame(spark, MOVED, moved) if live else None,
         frame(spark, DOUBTFUL_IDS, doubtful),
         frame(spark, OWNERSHIP, earlier),
+        None,
         ("pulsar",),
         Moments(
             NOW,
             GRACE,
-            "",
+            {},
             FIRST_ZXID if stores == "one" else None,
             FIRST_TIME if stores == "two" else None,
         ),
@@ -248,9 +250,89 @@ def test_with_too_many_places_unread_no_ledger_is_called_unowned(
         None,
         frame(spark, DOUBTFUL_IDS, []),
         None,
+        None,
         ("pulsar",),
         Moments(NOW, GRACE),
     )
     [row] = found.where("ledger_id = 7").collect()
     many = "too many places of the owners' trees were not read"
     assert (row["standing"], row["why"]) == (("unknown", many) if above else ("unowned", None))
+
+
+WEST, EAST = "pulsar:zk://west:2181", "pulsar:zk://east:2181/east"
+
+
+def claiming(id: int, name: str) -> Row:
+    said = {
+        "application": b"pulsar", "component": b"managed-ledger",
+        "pulsar/managed-ledger": name.encode(),
+    }  # fmt: skip
+    return {"scope_id": 0, "ledger_id": id, "status": "ok", "custom_metadata": said, "ctime": 5}
+
+
+def joined(spark: SparkSession, ledgers: list[Row], owners: list[Row], lists: list[Row]) -> dict[int, Row]:
+    """Rows of the table ownership, of two stores: one at the top of its ZooKeeper, one below a chroot."""
+    usual = {"application": "pulsar", "status": "ok", "kind": "data", "borrowed": False, "stale": False}
+    found = ownership(
+        frame(spark, LEDGERS, ledgers),
+        frame(spark, OWNERS, [{**usual, **row} for row in owners]),
+        None,
+        frame(spark, DOUBTFUL_IDS, []),
+        None,
+        frame(spark, OWNERSHIP, lists),
+        ("pulsar",),
+        Moments(NOW, GRACE, {WEST: "", EAST: "/east"}),
+    )
+    return {row["ledger_id"]: row.asDict() for row in found.collect()}
+
+
+def test_two_stores_with_the_same_topic_are_joined_and_other_namespaces_are_foreign(
+    spark: SparkSession,
+) -> None:
+    topic = "public/default/persistent/t"
+    owners: list[Row] = [
+        {"ledger_id": 1, "store": WEST, "path": f"/managed-ledgers/{topic}"},
+        {"ledger_id": 2, "store": EAST, "path": f"/east/managed-ledgers/{topic}"},
+        {"store": EAST, "status": "gap", "path": "/east/managed-ledgers/hidden", "damage": "not listed"},
+    ]
+    ledgers = [
+        claiming(1, topic), claiming(2, topic), claiming(3, topic),
+        claiming(4, "public/other/persistent/t"), claiming(5, "old/west/other/persistent/t"),
+        claiming(6, "hidden/default/persistent/t"),
+    ]  # fmt: skip
+    rows = joined(spark, ledgers, owners, [])
+    standings = {id: row["standing"] for id, row in rows.items() if id is not None}
+    assert standings == {1: "owned", 2: "owned", 3: "unowned", 4: "foreign", 5: "foreign", 6: "unknown"}
+    assert {rows[id]["fault"] for id in (1, 2)} == {None}, "a claim names no store"
+    assert [rows[id]["store"] for id in (1, 2, 3)] == [WEST, EAST, None]
+    assert [rows[id]["namespace_read"] for id in (1, 3, 4)] == [True, True, False]
+    assert "no store of owners that was read has the namespace public/other" in rows[4]["why"]
+    assert "has the namespace old/other" in rows[5]["why"]
+    assert [rows[id]["claim"] for id in (2, 3)] == [
+        f"/east/managed-ledgers/{topic}",
+        f"/managed-ledgers/{topic}",
+    ]
+
+
+def test_a_ledger_that_a_list_lost_is_known_as_such_until_somebody_names_it(spark: SparkSession) -> None:
+    topic = "public/default/persistent/t"
+    owners = [{"ledger_id": 1, "store": WEST, "path": f"/managed-ledgers/{topic}"}]
+    lists: list[Row] = [
+        {"ledger_id": 1, "standing": "unowned", "store": WEST, "dropped_since": NOW - 9},
+        {"ledger_id": 2, "standing": "owned", "store": EAST},
+        {"ledger_id": 3, "standing": "unowned", "store": EAST, "dropped_since": NOW - 9},
+        {"ledger_id": 4, "standing": "unowned"},
+        {"ledger_id": 5, "standing": "owned", "store": EAST},
+    ]
+    rows = joined(spark, [claiming(id, topic) for id in range(1, 5)], owners, lists)
+    seen = {
+        id: (row["store"], row["listed_before"], row["dropped_since"])
+        for id, row in rows.items()
+        if id is not None
+    }
+    assert seen == {
+        1: (WEST, True, None),
+        2: (EAST, True, NOW),
+        3: (EAST, True, NOW - 9),
+        4: (None, False, None),
+    }, "ledger 5 is gone from BookKeeper too: retention took it"

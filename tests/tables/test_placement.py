@@ -204,7 +204,8 @@ def by_hand(
     where, size = WHERE[policy], len(ensemble)
     each = [[ensemble[(start + place) % size] for place in range(quorum)] for start in range(size)]
     seen = {name: UNSEEN if name in gone else where.get(name, "") for name in ensemble}
-    if policy is Policy.ZONE and (size % quorum or quorum <= 2 or "" in seen.values()):
+    # What the policy refuses by size and quorum alone is no row: every ensemble of these would be one.
+    if policy is Policy.ZONE and "" in seen.values():
         return True, tuple(each[0])
     for window in each:
         racks = {where.get(name, "d") for name in window if name not in gone}
@@ -212,7 +213,10 @@ def by_hand(
         for name in window:
             zones.setdefault(seen[name].partition("/")[2].partition("/")[0], []).append(seen[name])
         crowded = any(len(some) > 1 and len({*some}) == 1 for some in zones.values())
-        too_few = {Policy.RACK: len(racks) < min(quorum, 2), Policy.ZONE: len(zones) < 2 or crowded}
+        too_few = {
+            Policy.RACK: len(racks) < min(quorum, 2),
+            Policy.ZONE: len(zones) < min(quorum, 2) or crowded,
+        }
         if too_few.get(policy):
             return True, tuple(window)
     for window in each:

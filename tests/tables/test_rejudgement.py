@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from auditor.audit.comparison import bookies_taking_reads
 from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
@@ -35,7 +38,7 @@ def tables(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
 
 def said(spark: SparkSession, *rows: tuple[int, str, int, str]) -> DataFrame:
     full = [
-        (0, ledger_id, entry, bookie, answer, "silence" if answer == "unknown" else None, 5, 1)
+        (0, ledger_id, entry, bookie, answer, "silence" if answer in ("unknown", "refused") else None, 5, 1)
         for ledger_id, bookie, entry, answer in rows
     ]
     return spark.createDataFrame(full, from_arrow_schema(WITNESS))
@@ -93,10 +96,15 @@ def test_what_is_listed_and_whole_replicas_that_are_undecided_are_asked_for_last
 
 
 def again(
-    spark: SparkSession, *rows: tuple[int, str, int, str], askable: tuple[str, ...] = BOOKIES
+    spark: SparkSession,
+    *rows: tuple[int, str, int, str],
+    askable: tuple[str, ...] = BOOKIES,
+    states: Mapping[str, BookieState] = STATES,
 ) -> dict[int, dict[str, Any]]:
     metadata, pairs, by_index = tables(spark)
-    found = rejudge(metadata, pairs, by_index, said(spark, *rows), STATES, askable, 0)
+    answers = said(spark, *rows)
+    asked = bookies_taking_reads(answers, states, askable)
+    found = rejudge(metadata, pairs, by_index, answers, states, asked, 0)
     assert found.schema == from_arrow_schema(JUDGED)
     return {row["ledger_id"]: row.asDict(recursive=True) for row in found.collect()}
 
@@ -132,3 +140,18 @@ def test_a_ledger_whose_bookies_cannot_be_asked_is_judged_by_their_indexes(spark
     rows = again(spark, (4, "c", 4, "unknown"), askable=("c",))
     assert rows[4]["doubts"] == ["c did not respond: silence"]
     assert (rows[3]["doubts"], rows[2]["doubts"]) == ([], [])
+
+
+def test_a_bookie_that_refuses_reads_leaves_no_doubt_in_any_ledger(spark: SparkSession) -> None:
+    """Nor in those that it was not asked about: the bound on reads plays no part there."""
+    states = {name: replace(state, journal_read=True) for name, state in STATES.items()}
+    rows = again(spark, (4, "a", 4, "refused"), (4, "b", 4, "no-such-entry"), states=states)
+    # b and c take reads: of c nobody knows in ledger 4, of b in ledger 3.
+    assert rows[4]["doubts"] == [f"c did not respond: {BOUND}"]
+    assert rows[3]["doubts"] == [f"its bookies were not asked: {BOUND}"]
+    assert rows[2]["doubts"] == []
+    assert [part["bookie_id"] for part in rows[2]["missing"]] == ["a"]
+    unread = again(spark, (4, "a", 4, "refused"))
+    reasons = {"a": "silence", "b": BOUND, "c": BOUND}
+    assert unread[4]["doubts"] == [f"{name} did not respond: {why}" for name, why in reasons.items()]
+    assert unread[2]["doubts"] == [f"its bookies were not asked: {BOUND}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -23,7 +23,6 @@ def rows_of(ids: list[int | None], scope: int) -> list[dict[str, Any]]:
     return [{**row, "ledger_id": number} for row, number in zip(made, ids, strict=True)]
 
 
-@settings(max_examples=100, deadline=None)
 @given(first=st.lists(IDS, max_size=9), second=st.lists(IDS, max_size=9), pairs=st.lists(IDS, max_size=4))
 def test_they_are_those_with_the_ids_of_the_few_in_any_scope(
     spark: SparkSession,

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor.audit.space_scan import drawn_since
+from auditor.spark import functions as F
 from auditor.tables.cluster_state import Ids
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
@@ -223,6 +224,7 @@ def test_a_ledger_in_limbo_without_metadata_is_an_orphan(spark: SparkSession) ->
 
 def test_orphans_last_that_an_earlier_run_had_and_nothing_casts_a_doubt_on(spark: SparkSession) -> None:
     columns = "bookie_id string, scope_id long, ledger_id long, doubt string"
+    flags = {"in_m0": F.lit(False), "newer_than_scan": F.lit(False)}
     now = [
         ("bk1", 0, 1, None),
         ("bk1", 0, 2, "cut"),
@@ -238,7 +240,7 @@ def test_orphans_last_that_an_earlier_run_had_and_nothing_casts_a_doubt_on(spark
         ("bk3", 0, 1, None),
     ]
     indexes = [index(number, name, {0}) for number in range(5) for name in ("bk1", "bk2", "bk3")]
-    held_now, gone = counts_of(spark, indexes), spark.createDataFrame(now, columns)
+    held_now, gone = counts_of(spark, indexes), spark.createDataFrame(now, columns).withColumns(flags)
     counted = holdings(held_now, gone, spark.createDataFrame(then, columns)).collect()
     assert {row["bookie_id"]: (row["orphans"], row["in_doubt"], row["lasting"]) for row in counted} == {
         "bk1": (4, 1, 2),
@@ -252,6 +254,7 @@ def test_orphans_that_were_in_the_metadata_lately_count_apart(spark: SparkSessio
     columns = "bookie_id string, scope_id long, ledger_id long, doubt string"
     ids = [(0, 1, None), (0, 2, None), (0, 5, None), (0, 6, "cut"), (0, 9, None), (1, 5, None)]
     gone = spark.createDataFrame([("bk1", *each) for each in ids], columns)
+    gone = gone.withColumns({"in_m0": F.lit(False), "newer_than_scan": F.lit(False)})
     held_now = counts_of(spark, [index(number, "bk1", {0}) for number in range(10)])
     listed = spark.createDataFrame([(0, 1), (0, 3)], "scope_id long, ledger_id long")
 
@@ -388,3 +391,22 @@ def test_a_store_that_keeps_no_times_casts_no_doubt(spark: SparkSession) -> None
         spark, [ledger(1, {"bk1": {0, 1}}, mtime=None, ctime=None)], [index(1, "bk1", {0})]
     ).values()
     assert (row["m"], row["mtime"], row["doubts"]) == (1, None, [])
+
+
+def test_orphans_that_time_or_their_owner_explains_count_apart(spark: SparkSession) -> None:
+    columns = "bookie_id string, scope_id long, ledger_id long, in_m0 boolean, newer_than_scan boolean"
+    rows = [("bk1", 0, 1, False, False), ("bk1", 0, 2, True, False), ("bk1", 0, 3, False, True)]
+    rows += [("bk1", 0, number, False, False) for number in (4, 5, 6)]
+    orphan_rows = spark.createDataFrame(rows, columns).withColumn("doubt", F.lit(None).cast("string"))
+    counts = counts_of(spark, [index(number, "bk1", {0}) for number in range(10)])
+    listed = spark.createDataFrame([(0, 4)], "scope_id long, ledger_id long")
+    owned = spark.createDataFrame([(0, 1), (0, 9)], "scope_id long, ledger_id long")
+
+    def unexplained(lately: Lately | None = None, owners: DataFrame | None = None) -> int:
+        [row] = holdings(counts, orphan_rows, None, lately, owners).collect()
+        number: int = row["unexplained"]
+        return number
+
+    assert unexplained() == 4
+    assert unexplained(Lately(listed)) == 3
+    assert unexplained(None, owned) == 1  # the owner still names ledger 1 alone

@@ -27,6 +27,11 @@ READ, FOREIGN, UNREAD = "read", "foreign", "unread"
 LISTED = ("no", "member", "other", "undecidable member")
 ORPHAN = (None, "sure", "newer", "doubt")
 STATES = (IndexState.OK, IndexState.CUT, IndexState.NOT_INDEXED, None)
+LACKS = (None, "read", "unread")
+"""Whether the index lacks entries that the log has: no, so many bytes of them, or the log was not read."""
+
+NEEDED = 30
+"""Bytes of entries that the index lacks, in a log that was read for them."""
 
 
 class Case(NamedTuple):
@@ -39,15 +44,32 @@ class Case(NamedTuple):
     orphan: str | None
     foreign: bool
     state: IndexState | None
+    lacks: str | None = None
+    owner_named: bool = False
+
+    @property
+    def parts(self) -> dict[SpaceClass, int]:
+        """Bytes by class: those that the index lacks, and the rest."""
+        may_lack = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
+        needed = {None: 0, "read": NEEDED, "unread": 0 if self.located else BYTES}[self.lacks]
+        needed = needed if self.wanted in may_lack else 0
+        sizes = {SpaceClass.NOT_INDEXED: needed, self.wanted: BYTES - needed}
+        return {name: size for name, size in sizes.items() if size}
 
     @property
     def wanted(self) -> SpaceClass:
-        """The rules, as docs/space.md has them."""
+        """The rules, as docs/space.md has them, but for bytes that the index lacks."""
         if self.bookie != READ or self.state is IndexState.CUT:
             return SpaceClass.OWNER_UNKNOWN
+        if not self.located and self.young:
+            return SpaceClass.NOT_YET_MAPPED
+        if self.listed == "no" and self.owner_named:
+            return SpaceClass.OWNER_NAMED
+        if self.listed.startswith("undecidable"):
+            return SpaceClass.OWNER_UNKNOWN
         if not self.located:
-            return SpaceClass.NOT_YET_MAPPED if self.young else SpaceClass.SUPERSEDED
-        if self.listed.startswith("undecidable") or self.orphan in ("newer", "doubt"):
+            return SpaceClass.SUPERSEDED
+        if self.orphan in ("newer", "doubt"):
             return SpaceClass.OWNER_UNKNOWN
         if self.orphan:
             return SpaceClass.ORPHAN
@@ -71,6 +93,13 @@ CASES = [
         (READ, FOREIGN, UNREAD), (True, False), (True, False), LISTED, ORPHAN, (True, False), STATES
     )
 ]
+CASES += [
+    Case(READ, *values)
+    for values in product(
+        (True, False), (True, False), LISTED, ORPHAN, (False,), STATES, LACKS, (True, False)
+    )
+    if values[-2:] != (None, False)
+]
 
 
 def frame(spark: SparkSession, name: str, rows: list[Row]) -> DataFrame:
@@ -88,7 +117,9 @@ def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None
     logs: list[Row] = [
         {
             **of_bookie(bookie, log), "kind": LogFileKind.LOG, "state": EntryLogState.OK, "mtime": 5,
-            "bytes": HEADER + BYTES * sum((each.bookie, each.log) == (bookie, log) for each in CASES),
+            # One byte more than a header: a log that has no more was made in advance, and does not count.
+            "bytes": HEADER
+            + (BYTES * sum((each.bookie, each.log) == (bookie, log) for each in CASES) or 1),
             "header_bytes": HEADER, "map_bytes": 0, "padding_bytes": 0,
             "entry_bytes": BYTES * sum((each.bookie, each.log) == (bookie, log) for each in CASES),
         }
@@ -96,7 +127,8 @@ def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None
         for log in range(NEWEST - YOUNG, NEWEST + 1)
     ]  # fmt: skip
     parts: dict[str, list[Row]] = {
-        name: [] for name in ("locations", "ledgers", "availability", "orphans", "over")
+        name: []
+        for name in ("locations", "ledgers", "availability", "orphans", "over", "log_entries", "ownership")
     }
     for ledger, case in enumerate(CASES):
         replica = {"scope_id": 0, "ledger_id": ledger, "bookie_id": case.bookie}
@@ -118,6 +150,22 @@ def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None
             parts["orphans"].append({**replica, "newer_than_scan": case.orphan == "newer", "doubt": doubt})
         if case.foreign:
             parts["over"].append(replica)
+        if case.lacks:
+            needed = NEEDED if case.lacks == "read" else None
+            path = of_bookie(case.bookie, case.log)["path"]
+            parts["log_entries"].append(
+                {"path": path, "scope_id": 0, "ledger_id": ledger, "needed_bytes": needed}
+            )
+        if case.owner_named:
+            # Two owners may name one ledger.
+            named = {"scope_id": 0, "ledger_id": ledger, "path": "/managed-ledgers/t", "standing": "dangling"}
+            parts["ownership"] += [named, named]
+        elif ledger % 2:
+            # A ledger that was offloaded is rightly gone, and one without an owner has no path.
+            parts["ownership"] += [
+                {"scope_id": 0, "ledger_id": ledger, "path": "/managed-ledgers/t", "standing": "offloaded"},
+                {"scope_id": 0, "ledger_id": ledger, "standing": "unowned"},
+            ]
         if case.state:
             parts["availability"].append({**replica, "state": case.state})
     bookies = [
@@ -136,11 +184,76 @@ def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None
         frame(spark, "judged", []),
         frame(spark, "bookies", bookies),
         frame(spark, "directories", directories),
+        frame(spark, "log_entries", parts["log_entries"]),
+        frame(spark, "ownership", parts["ownership"]),
     ).collect()
-    of_ledgers = [row for row in rows if row["ledger_id"] is not None]
-    assert len(of_ledgers) == len(CASES)
-    assert {row["bytes"] for row in of_ledgers} == {BYTES}
-    found = {CASES[row["ledger_id"]]: row["class"] for row in of_ledgers}
-    assert {case: name for case, name in found.items() if name != case.wanted} == {}
-    assert {*found.values()} == {*SpaceClass} - {SpaceClass.HEADERS_AND_MAPS, SpaceClass.SURPLUS}
+    found: dict[Case, dict[str, int]] = {case: {} for case in CASES}
+    for row in rows:
+        if row["ledger_id"] is not None:
+            of_case = found[CASES[row["ledger_id"]]]
+            assert row["class"] not in of_case
+            of_case[row["class"]] = row["bytes"]
+    assert {case: parts for case, parts in found.items() if parts != case.parts} == {}
+    seen = {name for parts in found.values() for name in parts}
+    assert seen == {*SpaceClass} - {SpaceClass.HEADERS_AND_MAPS, SpaceClass.SURPLUS}
     assert sum(row["bytes"] for row in rows) == sum(row.get("bytes", 0) for row in logs)
+
+
+def classes(spark: SparkSession, logs: list[Row], locations: list[Row], **more: Any) -> dict[int, Row]:
+    """By log: whether it is current, and the classes of its bytes."""
+    bookies = [{"bookie_id": READ, "read": "read", "foreign_instance": False}]
+    empty = {name: frame(spark, name, []) for name in ("ledgers", "availability", "orphans", "judged")}
+    rows = space(
+        frame(spark, "entry_logs", logs),
+        frame(spark, "locations", locations),
+        empty["ledgers"],
+        empty["availability"],
+        empty["orphans"],
+        empty["orphans"].select("scope_id", "ledger_id", "bookie_id"),
+        empty["judged"],
+        frame(spark, "bookies", bookies),
+        frame(spark, "directories", [{"path": READ, "index_time": 0}]),
+        frame(spark, "log_entries", []),
+        frame(spark, "ownership", []),
+        **more,
+    ).collect()
+    found: dict[int, Row] = {}
+    for row in rows:
+        log = found.setdefault(row["log_id"], {"current": row["current"], "classes": {}})
+        log["classes"][row["class"]] = log["classes"].get(row["class"], 0) + row["bytes"]
+    return found
+
+
+def open_log(log: int, size: int, **more: Any) -> Row:
+    state = EntryLogState.NO_MAP if size >= HEADER else EntryLogState.UNREADABLE
+    return {
+        **of_bookie(READ, log), "kind": LogFileKind.LOG, "state": state, "mtime": 5, "bytes": size,
+        "header_bytes": min(size, HEADER), "map_bytes": 0, "padding_bytes": 0, "counted": "scan",
+        "tail_bytes": 0, "entry_bytes": max(0, size - HEADER), **more,
+    }  # fmt: skip
+
+
+def test_the_log_before_one_that_was_made_in_advance_is_written_to(spark: SparkSession) -> None:
+    logs = [open_log(1, 2000), open_log(2, 2000), open_log(3, HEADER), open_log(4, 0)]
+    found = classes(spark, logs, [])
+    assert {log: row["current"] for log, row in found.items()} == {1: False, 2: True, 3: True}
+    each = classes(spark, logs, [], log_per_ledger=True)
+    assert {log: row["current"] for log, row in each.items()} == {1: True, 2: True, 3: True}
+
+
+def test_bytes_behind_a_damaged_record_are_never_young(spark: SparkSession) -> None:
+    cut = {"tail_bytes": 500, "entry_bytes": 2000 - HEADER - 500}
+    logs = [
+        open_log(1, 2000, **cut),
+        open_log(2, 2000, **cut),
+        open_log(3, 2000, **cut, state=EntryLogState.DAMAGED, reason="a record of -9 bytes"),
+    ]
+    # The index has an entry of log 1 behind the last record that was read, and of log 2 none.
+    places = [
+        {"bookie_id": READ, "logger": 0, "log_id": log, "scope_id": 0, "ledger_id": 7, "entries": 1}
+        | {"first_offset": 1030, "last_offset": offset}
+        for log, offset in ((1, 1600), (2, 1400))
+    ]
+    found = classes(spark, logs, places)
+    of_tail = {log: set(row["classes"]) & {"not-yet-mapped", "owner-unknown"} for log, row in found.items()}
+    assert of_tail == {1: {"owner-unknown"}, 2: {"not-yet-mapped"}, 3: {"owner-unknown"}}

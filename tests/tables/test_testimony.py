@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.tables import doubts
-from auditor.tables.judge_replicas import BookieState, Judgement, LedgerFacts, Pair
+from auditor.tables.judge_replicas import BookieState, LedgerFacts, Pair, judge
+from auditor.tables.judgement import Judgement
 from auditor.tables.rejudgement import BOUND, SAMPLE, judge_again, questions, write_set
 from tests.tables.test_judge_replicas import entries, groups, ledgers, striped
 
@@ -95,6 +96,34 @@ def test_a_bookie_that_was_not_heard_leaves_a_doubt(answers: list[dict[str, Any]
     assert missing(answer) == ALL
     reason = "silence" if answers and answers[0]["reason"] else BOUND
     assert answer.doubts == {doubts.unheard(A, reason)}
+
+
+REFUSAL = "not authorised: the bookie wants its clients to authenticate: EUA (502)"
+
+
+def test_a_refused_read_leaves_no_doubt_if_the_journal_was_read() -> None:
+    refused = said(A, "refused", 3, reason=REFUSAL)
+    without_witness = judge(LEDGER, [Pair(A, groups(ALL), groups(set()), "ok")], {A: FRESH, B: FRESH}, 60_000)
+    sure = judged(refused, state=replace(FRESH, journal_read=True))
+    assert (missing(sure), sure.doubts) == (missing(without_witness), without_witness.doubts) == (ALL, set())
+    assert judged(refused).doubts == {doubts.unheard(A, REFUSAL)}
+
+
+def test_a_refused_read_does_not_make_an_old_index_new() -> None:
+    answer = judged(said(A, "refused", 3, reason=REFUSAL), state=replace(STALE, journal_read=True))
+    assert (missing(answer), answer.doubts) == (ALL, {doubts.too_young(A)})
+
+
+def test_a_bookie_that_both_refused_and_was_silent_leaves_a_doubt() -> None:
+    answers = [*said(A, "refused", 3, reason=REFUSAL), *said(A, "unknown", 4, reason="silence")]
+    answer = judged(answers, state=replace(FRESH, journal_read=True))
+    assert answer.doubts == {doubts.unheard(A, "silence")}
+
+
+def test_what_was_served_before_a_refusal_is_held() -> None:
+    answers = [*said(A, "served", 2), *said(A, "refused", 3, reason=REFUSAL)]
+    answer = judged(answers, state=replace(FRESH, journal_read=True))
+    assert (missing(answer), unknown(answer)) == (set(), {"a index-incomplete": ALL - {2}})
 
 
 def test_a_bookie_that_nobody_registered_is_judged_by_its_index() -> None:

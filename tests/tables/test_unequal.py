@@ -17,10 +17,12 @@ from auditor.model.states import OF_REPLICAS
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.journal.tails import SCHEMA as TAILS
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.tables.accounts import expected_replicas, index_replicas, tail_replicas
+from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
+from auditor.tables.gone_entries import GONE_ENTRIES
 from auditor.tables.index_counts import IndexShapes
 from auditor.tables.replica_blocks import NO_ANSWER, Account, Coded, ReplicaBatch, pack, unpack
 from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieWords, find_unequal, unequal_rows
+from tests.examples import examples
 from tests.tables.files import written
 from tests.tables.rows import index, ledger
 from tests.tables.rows import pack as groups_of
@@ -50,6 +52,7 @@ class Found(NamedTuple):
     state: str
     answered: int | None
     listed: frozenset[int]
+    gone: frozenset[int] = frozenset()
 
 
 NOTHING: frozenset[int] = frozenset()
@@ -68,6 +71,7 @@ INDEXED = st.builds(
 )
 ANSWERED = st.builds(Said, PAIRS, ENTRIES, st.sampled_from(["ok", "ok", "unreadable"]), st.just(5))
 TAIL = st.builds(Said, PAIRS, ENTRIES.filter(bool), st.just("ok"), st.none())
+GONE = st.builds(Said, PAIRS, ENTRIES.filter(bool), st.just("agreed"), st.none())
 
 
 def once(said: st.SearchStrategy[Said]) -> st.SearchStrategy[list[Said]]:
@@ -114,6 +118,7 @@ def found_in(rows: pa.Table) -> list[Found]:
             row["index_state"],
             row["answered"],
             frozenset(entries_of(row["listed"])),
+            frozenset(entries_of(row["gone"])),
         )
         for row in rows.to_pylist()
     ]
@@ -131,8 +136,8 @@ def one_by_one(accounts: dict[Account, list[Said]], words: BookieWords) -> list[
     for pair in pairs:
         mine = {account: [one for one in said if one.pair == pair] for account, said in accounts.items()}
         every: list[Sequence[Said | None]] = [said or [None] for said in mine.values()]
-        for expected, indexed, answer, tail in product(*every):
-            row = one_pair(pair, expected, indexed, answer, tail if expected else None, words)
+        for expected, indexed, answer, tail, gone in product(*every):
+            row = one_pair(pair, expected, indexed, answer, tail if expected else None, gone, words)
             found += [row] if row else []
     return sorted(found, key=in_order)
 
@@ -143,12 +148,15 @@ def one_pair(
     indexed: Said | None,
     answer: Said | None,
     tail: Said | None,
+    gone: Said | None,
     words: BookieWords,
 ) -> Found | None:
     due = (expected.entries or NOTHING) if expected else NOTHING
     if not due and not indexed and not answer and not tail:
         return None
     shown = (indexed.entries or NOTHING) if indexed else NOTHING
+    absent = shown & (gone.entries or NOTHING) if gone else NOTHING
+    shown -= absent
     state, answered, listed = (indexed.state if indexed else "absent"), None, NOTHING
     if answer:
         told = answer.entries or NOTHING
@@ -171,15 +179,16 @@ def one_pair(
         partly = pair[2] in words.partly and answered is not None
         if not partly or (expected and expected.state == "CLOSED"):
             return None
-    return Found(pair, due, shown, state, answered, listed)
+    return Found(pair, due, shown, state, answered, listed, absent)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     st.lists(EXPECTED, max_size=10),
     st.lists(INDEXED, max_size=10),
     once(ANSWERED),
     once(TAIL),
+    once(GONE),
     st.sampled_from([1, 2, 7]),
     st.sampled_from([1, 3]),
     st.sampled_from(
@@ -191,11 +200,12 @@ def test_blocks_find_what_a_look_at_each_entry_does(
     indexed: list[Said],
     answers: list[Said],
     tails: list[Said],
+    gone: list[Said],
     buckets: int,
     packs: int,
     words: BookieWords,
 ) -> None:
-    accounts = dict(zip(Account, (expected, indexed, answers, tails), strict=True))
+    accounts = dict(zip(Account, (expected, indexed, answers, tails, gone), strict=True))
     assert compared(in_blocks(accounts, buckets, packs), words) == one_by_one(accounts, words)
 
 
@@ -244,12 +254,17 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
         {"bookie_id": "a:1", "state": "gap", "reason": "cut"},
         {"bookie_id": "moved:1", "scope_id": 0, "ledger_id": 1, "groups": groups_of(ALL), "state": "ok"},
     ]
+    gone = [
+        {"bookie_id": "a:1", "scope_id": 0, "ledger_id": 5, "groups": groups_of({1}), "state": "agreed"},
+        {"bookie_id": "b:1", "scope_id": 0, "ledger_id": 4, "groups": groups_of({9}), "state": "once"},
+    ]
     edges = IndexShapes({"b:1": 8192}, frozenset({"b:1"}), frozenset()).edges
     readers: Iterable[tuple[str, Any, Sequence[Any], Any]] = (
         ("ledgers", LEDGERS, ledgers, lambda files: expected_replicas(files, all_members=True)),
         ("availability", AVAILABILITY, rows, lambda files: index_replicas(files, edges, {"pieces:1"})),
         ("answers", AVAILABILITY, asked, index_replicas),
         ("journal_tails", TAILS, tails, lambda files: tail_replicas(files, {"moved:1"})),
+        ("gone_entries", GONE_ENTRIES, gone, gone_replicas),
     )
     return [
         AccountFiles(account, written(rows, schema, tmp_path / name), read)
@@ -263,8 +278,13 @@ def test_tables_are_compared_by_tasks_as_they_are_here(
     words = BookieWords(partly=frozenset({"a:1"}))
     here = find_unequal(None, accounts, words)
     found = {row.pair: row for row in found_in(here)}
-    assert {pair[0] for pair in found} == {6, 9, *range(20, 20 + len(OF_REPLICAS))}
+    assert {pair[0] for pair in found} == {5, 6, 9, *range(20, 20 + len(OF_REPLICAS))}
     nothing: frozenset[int] = frozenset()
+    # An entry in no log is not held; ledger 4 is as it was, for its index has nothing of what is gone.
+    absent = frozenset({1})
+    assert found[5, 0, "a:1"] == Found(
+        (5, 0, "a:1"), frozenset(ALL), frozenset(ALL - {1}), "ok", None, nothing, absent
+    )
     assert found[6, 0, "b:1"] == Found((6, 0, "b:1"), frozenset(ALL), frozenset(ALL), "cut", None, nothing)
     assert found[9, 7, "a:1"].state == "absent"
     assert found[9, 7, "b:1"] == Found((9, 7, "b:1"), nothing, frozenset({4}), "ok", None, nothing)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyarrow import fs
 
-from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.ledger_rows import LEDGERS, ledger_rows
+from auditor.sources.metadata.store import Znode, ZnodeBatch
 from auditor.spark.batches import table_of
 from auditor.tables.judged import JUDGED
-from auditor.tables.verdicts import VERDICTS, verdicts, verdicts_of_judged
+from auditor.tables.verdicts import NOTHING_JUDGED, VERDICTS, verdicts, verdicts_of_judged
 from tests.tables.files import written
 
 if TYPE_CHECKING:
@@ -85,3 +88,43 @@ def test_every_ledger_has_a_class(spark: SparkSession, tmp_path: Path) -> None:
     found = [tuple(row.values()) for row in here.to_pylist()]
     assert sorted(map(str, (row for row in found if row[:2] not in known))) == sorted(map(str, plain))
     assert sum(row[:2] in known for row in found) == len(judged)
+
+
+FIRST_ENTRIES: list[tuple[int, ...]] = [
+    (0,),
+    (0, 1),
+    (0, 2),
+    (0, 3),
+    (0, 4),
+    (0, 1, 2),
+    (0, 1, 2, 3, 4),
+    (5, 7),
+    (5, 8),
+]
+
+
+def test_ledgers_of_which_nothing_is_judged_are_those_that_ask_nothing_of_any_bookie(
+    spark: SparkSession,
+) -> None:
+    """Of any ledger that is not closed: the ends of its segments, and its write quorum."""
+    states = ("", "-102\tCLOSED\n", "9\tCLOSED\n", "-1\tCLOSED\n")
+    values = [
+        f"BookieMetadataFormatVersion\t1\n{quorum}\n3\n0\n"
+        + "".join(f"{first}\ta:1\tb:1\tc:1\n" for first in firsts)
+        + state
+        for firsts in FIRST_ENTRIES
+        for quorum in (1, 2, 3)
+        for state in states
+    ]
+    znodes = [
+        Znode(f"/ledgers/L{number:010}", value.encode(), 1, 2, 3, 4, 5, 0)
+        for number, value in enumerate(values)
+    ]
+    batch = ledger_rows(ZnodeBatch.of(znodes), "/ledgers", LayoutKind.FLAT)
+    rows = batch.to_pylist()
+    asks = {row["ledger_id"] for row in rows if any(replica["groups"] for replica in row["replicas"])}
+    closed = {row["ledger_id"] for row in rows if row["state"] == "CLOSED"}
+    table = spark.createDataFrame(pa.Table.from_batches([batch]))
+    found = {row["ledger_id"] for row in table.where(NOTHING_JUDGED).select("ledger_id").collect()}
+    assert found
+    assert found == {*range(len(values))} - asks - closed

@@ -368,3 +368,22 @@ def even_sample(groups: Groups, most: int) -> list[int]:
     within = ranks - (ends - entries)[group]
     found = first[group] + within // size[group] * period[group] + within % size[group]
     return [int(entry) for entry in found]
+
+
+def contains(groups: Groups, entries: Longs) -> NDArray[np.bool_]:
+    """Return for each entry id whether the set has it.
+
+    >>> contains(np.array([(0, 6, 2, 3), (20, 20, 1, 0)], GROUP), np.array([1, 2, 7, 20, 21])).tolist()
+    [True, False, True, True, False]
+    """
+    if not len(groups):
+        return np.zeros(len(entries), np.bool_)
+    one = GroupBatch.one(groups)
+    rows = np.searchsorted(one.first, entries, side="right") - 1
+    # Groups of a folded set do not reach over each other: the last that begins before an entry decides.
+    known = rows >= 0
+    rows = np.maximum(rows, 0)
+    offset = entries - one.first[rows]
+    period = np.maximum(one.period[rows], 1)
+    in_run = np.where(one.last[rows] > one.first[rows], offset % period, offset) < one.size[rows]
+    return known & in_run & (entries < one.last[rows] + one.size[rows])

@@ -1,4 +1,4 @@
-"""Which entries of a ledger a bookie holds: the condensed encoding of BP-34.
+"""Which entries of a ledger a bookie holds: the condensed encoding of BP-34, both ways.
 
     byte  0        4       8            64           88
           version  groups  zeros ...    group 0      group 1 ...
@@ -7,129 +7,53 @@
 All numbers are big-endian; `auditor.codecs.availability.groups` draws a group. The proposal's text calls the
 second number that of entries; the server writes and reads the number of groups.
 
-The proposal folds equal runs into one group. The server's own writer (``AvailabilityOfEntriesOfLedger``, seen
-in 4.17.2) never does: it emits one group a run. `decode` reads both.
-
-`JavaAvailability` is what the server's own class makes of such a value, oddities included; no verdict rests
-on it. Seen in 4.17.2 and 4.18.0:
-
-    accepted    a negative version, a negative count, bytes after the last group, groups out of order (they
-                are sorted), of equal start (the last one stays), of no or negative size, that end before
-                they start
-    refused     fewer than 64 bytes, a version above 0, fewer groups than promised, a group that would divide
-                by a period of 0
-
-Membership looks at the group with the greatest start at or before the entry and at no other.
+The proposal folds equal runs into one group, and so does `encode`. The server's own writer
+(``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) never does: it emits one group a run, as
+`encode_unfolded` does. `decode` reads both. `auditor.codecs.availability.java` answers as the server's class.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from auditor.codecs.availability.coverage import difference
+from auditor.codecs.availability.fold import fold, fold_entries
 from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups, Longs
+from auditor.codecs.availability.java import JavaAvailability
 from auditor.errors import CoverageLimitError, DecodeError
 
 _WHAT = "availability"
 _MAX_LONG = 2**63 - 1
-Group = tuple[int, int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class JavaAvailability:
-    """The answers of the server's class; ``groups`` are (first, last, size, period), sorted by first.
-
-    >>> JavaAvailability(((1, 1, 2, 0), (4, 4, 2, 0))).total
-    4
-    """
-
-    groups: tuple[Group, ...]
-
-    @classmethod
-    def parse(cls, data: bytes) -> JavaAvailability:
-        """Read a value. Raises `DecodeError` where the class raises an exception.
-
-        >>> JavaAvailability.parse(bytes(64)).total
-        0
-        """
-        if len(data) < HEADER.size:
-            raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER.size} header bytes")
-        version, count = HEADER.unpack_from(data)
-        if version > 0:
-            raise DecodeError(_WHAT, 0, f"version {version} is newer than 0")
-        count = max(count, 0)
-        if HEADER.size + count * GROUP.itemsize > len(data):
-            raise DecodeError(_WHAT, len(data), f"{count} groups promised, the data ends before")
-        listed: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
-        for row, (first, last, _, period) in enumerate(listed):
-            if first != last and not period:
-                where = HEADER.size + row * GROUP.itemsize
-                raise DecodeError(_WHAT, where, "a group that repeats with a period of 0")
-        # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
-        return cls(tuple(sorted({group[0]: group for group in listed}.values())))
-
-    @property
-    def total(self) -> int:
-        """How many entries the class says there are: overlaps count twice, bad groups count below nothing."""
-        return _long(sum(map(_entries_in, self.groups)))
-
-    def entries(self, limit: int) -> list[int]:
-        """Every entry for which ``isEntryAvailable`` is true, ascending.
-
-        Raises `CoverageLimitError` for more than ``limit`` of them, or of the runs that they are in.
-
-        >>> JavaAvailability(((0, 10, 4, 5), (7, 7, 2, 0))).entries(100)
-        [0, 1, 2, 3, 5, 6, 7, 8]
-        """
-        found: list[int] = []
-        ends = [*(group[0] for group in self.groups), _MAX_LONG + 1][1:]
-        for group, next_first in zip(self.groups, ends, strict=True):
-            first, _, size, period = group
-            # One past the last run's last entry: where the class believes that a group ends.
-            end = min(_long(group[1] + group[2]) + 1, next_first)
-            # Without a period there is one run. The class's remainder does not see a period's sign.
-            step = abs(period) or max(end - first, 1)
-            runs = range(first, end, step)
-            if len(runs) > limit:
-                raise CoverageLimitError(f"more than {limit} runs to list")
-            for start in runs:
-                run = range(start, min(start + min(size, step), end))
-                if len(found) + len(run) > limit:
-                    raise CoverageLimitError(f"more than {limit} entries to list")
-                found += run
-        return found
-
-
-def _entries_in(group: Group) -> int:
-    first, last, size, period = group
-    if first == last:
-        return size
-    span = _long(last - first)
-    runs = abs(span) // abs(period)
-    return _long(((runs if (span < 0) == (period < 0) else -runs) + 1) * size)
-
-
-def _long(number: int) -> int:
-    """Wrap around as a Java long does."""
-    return (number + 2**63) % 2**64 - 2**63
-
 
 VERSION = 0
 MOST_EXPANDED = 2**24
 """How many runs or entries are written out one by one, before that is refused."""
 
 
-def decode(data: bytes) -> Groups:
-    """Read the groups of an encoded availability, as they are written, folded or not.
+@overload
+def decode(data: bytes, mode: Literal["strict"] = "strict") -> Groups: ...
+@overload
+def decode(data: bytes, mode: Literal["java"]) -> JavaAvailability: ...
+def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | JavaAvailability:
+    """Read an encoded availability, folded or not.
 
-    Raises `DecodeError` at the header field, or at the first group, that cannot be expanded or is out of
-    order.
+    Args:
+        data: The whole value, with its 64-byte header.
+        mode: ``strict`` returns the groups as they are written. ``java`` accepts what the server's class
+            accepts, and returns a value that answers as that class does.
 
-    >>> decode(HEADER.pack(0, 1) + np.array([(1, 4, 2, 3)], GROUP).tobytes()).tolist()
-    [(1, 4, 2, 3)]
+    Raises:
+        DecodeError: at the header field, or at the first group, that is wrong. ``strict`` also refuses groups
+            that cannot be expanded or are out of order.
+
+    >>> decode(encode(np.array([(1, 4, 2, 3), (7, 7, 1, 0)], GROUP))).tolist()
+    [(1, 4, 2, 3), (7, 7, 1, 0)]
     """
+    if mode == "java":
+        return JavaAvailability.parse(data)
     if len(data) < HEADER.size:
         raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER.size} header bytes")
     version, count = HEADER.unpack_from(data)
@@ -163,6 +87,92 @@ def decode(data: bytes) -> Groups:
         reason = next(reason for reason, rows in wrong.items() if rows[row])
         raise DecodeError(_WHAT, HEADER.size + row * GROUP.itemsize, f"a group that {reason}")
     return groups
+
+
+def groups_of_entries(entries: ArrayLike) -> Groups:
+    """Fold entry ids, in any order and repeated or not, into the groups that `encode` takes.
+
+    >>> groups_of_entries(np.array([5, 1, 2, 4, 2])).tolist()
+    [(1, 4, 2, 3)]
+    """
+    distinct = np.unique(np.asarray(entries, np.int64))
+    return fold_entries(distinct, np.array([0, len(distinct)])).groups()
+
+
+def encode(groups: Groups) -> bytes:
+    """Write the value that stands for these entries as the proposal does: folded, after a 64-byte header.
+
+    Equal sets of entries give equal bytes, whatever their groups were. A run longer than 2^31 - 1 is cut into
+    pieces of that size and a rest; no other groups of the value touch.
+
+    Args:
+        groups: Ascending groups that do not overlap, of dtype `GROUP`; they need not be folded.
+
+    Raises:
+        CoverageLimitError: where the pieces of cut runs would fill the memory.
+
+    >>> encode(np.array([(1, 1, 2, 0), (4, 4, 2, 0)], GROUP))[64:].hex()
+    '000000000000000100000000000000040000000200000003'
+    """
+    folded = fold(GroupBatch.one(groups))
+    return HEADER.pack(VERSION, len(folded.first)) + folded.tobytes()
+
+
+def encode_unfolded(groups: Groups) -> bytes:
+    """Write these entries byte for byte as the server does: one group a run, each with a period of 0.
+
+    Args:
+        groups: Ascending groups that do not overlap, of dtype `GROUP`; they need not be folded.
+
+    Raises:
+        CoverageLimitError: for more than `MOST_EXPANDED` runs.
+
+    >>> len(encode_unfolded(np.array([(1, 10, 2, 3)], GROUP)))
+    160
+    """
+    # Folded first, so that runs that touch are one run, as the server's are.
+    folded = fold(GroupBatch.one(groups))
+    start, row = _starts(folded)
+    zeros = np.zeros_like(start)
+    runs = GroupBatch(start, start, folded.size[row], zeros, np.array([0, len(start)]))
+    return HEADER.pack(VERSION, len(start)) + runs.tobytes()
+
+
+def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
+    """Whether each of these entries is in the set that the groups stand for.
+
+    Args:
+        groups: Ascending groups that do not overlap, of dtype `GROUP`.
+        entries: Entry ids, in any order.
+
+    Returns:
+        One bool an entry, in the order of ``entries``.
+
+    >>> holds_entries(np.array([(1, 10, 2, 3)], GROUP), np.array([0, 1, 3, 11, 12])).tolist()
+    [False, True, False, True, False]
+    """
+    batch, wanted = GroupBatch.one(groups), np.asarray(entries, np.int64)
+    row = np.searchsorted(batch.first, wanted, side="right") - 1
+    held = np.zeros(len(wanted), np.bool_)
+    inside = np.flatnonzero(row >= 0)
+    row = row[inside]
+    since, span = wanted[inside] - batch.first[row], batch.last[row] - batch.first[row]
+    # Behind the last run's start nothing repeats: what counts there is the distance from that start.
+    place = np.where(since > span, since - span, since % np.maximum(batch.period[row], 1))
+    held[inside] = place < batch.size[row]
+    return held
+
+
+def missing_entries(held: Groups, wanted: Groups) -> Groups:
+    """Return the entries of ``wanted`` that ``held`` lacks, as folded groups.
+
+    The answer is exact, unlike that of the server's ``getUnavailableEntries``
+    (`JavaAvailability.unavailable`). Cost follows groups, never entries.
+
+    >>> missing_entries(np.array([(0, 6, 2, 3)], GROUP), np.array([(0, 0, 9, 0)], GROUP)).tolist()
+    [(2, 8, 1, 3)]
+    """
+    return difference(wanted, held)
 
 
 def expand(groups: Groups) -> NDArray[np.int64]:

@@ -45,6 +45,8 @@ from numpy.typing import NDArray
 from auditor.errors import DecodeError
 
 HEADER_BYTES = 1024
+NUMBERS_BYTES = 20
+"""The header's own values; from there to its end it has zeros, or what was in a server's memory (#4607)."""
 DIRECT_HEADER_BYTES = 4096
 """Bytes before the first entry of a log of the direct logger (dbStorage_directIOEntryLogger)."""
 MAGIC = b"BKLO"

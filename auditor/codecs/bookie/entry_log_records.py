@@ -87,8 +87,9 @@ class EntryLogRecords(LengthPrefixed):
     """The records of an entry log up to byte ``size``, to be read once from the front by `entries`.
 
     After that ``end`` is the byte behind the last whole record, and ``cut`` whether one that follows goes
-    beyond ``size``. ``other_bytes`` are those of records that are not entries, ``padding_bytes`` those
-    between records. So header, entries, these two, and what follows ``end`` are all bytes of the file.
+    beyond ``size``, which starts at byte ``cut_at``. ``other_bytes`` are those of records that are not
+    entries, ``padding_bytes`` those between records. So header, entries, these two, and what follows ``end``
+    are all bytes of the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
@@ -98,6 +99,7 @@ class EntryLogRecords(LengthPrefixed):
 
     end: int = HEADER_BYTES
     cut: bool = False
+    cut_at: int | None = None
     other_bytes: int = 0
     padding_bytes: int = 0
 
@@ -110,15 +112,15 @@ class EntryLogRecords(LengthPrefixed):
         for block, at, starts in self._records(start):
             yield from self._entries_of(block, at, starts)
 
-    def as_collected(self, start: int) -> Iterator[tuple[Longs, Longs]]:
-        """Ledgers and sizes of all whole records from byte ``start`` on, whether a server can have written
-        them or not: a collector's scan does not ask."""
+    def as_collected(self, start: int) -> Iterator[tuple[Longs, Longs, Longs]]:
+        """Starts, ledgers and sizes of all whole records from byte ``start`` on, whether a server can have
+        written them or not: a collector's scan does not ask."""
         for block, at, starts in self._records(start):
             heads = heads_at(block, starts, HEAD)
             ledgers, sizes = (heads[name].astype(np.int64) for name in ("ledger_id", "length"))
             # It reads twelve bytes of each, and ends where they are not there.
             taken = (ledgers >= 0) & (at + starts + LENGTH.size + 8 <= self.size)
-            yield ledgers[taken], sizes[taken] + LENGTH.size
+            yield at + starts[taken], ledgers[taken], sizes[taken] + LENGTH.size
 
     def _records(self, start: int) -> Iterator[tuple[bytes, int, Longs]]:
         """Blocks, where each begins, and where in it whole records start."""
@@ -159,7 +161,7 @@ class EntryLogRecords(LengthPrefixed):
         if at > rest and len(found) and _whole(block, int(found[-1])) > rest:
             at = int(found[-1])
             found = found[:-1]
-            self.cut = True
+            self.cut, self.cut_at = True, base + at
         return found, at
 
     def _entries_of(self, block: bytes, base: int, starts: Longs) -> Iterator[LogEntries]:
@@ -297,7 +299,7 @@ def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums |
             if at > size:
                 return found
             found[ledger] = found.get(ledger, 0) + LENGTH.size + length
-    for ledgers, sizes in EntryLogRecords(read_at, size).as_collected(at):
+    for _, ledgers, sizes in EntryLogRecords(read_at, size).as_collected(at):
         for ledger, length in zip(ledgers.tolist(), sizes.tolist(), strict=True):
             found[ledger] = found.get(ledger, 0) + length
     return found

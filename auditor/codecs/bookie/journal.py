@@ -46,6 +46,7 @@ from auditor.codecs.bookie.length_prefixed import (
     next_block,
 )
 from auditor.errors import DecodeError
+from auditor.model.states import ReplayError
 
 MAGIC = b"BKLG"
 NEWEST_VERSION = 6
@@ -80,7 +81,8 @@ class Journal(LengthPrefixed):
     """A journal file of ``size`` bytes, to be read once from the front by `records`.
 
     After that ``end`` is the byte where it ended, and ``cut`` whether the file ends inside the record or
-    padding that begins there.
+    padding that begins there. Where reading raised, ``replay_error`` is how a server's replay ends at that
+    record; None where a server goes on.
 
     >>> data = bytes.fromhex("00000010 0000000000000007 0000000000000002 00000000")
     >>> journal = Journal.open(lambda offset, length: data[offset : offset + length], len(data))
@@ -92,6 +94,7 @@ class Journal(LengthPrefixed):
     first: int
     end: int | None = None
     cut: bool = False
+    replay_error: ReplayError | None = None
 
     @classmethod
     def open(cls, read_at: ReadAt, size: int) -> Journal:
@@ -114,19 +117,21 @@ class Journal(LengthPrefixed):
         wanted = next_block(0)
         while self.end is None:
             block = self._block(at, wanted)
-            starts, stop, reason = self._walk(block, at)
+            starts, stop, damage = self._walk(block, at)
             records, fault = _block_records(block, at, starts, self.version)
             if fault is not None:
-                yield Records(*(column[: fault[0]] for column in records))
-                raise DecodeError(_WHAT, int(records.offsets[fault[0]]), fault[1])
+                yield Records(*(column[: fault.record] for column in records))
+                self.replay_error = fault.replay_error
+                raise DecodeError(_WHAT, int(records.offsets[fault.record]), fault.reason)
             if starts:
                 yield records
-            if reason is not None:
-                raise DecodeError(_WHAT, at + stop, reason)
+            if damage is not None:
+                self.replay_error = damage.replay_error
+                raise DecodeError(_WHAT, at + stop, damage.reason)
             wanted = next_block(stop - len(block))
             at += stop
 
-    def _walk(self, block: bytes, base: int) -> tuple[list[int], int, str | None]:
+    def _walk(self, block: bytes, base: int) -> tuple[list[int], int, _Fault | None]:
         """Where records start in a block, where to go on, and why that is impossible in a damaged file."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
@@ -142,11 +147,13 @@ class Journal(LengthPrefixed):
                 self.end, self.cut = base + at, 0 < self.size - base - at < 4
                 break
             elif length != _PADDING or self.version < _FIRST_ALIGNED:
-                return starts, at, f"a record of {length} bytes"
+                fault = _Fault(len(starts), f"a record of {length} bytes", ReplayError.INVALID_RECORD)
+                return starts, at, fault
             else:
                 (length,) = unpack(block, at + 4)
                 if length < 0:
-                    return starts, at, f"padding of {length} bytes"
+                    reason = f"padding of {length} bytes"
+                    return starts, at, _Fault(len(starts), reason, ReplayError.INVALID_PADDING)
                 if base + at + 8 + length > self.size:
                     self.end, self.cut = base + at, True
                     break
@@ -157,9 +164,7 @@ class Journal(LengthPrefixed):
         return starts, at, None
 
 
-def _block_records(
-    block: bytes, base: int, starts: list[int], version: int
-) -> tuple[Records, tuple[int, str] | None]:
+def _block_records(block: bytes, base: int, starts: list[int], version: int) -> tuple[Records, _Fault | None]:
     """The records that start in a block, and the first that no server can have written, with the reason."""
     positions = np.array(starts, np.int64)
     heads = heads_at(block, positions, HEAD)
@@ -173,17 +178,27 @@ def _block_records(
     for column, name in columns:
         column[second] = wide[name]
     odd = np.flatnonzero(~has_v2_flags(wide["flags"]) | (lengths[second] < V2_HEADER))
-    fault = _fault(records, lengths, version)
-    if odd.size and (fault is None or second[odd[0]] < fault[0]):
+    fault = _first_fault(records, lengths, version)
+    if odd.size and (fault is None or second[odd[0]] < fault.record):
         flags, length = int(wide["flags"][odd[0]]), lengths[second[odd[0]]]
-        fault = (
+        # A server takes it for an entry of a ledger below 0, which its storage does not have, and skips it.
+        fault = _Fault(
             int(second[odd[0]]),
             f"a record of {length} bytes that begins with {flags:#04x}: no entry of a known format",
+            None,
         )
     return records, fault
 
 
-def _fault(records: Records, lengths: Longs, version: int) -> tuple[int, str] | None:
+class _Fault(NamedTuple):
+    """A record that no server can have written: its position among those of its block, and why."""
+
+    record: int
+    reason: str
+    replay_error: ReplayError | None
+
+
+def _first_fault(records: Records, lengths: Longs, version: int) -> _Fault | None:
     """The first record at which a server of the journal's version refuses to start, and why."""
     short = lengths < RECORD_IDS
     newer = np.zeros(len(lengths), bool)
@@ -195,5 +210,7 @@ def _fault(records: Records, lengths: Longs, version: int) -> tuple[int, str] | 
         return None
     first = int(wrong[0])
     if short[first]:
-        return first, f"a record of {lengths[first]} bytes, shorter than its ids"
-    return first, f"a record of kind {records.entry_ids[first]}, which version {version} does not have"
+        reason = f"a record of {lengths[first]} bytes, shorter than its ids"
+        return _Fault(first, reason, ReplayError.SHORT_RECORD)
+    reason = f"a record of kind {records.entry_ids[first]}, which version {version} does not have"
+    return _Fault(first, reason, ReplayError.INVALID_RECORD)

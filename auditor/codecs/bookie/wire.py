@@ -57,7 +57,11 @@ MAX_FRAME_BYTES = 64 << 20
 A server takes frames of up to 5 MiB (``nettyMaxFrameSizeBytes``) and sends longer ones: it does not fold, so
 that each run of a striped ledger costs 24 bytes.
 """
-VERSION = 3
+VERSION, VERSION_2 = 3, 2
+IMPOSSIBLE_LEDGER = -2
+"""The ledger that no bookie can hold: clients refuse to make ids below 0, and every id from 0 to 2^63 - 1 may
+be somebody's. -1 is avoided, being the server's own word for "no ledger". The storages of 4.17.2 answer "no
+such ledger" for it, and nothing comes to be by asking."""
 OPERATION = int(pb.GET_LIST_OF_ENTRIES_OF_LEDGER)
 
 _WHAT = "bookie's answer"
@@ -113,20 +117,24 @@ def list_request(txn_id: int, ledger_id: int) -> bytes:
     return LENGTH.pack(len(message)) + message
 
 
+ILLEGAL_OP = "ILLEGAL_OP"
+"""BP-35's name for the failure of a request of version 2 with a scope other than 0."""
+
+
 def unaskable(scope_id: int) -> str | None:
-    """Why a ledger of this scope cannot be asked for; None if it can.
+    """Say why no request is sent for a ledger of this scope; None for scope 0.
 
-    Version 2 fails every scope but 0, by BP-35. Version 3 has no number for the field of the scope yet, so
-    that a bookie would take the ledger for that of scope 0.
+    BP-35: version 2 fails every other scope at once, with ILLEGAL_OP. Version 3 has no number for the field
+    of the scope yet: a bookie would take the ledger for that of scope 0.
 
-    >>> unaskable(7)
-    'scope 7: protocol version 3 names ledgers of scope 0 only; BP-35 gives its field no number'
+    >>> unaskable(7)[:52]
+    'ILLEGAL_OP: scope 7: protocol version 2 has no scope'
     """
     if not scope_id:
         return None
     return (
-        f"scope {scope_id}: protocol version {VERSION} names ledgers of scope 0 only; "
-        "BP-35 gives its field no number"
+        f"{ILLEGAL_OP}: scope {scope_id}: protocol version {VERSION_2} has no scope, and BP-35 gives the "
+        f"field of version {VERSION} no number"
     )
 
 
@@ -199,7 +207,6 @@ def status_text(status: int) -> str:
 HEAD_BYTES = 128
 """More than all fields before an entry's 17th byte can take: header 26, status 11, three numbers 33, tags and
 lengths 24, ids 16."""
-VERSION_2 = 2
 
 _READ_OPERATION = int(pb.READ_ENTRY)
 _RESPONSE, _READ_BODY = 100, 4  # the fields of the operation's own part, and of the entry in it

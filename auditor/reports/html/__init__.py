@@ -63,7 +63,7 @@ LEDGERS_SHOWN = 6
 LEDGERS_DRAWN = 200
 """Ledgers of which the page has a drawing, those shown from the first among them."""
 
-_STEPS_SHOWN, _CAUSES_SHOWN = 6, 8
+_ACTIONS_SHOWN, _CAUSES_SHOWN = 6, 8
 _BOOKIES_DRAWN = 1_000
 _DRAWINGS_ROOM = 8_000_000  # characters, unpacked
 
@@ -110,7 +110,7 @@ def render(
         rows=_rows(report, standings, run),
         most=FINDINGS_PACKED,
         fields=FindingShown._fields,
-        steps_most=_STEPS_SHOWN,
+        actions_most=_ACTIONS_SHOWN,
         causes_most=_CAUSES_SHOWN,
         urgencies=[each for each in Urgency if each != Urgency.REST],
         findings=findings_packed(findings),

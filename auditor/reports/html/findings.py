@@ -22,7 +22,15 @@ from auditor.model.amounts import and_more, format_time, plural
 from auditor.model.finding import Finding, Standing, Urgency
 from auditor.model.views import LedgerView
 from auditor.reports.finding_text import class_text, command_for, entries, explained, positions_text
-from auditor.reports.ledger import Cell, Replica, column_width, replica_words, replicas_of, stripes_of
+from auditor.reports.ledger import (
+    Cell,
+    Replica,
+    column_width,
+    log_words,
+    replica_words,
+    replicas_of,
+    stripes_of,
+)
 from auditor.reports.plain_text import printable, shorten
 
 BOOKIES_SHOWN = 3  # with missing entries, and unknown ones, in one finding
@@ -168,6 +176,8 @@ SINGLE = 80
 
 _CHECKS = 6
 _SEGMENTS_MARKED = 20
+LOGS_DRAWN = 3
+"""Entry logs that a picture names, of those with entries which an index lacks."""
 _GAP = 0.14
 # Kind, top and height, of a column ten high: told apart by shape as well as by colour.
 _BOXES: dict[Cell, tuple[tuple[str, float, float], ...]] = {
@@ -194,6 +204,7 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
         "command": command_for(named[0], run) if named else None,
         "checks": list(dict.fromkeys(each.id for each in named))[:_CHECKS],
         "rows": [],
+        "log_words": [log_words(log) for log in ledger.in_logs[:LOGS_DRAWN]],
     }
     try:
         replicas = replicas_of(ledger)

@@ -16,10 +16,16 @@ from auditor.model.report_source import BookieFigure, Figures
 from auditor.model.run_facts import sentence_of
 from auditor.model.space import DISK_BYTES, DiskTotal, SpaceTotal
 from auditor.model.states import BookieRead, SpaceClass
+from auditor.reports.action_text import forbidden_sentence, object_command, unconfirmed_note
 from auditor.reports.blind_spots import blind_spots
-from auditor.reports.coverage import count_by_check, count_by_severity, extents, reuse_sentence
+from auditor.reports.coverage import (
+    count_by_check,
+    count_by_severity,
+    extents,
+    reuse_sentence,
+    verdict_clauses,
+)
 from auditor.reports.finding_text import cause_sentence, causes_of, follows
-from auditor.reports.first_screen import step_command
 from auditor.reports.plain_text import shorten
 from auditor.reports.space import free_words
 
@@ -39,16 +45,28 @@ def overview(report: Report, notes: Sequence[str], named: str) -> dict[str, Any]
     return {
         "verdict": report.verdict,
         "verdict_text": _VERDICTS.get(report.verdict, report.verdict),
-        "complete": report.complete,
+        "verdict_clauses": verdict_clauses(report),
         "cluster": {
             "instance_id": shorten(report.cluster.instance_id or "no instance id"),
             "metadata_uri": shorten(report.cluster.metadata_uri, _TEXT),
             "layout": report.cluster.layout,
         },
-        "steps": [
-            {"step": each, "command": shorten(step_command(each, named), _TEXT)}
-            for each in run.steps or ()
-            if each["action"] is not None
+        "actions": [
+            {
+                "text": shorten(action["text"], _TEXT) + unconfirmed_note(action),
+                "checks": action["checks"],
+                "severity": action["severity"],
+                "count": action["count"],
+                "command": shorten(object_command(action["checks"][0], action, named), _TEXT),
+            }
+            for action in run.actions or ()
+        ],
+        "forbidden": [
+            {
+                "text": shorten(forbidden_sentence(refused), _TEXT),
+                "way_out": shorten(refused["way_out"], _TEXT),
+            }
+            for refused in run.forbidden or ()
         ],
         "causes": [
             (each["number"], shorten(cause_sentence(each), _TEXT), shorten(follows(each), _TEXT))
@@ -235,6 +253,8 @@ _WIDTH = 1000
 
 SPACE_WORDS = {
     SpaceClass.LIVE: "live",
+    SpaceClass.NOT_INDEXED: "needed but not indexed",
+    SpaceClass.OWNER_NAMED: "no metadata, named by an owner",
     SpaceClass.SURPLUS: "surplus entries",
     SpaceClass.OVER_REPLICATED: "over-replicated",
     SpaceClass.ORPHAN: "orphans",

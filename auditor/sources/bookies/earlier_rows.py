@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.errors import RunError
+from auditor.model.batch_bounds import batch_rows
 from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import SCHEMA, IndexFiles, stamps
@@ -36,7 +37,7 @@ from auditor.sources.bookies.parts import Earlier, IndexPart
 from auditor.sources.file_systems import open_earlier_file
 
 BATCH_ROWS = 4096
-"""Rows in memory at once: those of ledgers full of holes are large."""
+"""Rows in memory at once, where `auditor.model.batch_bounds.MAX_BATCH_BYTES` allows as many."""
 
 
 class EarlierRows:
@@ -107,9 +108,11 @@ class EarlierRows:
         for name in self._earlier.files:
             with open_earlier_file(self._earlier.table, name, SCHEMA) as file:
                 last = first + file.metadata.num_rows
-                for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
-                    yield first, batch
-                    first += batch.num_rows
+                for group in range(file.num_row_groups):
+                    rows = batch_rows(file.metadata, group, columns, BATCH_ROWS)
+                    for batch in file.iter_batches(rows, [group], list(columns), use_threads=False):
+                        yield first, batch
+                        first += batch.num_rows
                 if first != last:
                     raise RunError(f"{abs(last - first)} rows more or fewer than it says")
 

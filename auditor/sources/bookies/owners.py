@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 from auditor.sources.bookies.journal.files import NONE, Journals, journals_of
+from auditor.sources.bookies.mark_times import date_mark
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import (
     NOT_FOUND,
@@ -35,8 +36,8 @@ class AttributedDirectory:
 
     ``place`` is the id in whose place it lies, ``owner`` the one its data is attributed to; each None where
     there is none. The lists are those of its VERSION; ``configured`` is the path of these that it stands for,
-    None where that is not clear. ``role`` is journal, ledger, index or unknown; ``index_time`` is what its
-    greatest lastMark points at, in ms; ``damage`` says why its VERSION could not be read.
+    None where that is not clear. ``role`` is journal, ledger, index or unknown; ``index_time`` is how new
+    its greatest lastMark is at least, in ms; ``damage`` says why its VERSION could not be read.
     """
 
     place: str | None
@@ -176,7 +177,7 @@ def _row(owner: str | None, directory: OwnedDirectory, paths: BookiePaths) -> At
         owner=owner,
         cookie_bookie_id=cookie.bookie_id if cookie else None,
         instance_id=cookie.instance_id if cookie else None,
-        index_time=max((mark.file_id for _, mark in directory.found.marks), default=0) or None,
+        index_time=_mark_time(directory, paths),
         damage=directory.damage,
         layout=cookie.layout if cookie else None,
         journal_dirs=cookie.journal_dirs if cookie else None,
@@ -186,6 +187,18 @@ def _row(owner: str | None, directory: OwnedDirectory, paths: BookiePaths) -> At
         empty=directory.found.empty,
         configured=_configured_path(cookie, directory.found.inside) if cookie else None,
     )
+
+
+def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
+    """How new a directory's greatest mark is at least, ms; None if it has none, or if nothing dates it."""
+    if not directory.found.marks:
+        return None
+    journals = [paths.found[path].found for path in paths.journal if path in paths.found]
+    # Of several journals nothing here says into which the greatest mark points.
+    times = journals[0].journal_times if len(paths.journal) == 1 and journals else ()
+    greatest = max(mark for _, mark in directory.found.marks)
+    date = date_mark(greatest, directory.found.marked_ms, times)
+    return None if date is None else date.at
 
 
 def _configured_path(cookie: Cookie, inside: Sequence[str]) -> str | None:

@@ -22,7 +22,8 @@ _OWN_FILE = re.compile(
     r"VERSION|BOOKIE_STATUS|DIRTY|lastMark(\.[0-9]+)?|lastId"
     r"|[0-9a-f]+\.(log|txn)|[0-9a-f]+\.log\.(compacting|[0-9a-f]+\.compacted)"
 )
-_OWN_DIRECTORY = re.compile(r"(ledgers|locations|locations-scoped|metadata-cache)(\.(TEMP|PREV)-.*)?")
+# The table service keeps RocksDB databases below ranges/, whose logs (000012.log) are no entry logs.
+_OWN_DIRECTORY = re.compile(r"(ledgers|locations|locations-scoped|metadata-cache)(\.(TEMP|PREV)-.*)?|ranges")
 
 
 IDX, ROCKSDB = "idx", "rocksdb"
@@ -152,7 +153,7 @@ def list_current(directory: str) -> tuple[list[str], list[str]]:
 def is_database(name: str) -> bool:
     """Whether a directory of that name in ``current`` is one that RocksDB keeps.
 
-    >>> is_database("locations"), is_database("0")
-    (True, False)
+    >>> is_database("locations"), is_database("ranges"), is_database("0")
+    (True, True, False)
     """
     return _OWN_DIRECTORY.fullmatch(name) is not None

@@ -18,8 +18,8 @@ directory holds: its VERSION decides that (`auditor.sources.bookies.owners`).
     current/lastMark.0    of the first of several, and so on; a ledger's journal is its id modulo their number
 
 A bookie replays each of its journals from the greatest mark that any of its ledger directories has of it, or
-from the beginning where none has one. What a directory's index shows is at least as new as the moment that
-the directory's own mark points at: a journal file's id is the millisecond at which it was made.
+from the beginning where none has one. How new an index is at least, its marks and file times
+say (`auditor.sources.bookies.mark_times`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from typing import Any
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.codecs.bookie import last_mark
 from auditor.codecs.bookie.last_mark import START, LastMark
-from auditor.errors import DecodeError, UsageError
+from auditor.errors import DecodeError, UsageError, path_error
 from auditor.model.bookie_id import is_accepted
 from auditor.model.cookie import Cookie
+from auditor.sources.bookies.mark_times import JournalTime
 from auditor.sources.regular_file import is_directory, open_regular, read_toml, visible_path
 
 ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
@@ -137,25 +138,13 @@ def replay_marks(directories: Iterable[Marks], journals: int) -> tuple[LastMark,
     )
 
 
-def oldest_mark_time(directories: Iterable[Marks], journals: int) -> int | None:
-    """The moment, ms, from which on entries may be in the journals only; None where a mark does not say it.
-
-    >>> oldest_mark_time([{"lastMark": LastMark(5, 9)}, {"lastMark": LastMark(3, 12)}], 1)
-    3
-    >>> oldest_mark_time([{"lastMark": LastMark(5, 9)}, {}], 1) is None
-    True
-    """
-    names = [mark_name(journal, journals) for journal in range(journals)]
-    marks = [found.get(name, START) for found in directories for name in names]
-    return min((mark.file_id for mark in marks), default=0) or None
-
-
 MAX_DEPTH = 6
 """How far below a place a directory is looked for: a copy of a whole file tree has four levels or so."""
 
 MAX_DIRECTORIES = 10_000
 """Directories looked into below one place; a bookie has a few dozen, more is not a bookie's place."""
 
+_HEX_DIGITS = frozenset("0123456789abcdef")
 _NOT_UTF8 = "its name is not UTF-8"
 
 MAX_VERSION_BYTES = 1 << 20
@@ -175,7 +164,9 @@ class DirectoryFound:
 
     ``version_absent``: it surely has no VERSION; false where it could not be looked for. ``empty`` is then
     whether nothing lies in its ``current``, None where nobody knows; ``old_data`` whether it has no
-    ``current`` and keeps files of before layout 3 itself.
+    ``current`` and keeps files of before layout 3 itself. ``index_alone``: it has a VERSION, and no mark,
+    journal, entry log or database, as directories of an index apart from the ledgers. ``journal_times`` are
+    the journal files in it, and when each was last written to.
     """
 
     path: str
@@ -191,6 +182,8 @@ class DirectoryFound:
     old_data: bool = False
     marks: tuple[tuple[str, LastMark], ...] = ()
     unclean: bool | None = None
+    index_alone: bool = False
+    journal_times: tuple[JournalTime, ...] = ()
 
     @property
     def cookie(self) -> tuple[Cookie | None, str | None]:
@@ -249,7 +242,7 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
         with os.scandir(source) as entries:
             names = sorted(entry.name for entry in entries if is_directory(entry))
     except OSError as error:
-        raise UsageError(f"--bookies {source}: {error.strerror}") from error
+        raise path_error(error, f"--bookies {source}: {error.strerror}") from error
     if not names:
         raise UsageError(
             f"--bookies {source}: no bookie's directory is in it; is a disk not mounted? A directory of "
@@ -307,21 +300,41 @@ def _look(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> 
     current = Path(path, "current")
     version, error, absent = _version(current / "VERSION")
     has_current = current.is_dir()
+    marked_ms = _marked_ms(current)
+    has_rocksdb = (current / "locations").is_dir() or (current / "ledgers").is_dir()
+    journal_times, has_log = _logs(current)
     return DirectoryFound(
         path=path,
         inside=inside,
         has_current=has_current,
         version=version,
         version_error=error,
-        marked_ms=_marked_ms(current),
-        has_rocksdb=(current / "locations").is_dir() or (current / "ledgers").is_dir(),
+        marked_ms=marked_ms,
+        has_rocksdb=has_rocksdb,
         declared=declared,
         version_absent=absent,
         empty=_empty(current) if absent and has_current else absent or None,
         old_data=absent and not has_current and _old_data(path),
         marks=tuple(read_marks(path).items()) if has_current else (),
         unclean=(current / "DIRTY").exists() if has_current else None,
+        index_alone=version is not None and marked_ms is None and not (has_rocksdb or has_log),
+        journal_times=journal_times,
     )
+
+
+def _logs(current: Path) -> tuple[tuple[JournalTime, ...], bool]:
+    """The journal files in a directory, and whether it may have a journal or an entry log."""
+    journals, has_log = [], False
+    try:
+        with os.scandir(current) as entries:
+            for entry in entries:
+                stem, _, suffix = entry.name.partition(".")
+                has_log |= suffix in ("txn", "log", "log.compacted", "compacting")
+                if suffix == "txn" and stem and set(stem) <= _HEX_DIGITS:
+                    journals.append(JournalTime(int(stem, 16), entry.stat().st_mtime_ns // 1_000_000))
+    except OSError:
+        return (), True  # a file went meanwhile: nothing dates a mark by the others
+    return tuple(sorted(journals)), has_log
 
 
 def _empty(current: Path) -> bool | None:

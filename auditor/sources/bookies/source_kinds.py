@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from auditor.errors import UsageError
+from auditor.errors import UsageError, path_error
 from auditor.sources.bookies.collections.collection import MANIFEST
 from auditor.sources.file_systems import run_files
 from auditor.sources.regular_file import is_directory, visible_path
@@ -66,7 +66,11 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
             continue
         try:
             found = _collections(source)
-        except (OSError, pa.ArrowException) as error:
+        except OSError as error:
+            # pyarrow's text repeats the path of a file that is looked for below.
+            words = os.strerror(error.errno) if error.errno else str(error)
+            raise path_error(error, f"--bookies {source}: {words}") from error
+        except pa.ArrowException as error:
             raise UsageError(f"--bookies {source}: {error}") from error
         if found is None:
             directories.append(source)
@@ -91,7 +95,7 @@ def _collections(source: str) -> list[str] | None:
         if _are_collections([where]):
             return [where]
         below = _directories(files, base)
-        if found := _are_collections([f"{where}/{name}" for name in below]):
+        if found := _collections_below([f"{where}/{name}" for name in below]):
             return found
     if not local:
         raise UsageError(
@@ -117,6 +121,29 @@ def _are_collections(paths: list[str]) -> list[str]:
     marks = [f"{run_files(path)[1]}/{name}" for path in paths for name in (MANIFEST, _BEGUN)]
     there = [info.type == fs.FileType.File for info in files.get_file_info(marks)]
     return [path for path, *is_one in zip(paths, there[::2], there[1::2], strict=True) if any(is_one)]
+
+
+def _collections_below(paths: list[str]) -> list[str]:
+    """Those of some directories that are collections.
+
+    One that cannot be looked into is none if no other is: it may be a bookie's, which is then unread.
+
+    Raises:
+        OSError: one cannot be looked into, and others are collections.
+    """
+    try:
+        return _are_collections(paths)
+    except OSError:
+        if any(map(_is_collection, paths)):
+            raise
+        return []
+
+
+def _is_collection(path: str) -> bool:
+    try:
+        return bool(_are_collections([path]))
+    except OSError:
+        return False
 
 
 def _directories(files: Any, base: str) -> list[str]:

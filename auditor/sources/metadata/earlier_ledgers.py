@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from auditor.errors import RunError
 from auditor.keys.etcd import key_bytes
+from auditor.model.batch_bounds import batch_rows
 from auditor.model.states import LISTED, UNLISTED
 from auditor.sources.file_systems import extremes, open_earlier_file
 from auditor.sources.metadata.ledger_rows import LEDGERS
@@ -132,7 +133,11 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
     """Rows of ledgers in their places, never none, few and small enough for a piece."""
     for name, _ in earlier.files:
         with open_earlier_file(earlier.table, name, LEDGERS) as file:
-            for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+            groups = range(file.num_row_groups)
+            # One bound for the file: batches go on over the ends of small row groups.
+            bounds = [batch_rows(file.metadata, group, columns, BATCH_ROWS) for group in groups]
+            most = min(bounds, default=BATCH_ROWS)
+            for batch in file.iter_batches(most, columns=list(columns), use_threads=False):
                 listed = pc.is_in(batch["status"], pa.array(LISTED))
                 rows = batch if pc.all(listed).as_py() else batch.filter(listed)
                 share = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))

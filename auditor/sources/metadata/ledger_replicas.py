@@ -74,7 +74,9 @@ def _judged_ends(
 
     Closed: the entry before the next segment, and never past the last entry (several segments may begin
     after it). Others: what a writer may still be sending is left out, a write quorum of entries before the
-    next segment and all of the last one.
+    last segment and all of that segment. A writer begins a segment at the entry after the last one that was
+    acknowledged (`LedgerHandle.ensembleChangeLoop`), so that every later segment shows that the entries
+    before it were acknowledged, however short the segments are.
     """
     first = columns.segment_firsts
     last_entry = columns.last_entry_id[ledger_of_segment]
@@ -85,6 +87,9 @@ def _judged_ends(
     is_last[:-1] = ledger_of_segment[1:] != ledger_of_segment[:-1]
     before_next = np.append(first[1:], 0) - 1
     closed_end = np.where(is_last, last_entry, np.minimum(before_next, last_entry))
-    open_segment_end = np.where(is_last, first - 1, before_next - quorum)
+    # The first entry of the last segment, at every segment of its ledger; a ledger may have no segment.
+    last_begins = first[is_last][np.cumsum(is_last) - is_last]
+    history_end = np.minimum(before_next, last_begins - 1 - quorum)
+    open_segment_end = np.where(is_last, first - 1, np.maximum(history_end, first - 1))
     ends = np.where(closed, closed_end, open_segment_end)
     return np.where(unjudged, first - 1, ends), is_last & ~closed & ~unjudged

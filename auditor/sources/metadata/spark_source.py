@@ -37,16 +37,19 @@ _READING = ("credentials", *_NUMBERS)
 
 
 class ReadingOptions(NamedTuple):
-    """How a store is read: its bounds, about how many tasks, and how many of them share the bounds."""
+    """How a store is read: its bounds, in about how many parts, and how many tasks run side by side.
+
+    ``at_once`` is None if nothing bounds it: then all parts may be read at the same time.
+    """
 
     store: StoreOptions
     parts: int
-    at_once: int
+    at_once: int | None
 
-    @property
-    def of_a_task(self) -> StoreOptions:
-        """The limit is for the store, whoever asks: tasks that run side by side share it."""
-        return replace(self.store, rate_limit=self.store.rate_limit / self.at_once)
+    def share(self, part_count: int) -> StoreOptions:
+        """The bounds of each task: the rate is for the store, and tasks that run side by side share it."""
+        readers = part_count if self.at_once is None else min(self.at_once, part_count)
+        return replace(self.store, rate_limit=self.store.rate_limit / max(1, readers))
 
 
 def reading_options(source: str, given: Mapping[str, str], names: Sequence[str]) -> ReadingOptions:
@@ -61,7 +64,7 @@ def reading_options(source: str, given: Mapping[str, str], names: Sequence[str])
             raise UsageError(f"{source}: {option}: no such option; there are {', '.join(known)}")
     numbers = {option: _number(source, option, given[option]) for option in _NUMBERS if option in given}
     parts = int(numbers.pop("parts", 8))
-    at_once = int(numbers.pop("at_once", parts))
+    at_once = int(numbers.pop("at_once")) if "at_once" in numbers else None
     credentials = credentials_file(given.get("credentials"))
     options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBERS
     return ReadingOptions(options, parts, at_once)
@@ -176,10 +179,11 @@ class MarkSource(StoreSource):
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """The part that one task reads, and the layout of its tree."""
+    """The part that one task reads, the layout of its tree, and the task's share of the bounds."""
 
     part: Part
     layout: LayoutKind
+    bounds: StoreOptions
 
 
 @dataclass(frozen=True)
@@ -201,17 +205,23 @@ class StoreReader(DataSourceReader):
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
         """The same of a store that is open: a large file has been passed over already."""
         layout = self.layout or choose_layout(store, store.cluster())[0]
-        if self.earlier is not None:
+        if self.earlier is None:
+            parts = store.parts(self.tree, layout, self.reading.parts)
+        else:
             assert isinstance(store, ComparableStore)
-            since = store.parts_since(self.earlier, self.reading.parts)
-            return [StorePartition(part, layout) for part in since]
-        return [StorePartition(part, layout) for part in store.parts(self.tree, layout, self.reading.parts)]
+            parts = store.parts_since(self.earlier, self.reading.parts)
+        return self.shares(parts, layout)
+
+    def shares(self, parts: Sequence[Part], layout: LayoutKind) -> Sequence[StorePartition]:
+        """One for each of these parts, all of which share the bounds."""
+        bounds = self.reading.share(len(parts))
+        return [StorePartition(part, layout, bounds) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and decode one part, batch by batch."""
         if not isinstance(partition, StorePartition):
             return  # where there is no part, Spark asks for a partition of its own, which is empty
-        with closing(open_store(self.uri, self.reading.of_a_task)) as store:
+        with closing(open_store(self.uri, partition.bounds)) as store:
             if self.earlier is not None:
                 assert isinstance(store, ComparableStore)
                 yield from store.rows_since(partition.part, self.columns)

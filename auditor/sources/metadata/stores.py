@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,10 @@ from auditor.codecs.store import layout as layout_codec
 from auditor.errors import DecodeError, RuleError, StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
+from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.store import ClusterNodes, LedgerCount, MetadataStore, Server, StoreOptions
 from auditor.sources.metadata.uri import PATHS_ETCD, PATHS_SNAPSHOT, MetadataUri, parse_metadata_uri
+from auditor.spark.concurrency import copies_of_task, most_slots, running_slots
 from auditor.spark.types import SparkSession
 
 if TYPE_CHECKING:
@@ -202,13 +204,17 @@ def source_options(
     """The options of a Spark source that reads a store: what is ``named``, as politely as the audit says.
 
     All tasks share the limits. ``at`` is the moment to read at, where the store can do that; what is None is
-    left out.
+    left out. Where more executors may come at any moment, there are no more parts than slots now, and each
+    has its share of the rate, whatever comes.
     """
-    at_once = spark.sparkContext.defaultParallelism
+    slots = most_slots(spark)
+    # Executors of a session that was just started may not be there yet.
+    unbounded = max(running_slots(spark), spark.sparkContext.defaultParallelism)
+    store = store_options(options)
     settings = {
-        **asdict(store_options(options)),
-        "parts": at_once * options.parts_per_core,
-        "at_once": at_once,
+        **asdict(replace(store, rate_limit=store.rate_limit / copies_of_task(spark))),
+        "parts": unbounded if slots is None else slots * options.parts_per_core,
+        "at_once": slots,
         **named,
     }
     if at is not None and at.revision is not None:
@@ -227,17 +233,19 @@ def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKi
             names the ledger manager of another kind of store.
     """
     if store.keeps_marks:  # at ZooKeeper's paths, in whatever store
-        return _by_paths(store.uri, cluster)
+        return _by_paths(store, cluster)
     return _in_etcd(store.uri, cluster)
 
 
-def _by_paths(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
-    asked = uri.layout
+def _by_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+    uri, asked = store.uri, store.uri.layout
     znode = cluster.nodes.get("LAYOUT")
     for path, reason in cluster.gaps:
         # What may not be read is not absent: nothing can be assumed of it.
         if path.rpartition("/")[2] == "LAYOUT":
             raise StoreError(f"--metadata {uri}: its layout at {path} cannot be read: {reason}")
+    if znode is None and has_pulsar_layout(store, cluster):
+        return LayoutKind.HIERARCHICAL, "no LAYOUT znode, as in every store of Pulsar: hierarchical"
     if znode is None:
         where = "taken from the URI" if asked else "hierarchical is assumed"
         return asked or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {where}"

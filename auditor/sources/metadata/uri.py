@@ -55,7 +55,10 @@ _RUNNING = {
 }
 """The forms of running stores: their port, and where a URI says below what everything is kept."""
 SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope", PATHS_SNAPSHOT: "root"}
-"""The forms of saved metadata, and the parameter that says below what everything is kept."""
+"""The forms of saved metadata, and the parameter that says below what everything is kept.
+
+A dump may be of etcd, where that is a scope: it takes ``scope`` too.
+"""
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
 
@@ -211,10 +214,13 @@ def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[s
             f"{redact(uri)!r}: saved metadata is named by an absolute path, as in {scheme}:///path"
         )
     parameter = SAVED[scheme]
-    unknown = sorted(set(query) - {parameter})
+    parameters = (parameter, "scope") if scheme == "dump" else (parameter,)
+    unknown = sorted(set(query) - {*parameters})
     if unknown:
         raise UsageError(f"{redact(uri)!r}: unknown parameter {unknown[0]!r}; there is {parameter}=/ledgers")
-    root = query.get(parameter, DEFAULT_ROOT)
+    if len(query) > 1:
+        raise UsageError(f"{redact(uri)!r}: root and scope mean the same; give one of them")
+    root = next((query[name] for name in parameters if name in query), DEFAULT_ROOT)
     if scheme == "etcd-snapshot":
         return MetadataUri(scheme, (), path, _scope(uri, root), LayoutKind.ETCD, uri, query)
     return MetadataUri(scheme, (), path, _root(uri, root), None, uri, query)

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from auditor.errors import DecodeError, UsageError
 from auditor.model.columns import schema_of
+from auditor.model.options import AuditOptions, parse_texts
 from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
 from auditor.sources.metadata.uri import (
     METADATA_STORE,
@@ -212,6 +213,53 @@ def parse_owners_uri(text: str) -> OwnersUri:
     return owners
 
 
+OWNERS_SEPARATOR = "\n"
+"""Between the URIs of several stores in one text; paths of saved stores may have spaces."""
+
+
+def parse_owners_uris(text: str) -> tuple[OwnersUri, ...]:
+    """Parse several values of ``--owners``; a store that is named twice is returned once.
+
+    >>> [owners.chroot for owners in parse_owners_uris("pulsar:zk://h1\\npulsar:zk://h1/east")]
+    ['', '/east']
+
+    Raises:
+        UsageError: as `parse_owners_uri`.
+    """
+    return tuple(dict.fromkeys(parse_owners_uri(uri) for uri in text.split(OWNERS_SEPARATOR) if uri))
+
+
+NOBODY = "none"
+"""The value of ``--owners`` that looks for none."""
+
+
+def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
+    """Return the stores that ``--owners`` names, each once; empty for NOBODY, None if it was not given.
+
+    Raises:
+        UsageError: one names no application, its URI is invalid, or NOBODY stands beside a store.
+    """
+    texts = parse_texts(options.owners)
+    if not texts:
+        return None
+    if NOBODY in texts:
+        if {*texts} != {NOBODY}:
+            raise UsageError(
+                f"--owners {NOBODY}: it skips the lookup of owners, and another --owners names a store"
+            )
+        return ()
+    return tuple(dict.fromkeys(parse_owners_uri(text) for text in texts))
+
+
+def declared_stores(options: AuditOptions) -> tuple[str, ...]:
+    """Return the stores that ``--owners-complete`` names, as `OwnersUri.text`.
+
+    Raises:
+        UsageError: one names no application, its URI is invalid, or NOBODY stands beside a store.
+    """
+    return tuple(dict.fromkeys(parse_owners_uri(text).text for text in parse_texts(options.owners_complete)))
+
+
 def beside(application: str, metadata: MetadataUri) -> OwnersUri:
     """Where an application would keep its references in the metadata's own store, beside BookKeeper's root.
 
@@ -231,6 +279,7 @@ def _with_root(store: str, root: str) -> str:
 
 OWNERS = schema_of(
     ("application", pa.string(), "who keeps the reference: pulsar"),
+    ("store", pa.string(), "the store of owners that has it, as --owners takes it"),
     ("status", pa.string(), "ok, unreadable (the value), misplaced (no owner's path), gap (not listed)"),
     ("path", pa.string(), "the owner's znode, or its key"),
     ("tenant", pa.string(), "tenant of the topic"),
@@ -265,39 +314,38 @@ _NOBODY = Owner(OwnerNames(), ())
 _NOTHING = Reference(None, None)  # type: ignore[arg-type]  # of what could not be read no kind is known
 
 
-def owner_rows(batch: ZnodeBatch, application: str, reader: Reader, chroot: str) -> pa.RecordBatch:
-    """Turn one batch of an application's znodes into rows of `OWNERS`, one per reference.
-
-    ``chroot`` is the path above the application's trees: "" where they lie at the top.
-    """
-    rows = list(_rows(batch, application, reader, len(chroot) + 1))
+def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.RecordBatch:
+    """Turn one batch of an application's znodes into rows of `OWNERS`, one per reference."""
+    rows = list(_rows(batch, (owners.application, owners.text), reader, len(owners.chroot) + 1))
     columns: Iterable[Any] = zip(*rows, strict=True) if rows else ([] for _ in OWNERS)
     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, OWNERS, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=OWNERS)
 
 
-def _rows(batch: ZnodeBatch, application: str, reader: Reader, start: int) -> Iterator[Row]:
+def _rows(batch: ZnodeBatch, source: tuple[str, str], reader: Reader, start: int) -> Iterator[Row]:
     numbers = zip(batch.mzxid.tolist(), batch.ctime.tolist(), batch.mtime.tolist(), strict=True)
     for path, data, (mzxid, ctime, mtime) in zip(batch.paths, batch.data, numbers, strict=True):
         end = (mzxid, _time(ctime), _time(mtime))
         try:
             owner = reader(path[start:], bytes(data))
         except DecodeError as error:
-            yield _row(application, "unreadable", path, _NOBODY, _NOTHING, (*end, str(error), error.offset))
+            yield _row(source, "unreadable", path, _NOBODY, _NOTHING, (*end, str(error), error.offset))
         except ValueError as error:
             if data:  # a znode of another making without a value stands for nothing
-                yield _row(application, "misplaced", path, _NOBODY, _NOTHING, (*end, str(error), None))
+                yield _row(source, "misplaced", path, _NOBODY, _NOTHING, (*end, str(error), None))
         else:
             if owner is not None:
                 for reference in owner.references:
-                    yield _row(application, "ok", path, owner, reference, (*end, None, None))
+                    yield _row(source, "ok", path, owner, reference, (*end, None, None))
     for path, reason in batch.gaps:
-        yield _row(application, "gap", path, _NOBODY, _NOTHING, (None, None, None, reason, None))
+        yield _row(source, "gap", path, _NOBODY, _NOTHING, (None, None, None, reason, None))
 
 
-def _row(application: str, status: str, path: str, owner: Owner, reference: Reference, end: Row) -> Row:
+def _row(
+    source: tuple[str, str], status: str, path: str, owner: Owner, reference: Reference, end: Row
+) -> Row:
     position = owner.mark_delete or (None, None)
-    return (application, status, path, *owner.names, *reference, *position, owner.compression, *end)
+    return (*source, status, path, *owner.names, *reference, *position, owner.compression, *end)
 
 
 def _time(value: int) -> int | None:

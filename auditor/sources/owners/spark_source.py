@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,16 +18,23 @@ from auditor.errors import NoRootError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.columns import rows_of_columns
 from auditor.sources.metadata.spark_source import NamedSource, ReadingOptions, reading_options
-from auditor.sources.metadata.store import Part, Tree, ZnodeBatch
+from auditor.sources.metadata.store import Part, StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
-from auditor.sources.owners.applications import APPLICATIONS, OWNERS, OwnersUri, owner_rows, parse_owners_uri
+from auditor.sources.owners.applications import (
+    APPLICATIONS,
+    OWNERS,
+    OwnersUri,
+    owner_rows,
+    parse_owners_uris,
+)
 
 
 class OwnerSource(NamedSource):
     """Every reference to a ledger that an application keeps: topics, subscriptions, schemas.
 
-    Use: ``spark.read.format("bookkeeper_owners").option("owners", "pulsar:zk://host:2181").load()``. Options
-    besides ``owners``: those of `StoreSource` that say how politely a store is read.
+    Use: ``spark.read.format("bookkeeper_owners").option("owners", "pulsar:zk://host:2181").load()``. Several
+    stores are lines of this option. Options besides ``owners``: those of `StoreSource` that say how politely
+    a store is read.
     """
 
     format_name = "bookkeeper_owners"
@@ -44,15 +51,20 @@ class OwnerSource(NamedSource):
         reading = reading_options(self.name(), given, ("owners",))
         if not given.get("owners"):
             raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
-        return OwnerReader(parse_owners_uri(given["owners"]), reading, self.decoded)
+        return OwnerReader(parse_owners_uris(given["owners"]), reading, self.decoded)
 
 
 @dataclass(frozen=True)
 class OwnerPartition(InputPartition):
-    """The part of one tree that one task reads."""
+    """The part of one tree that one task reads; ``owners`` is the store that has the tree.
 
+    ``bounds`` are the task's share, once it is known how many parts there are.
+    """
+
+    owners: OwnersUri
     uri: str
     part: Part
+    bounds: StoreOptions
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,7 @@ class OwnerReader(DataSourceReader):
     Rows of `OWNERS`; of `OWNER_VALUES` where nothing is ``decoded``.
     """
 
-    owners: OwnersUri
+    owners: tuple[OwnersUri, ...]
     reading: ReadingOptions
     decoded: bool = True
 
@@ -70,35 +82,38 @@ class OwnerReader(DataSourceReader):
         """One for each part of each tree that is there.
 
         Raises:
-            StoreError: the store cannot be read, or the application's first tree is not in it.
+            StoreError: a store cannot be read, or the application's first tree is not in it.
         """
-        first, *others = APPLICATIONS[self.owners.application].trees
-        found = self._parts(first)
-        for tree in others:
-            try:
-                found += self._parts(tree)
-            except NoRootError:
-                continue  # the application has not used it yet
-        return found
+        parts = [partition for owners in self.owners for partition in self._store_partitions(owners)]
+        bounds = self.reading.share(len(parts))
+        return [replace(part, bounds=bounds) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part, batch by batch."""
         if not isinstance(partition, OwnerPartition):
             return  # where there is no part, Spark asks for a partition of its own, which is empty
-        reader = APPLICATIONS[self.owners.application].load()
-        with closing(open_store(partition.uri, self.reading.of_a_task)) as store:
+        owners = partition.owners
+        reader = APPLICATIONS[owners.application].load()
+        with closing(open_store(partition.uri, partition.bounds)) as store:
             for batch in store.read(partition.part):
-                if self.decoded:
-                    yield owner_rows(batch, self.owners.application, reader, self.owners.chroot)
-                else:
-                    yield value_rows(batch, self.owners)
+                yield owner_rows(batch, owners, reader) if self.decoded else value_rows(batch, owners)
 
-    def _parts(self, tree: str) -> list[InputPartition]:
-        uri = self.owners.tree(tree)
+    def _store_partitions(self, owners: OwnersUri) -> list[OwnerPartition]:
+        first, *later_trees = APPLICATIONS[owners.application].trees
+        partitions = self._tree_partitions(owners, first)
+        for tree in later_trees:
+            try:
+                partitions += self._tree_partitions(owners, tree)
+            except NoRootError:
+                continue  # the application has not used it yet
+        return partitions
+
+    def _tree_partitions(self, owners: OwnersUri, tree: str) -> list[OwnerPartition]:
+        uri = owners.tree(tree)
         with closing(open_store(uri, self.reading.store)) as store:
             # The layout is that of BookKeeper's own tree, and means nothing here.
             parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self.reading.parts)
-        return [OwnerPartition(uri, part) for part in parts]
+        return [OwnerPartition(owners, uri, part, self.reading.store) for part in parts]
 
 
 OWNER_VALUES = pa.schema(

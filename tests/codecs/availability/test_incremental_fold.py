@@ -13,6 +13,7 @@ from auditor.codecs.availability import fold, maximal
 from auditor.codecs.availability.fold import IncrementalFold, fold_entries, fold_runs
 from auditor.codecs.availability.groups import GroupBatch
 from auditor.errors import CoverageLimitError
+from tests.examples import examples
 
 
 def folded(entries: list[int]) -> GroupBatch:
@@ -23,7 +24,7 @@ def folded(entries: list[int]) -> GroupBatch:
 runs = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), max_size=60)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(runs=runs, cuts=st.sets(st.integers(0, 150)))
 def test_pieces_gather_to_what_the_whole_set_folds_to(runs: list[tuple[int, int]], cuts: set[int]) -> None:
     entries: list[int] = []

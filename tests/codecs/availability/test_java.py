@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.availability.wire import JavaAvailability
+from auditor.codecs.availability.java import JavaAvailability
+from auditor.codecs.availability.wire import decode
 from auditor.errors import CoverageLimitError, DecodeError
-from tests.codecs.bp34_vectors import bytes_of, vectors
+from tests.codecs.bp34_vectors import bytes_of, entries_of, vectors
 
 WRITTEN = vectors("availability")
 DECODED = vectors("availabilityDecode")
 
 
-def contains(answer: JavaAvailability, entry: int) -> bool:
-    """``isEntryAvailable``: it looks at the group with the greatest start at or before the entry alone."""
-    first, last, size, period = next(
-        (group for group in reversed(answer.groups) if group[0] <= entry), (entry + 1, 0, 0, 0)
-    )
-    if not first <= entry <= (last + size + 2**63) % 2**64 - 2**63:
-        return False
-    since = (entry - first + 2**63) % 2**64 - 2**63
-    return (math.fmod(since, period) if period else since) < size
-
-
 def answers_alike(answer: JavaAvailability, vector: dict[str, Any]) -> None:
     assert answer.total == vector["total"]
     for entry, available in vector.get("isEntryAvailable", []):
-        assert contains(answer, entry) is available
+        assert answer.contains(entry) is available
     if "availableBelow160" in vector:
-        assert [entry for entry in range(160) if contains(answer, entry)] == vector["availableBelow160"]
+        assert [entry for entry in range(160) if answer.contains(entry)] == vector["availableBelow160"]
+    if "query" in vector:
+        query = vector["query"]
+        assert answer.unavailable(query["start"], query["last"], query["wanted"]) == query["unavailable"]
+        exact = [entry for entry in query["wanted"] if not answer.contains(entry)]
+        assert exact == query["unavailableExact"]
     if "serialisedAgain" in vector:
-        again = JavaAvailability.parse(bytes.fromhex(vector["serialisedAgain"]))
-        assert again.groups == answer.groups
+        assert answer.tobytes() == bytes.fromhex(vector["serialisedAgain"])
+
+
+def test_it_writes_what_the_server_writes_whatever_the_order() -> None:
+    for vector in WRITTEN:
+        assert JavaAvailability.of(entries_of(vector)).tobytes() == bytes_of(vector), vector["kind"]
 
 
 @pytest.mark.parametrize("part", [WRITTEN, DECODED], ids=["written by the server", "folded and spoiled"])
 def test_it_answers_what_the_server_answers(part: list[dict[str, Any]]) -> None:
     for vector in part:
         if "error" not in vector:
-            answers_alike(JavaAvailability.parse(bytes_of(vector)), vector)
+            answers_alike(decode(bytes_of(vector), mode="java"), vector)
 
 
 _bounds = st.integers(-40, 40)
@@ -55,7 +53,7 @@ def test_the_entries_are_those_that_it_says_are_there(groups: list[tuple[int, in
         first: (first, last, size, period) for first, last, size, period in groups if period or first == last
     }
     answer = JavaAvailability(tuple(sorted(kept.values())))
-    assert answer.entries(1000) == [entry for entry in range(-100, 100) if contains(answer, entry)]
+    assert answer.entries(1000) == [entry for entry in range(-100, 100) if answer.contains(entry)]
 
 
 @pytest.mark.parametrize(
@@ -71,9 +69,15 @@ def test_it_refuses_what_the_server_refuses_at_the_byte_that_made_it() -> None:
     for vector in refused:
         data = bytes_of(vector)
         with pytest.raises(DecodeError) as damage:
-            JavaAvailability.parse(data)
+            decode(data, mode="java")
         at = damage.value.offset
         because = {0: "IllegalArgument", len(data): "ArrayIndexOutOfBounds"}.get(at, "Arithmetic")
         assert vector["error"] == f"java.lang.{because}Exception"
         assert because != "Arithmetic" or (at >= 64 and (at - 64) % 24 == 0)
     assert len(refused) > 80
+
+
+def test_the_answer_that_gives_up_in_a_hole_is_not_the_truth() -> None:
+    held = JavaAvailability.of([0, 1, 5, 6, 10, 11])
+    assert held.unavailable(0, 12, range(13)) == list(range(2, 13))
+    assert [entry for entry in range(13) if not held.contains(entry)] == [2, 3, 4, 7, 8, 9, 12]

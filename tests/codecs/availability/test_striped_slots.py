@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from auditor.codecs.availability.fold import fold_slots
 from auditor.codecs.availability.groups import offsets_of
 from tests.codecs.scalar import greedy, packed, runs_of_entries
+from tests.examples import examples
 
 
 @st.composite
@@ -27,7 +28,7 @@ def striped_ledgers(draw: st.DrawFn) -> list[list[bool]]:
     return ledgers
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(striped_ledgers())
 def test_striped_slots_fold_as_the_plain_loop_folds_their_entries(ledgers: list[list[bool]]) -> None:
     slots = np.array([slot for held in ledgers for slot in held], np.int64)

@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.availability.fold import fold, fold_entries
+from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups
-from auditor.codecs.availability.wire import JavaAvailability, decode, expand
+from auditor.codecs.availability.wire import (
+    decode,
+    encode,
+    encode_unfolded,
+    expand,
+    groups_of_entries,
+    holds_entries,
+    missing_entries,
+)
 from auditor.errors import CoverageLimitError, DecodeError
-from tests.codecs.bp34_vectors import bytes_of, encode, encode_unfolded, entries_of, vectors
+from tests.codecs.bp34_vectors import bytes_of, entries_of, vectors
 from tests.codecs.scalar import Group, greedy, packed, runs_of_entries
 from tests.codecs.strategies import entry_sets, ragged_groups
 
@@ -52,18 +60,14 @@ REFUSED_BESIDES = {
 }
 
 
-def groups_of(entries: list[int]) -> Groups:
-    return fold_entries(np.array(entries, np.int64), np.array([0, len(entries)])).groups()
-
-
 def record(*groups: Group) -> bytes:
     return HEADER.pack(0, len(groups)) + packed(groups)
 
 
 @pytest.mark.parametrize(("entries", "golden"), GOLDEN.values(), ids=GOLDEN.keys())
 def test_we_write_what_the_proposal_says(entries: list[int], golden: str) -> None:
-    assert encode(groups_of(entries)) == bytes.fromhex(golden)
-    assert JavaAvailability.parse(bytes.fromhex(golden)).total == len(entries)
+    assert encode(groups_of_entries(entries)) == bytes.fromhex(golden)
+    assert decode(bytes.fromhex(golden), mode="java").total == len(entries)
 
 
 def test_we_write_the_servers_unfolded_form_byte_for_byte() -> None:
@@ -73,7 +77,7 @@ def test_we_write_the_servers_unfolded_form_byte_for_byte() -> None:
         entries = entries_of(vector)
         if -1 in entries or vector["kind"] in ("unsorted", "descending"):
             continue
-        assert encode_unfolded(groups_of(sorted(set(entries)))) == bytes_of(vector), vector["kind"]
+        assert encode_unfolded(groups_of_entries(sorted(set(entries)))) == bytes_of(vector), vector["kind"]
         compared[vector["kind"]] += 1
     assert set(compared) == {vector["kind"] for vector in WRITTEN} - {"unsorted", "descending"}
 
@@ -120,7 +124,7 @@ def folded(groups: list[Group]) -> Groups:
     return fold(GroupBatch.of([groups])).groups()
 
 
-@given(st.one_of(entry_sets.map(groups_of), ragged_groups().map(folded)))
+@given(st.one_of(entry_sets.map(groups_of_entries), ragged_groups().map(folded)))
 def test_what_is_written_is_read_back_and_writing_it_again_changes_nothing(groups: Groups) -> None:
     written = encode(groups)
     assert encode(decode(written)) == written
@@ -128,14 +132,14 @@ def test_what_is_written_is_read_back_and_writing_it_again_changes_nothing(group
 
 @given(entry_sets)
 def test_entries_come_back_from_either_form(entries: list[int]) -> None:
-    for written in (encode(groups_of(entries)), encode_unfolded(groups_of(entries))):
+    for written in (encode(groups_of_entries(entries)), encode_unfolded(groups_of_entries(entries))):
         assert expand(decode(written)).tolist() == entries
-        assert JavaAvailability.parse(written).total == len(entries)
+        assert decode(written, mode="java").total == len(entries)
 
 
 @given(entry_sets.filter(bool), st.data())
 def test_a_cut_record_is_refused_and_never_guessed(entries: list[int], data: st.DataObject) -> None:
-    whole = encode(groups_of(entries))
+    whole = encode(groups_of_entries(entries))
     with pytest.raises(DecodeError) as damage:
         decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
     assert 0 <= damage.value.offset < len(whole)
@@ -182,7 +186,33 @@ def test_reserved_bytes_are_ignored() -> None:
 
 def test_a_value_that_would_fill_the_memory_is_not_written_out() -> None:
     endless = np.array([(0, 2**40, 1, 2)], GROUP)
-    with pytest.raises(CoverageLimitError):
-        expand(endless)
+    for write_out in (expand, encode_unfolded):
+        with pytest.raises(CoverageLimitError):
+            write_out(endless)
     with pytest.raises(CoverageLimitError):
         expand(np.array([(0, 0, 2**31 - 1, 0)], GROUP))
+
+
+@given(entry_sets.map(groups_of_entries), st.lists(st.integers(0, 400)))
+def test_membership_and_missing_entries_agree_with_the_listed_entries(
+    groups: Groups, wanted: list[int]
+) -> None:
+    held = set(expand(groups).tolist())
+    assert holds_entries(groups, wanted).tolist() == [entry in held for entry in wanted]
+    missing = expand(missing_entries(groups, groups_of_entries(wanted))).tolist()
+    assert missing == sorted({*wanted} - held)
+
+
+LONGEST = 2**31 - 1
+
+
+@pytest.mark.parametrize("length", [LONGEST, LONGEST + 1, 2 * LONGEST, 2 * LONGEST + 5])
+def test_only_a_run_longer_than_an_int32_is_cut_and_only_there_groups_touch(length: int) -> None:
+    groups = folded([(7, 7, length, 0), (10 + length, 10 + length, 4, 0)])
+    starts = range(7, 7 + length, LONGEST)
+    pieces = [(start, start, min(LONGEST, 7 + length - start), 0) for start in starts]
+    assert decode(encode(groups)).tolist() == [*pieces, (10 + length, 10 + length, 4, 0)]
+    assert encode_unfolded(groups) == encode(groups)
+    assert holds_entries(groups, [6, 7, 6 + length, 7 + length, 10 + length]).tolist() == [
+        *(False, True, True, False, True)
+    ]

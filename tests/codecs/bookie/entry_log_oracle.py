@@ -194,13 +194,13 @@ def _main() -> None:
             data = (current / "0.log").read_bytes()
         (DATA / f"{log}.log.gz").write_bytes(gzip.compress(data, mtime=0))
         for asked in (logger,) if logger == DIRECT else (logger, LARGER_BUFFER):
-            cases += _answered(classes, list(_cases(log, data, asked)), data)
+            cases += answered(classes, list(_cases(log, data, asked)), data)
     text = "".join(json.dumps(case._asdict()) + "\n" for case in cases)
     (DATA / "cases.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     print(f"{len(cases)} cases of {len(WRITTEN)} logs: {DATA}")
 
 
-def _answered(classes: str, cases: Sequence[Case], data: bytes) -> list[Case]:
+def answered(classes: str, cases: Sequence[Case], data: bytes) -> list[Case]:
     """The cases of one logger with its answers."""
     with tempfile.TemporaryDirectory() as folder:
         current = Path(folder, "current")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from auditor.codecs.bookie import length_prefixed
 from auditor.codecs.bookie.journal import Journal
 from auditor.errors import DecodeError
+from auditor.model.states import ReplayError
 from tests.codecs.journals import EXPLICIT_LAC, FENCE, MASTER_KEY, header, journal, padding, record
 
 IDLE = Path(__file__).parents[2] / "data" / "idle-journal" / "bookies.tar.gz"
@@ -294,3 +295,34 @@ def test_any_bytes_are_read_or_refused_with_an_offset_inside(data: bytes, versio
         offset = damage.offset
     assert offset is not None
     assert 0 <= offset <= max(len(data), start, 512)
+
+
+@pytest.mark.parametrize(
+    ("damage", "replay_error"),
+    [
+        (struct.pack(">i", -9), ReplayError.INVALID_RECORD),
+        (struct.pack(">iq", 8, 7), ReplayError.SHORT_RECORD),
+        (struct.pack(">ii", -256, -1), ReplayError.INVALID_PADDING),
+        (v2_record(b"\x41" + V2[1:]), None),
+    ],
+)
+def test_how_a_replay_ends_at_a_damaged_record_is_known(
+    damage: bytes, replay_error: ReplayError | None
+) -> None:
+    data = header() + record(7, 0) + damage + bytes(4096)
+    found = opened(data)
+    pairs = []
+    if replay_error is not None:
+        with pytest.raises(DecodeError) as raised:
+            pairs += [records.entry_ids.tolist() for records in found.records()]
+        assert raised.value.offset == len(header()) + len(record(7, 0))
+    else:
+        pairs += [records.entry_ids.tolist() for records in found.records()]
+    assert found.replay_error is replay_error
+
+
+def test_a_kind_of_record_that_came_later_ends_the_replay_of_an_older_version() -> None:
+    found = opened(journal([(7, 0), (7, EXPLICIT_LAC)], version=5))
+    with pytest.raises(DecodeError):
+        list(found.records())
+    assert found.replay_error is ReplayError.INVALID_RECORD

@@ -96,7 +96,12 @@ def test_a_request_has_no_place_for_a_flag_or_a_key() -> None:
     assert [field.name for field in pb.ReadRequest.DESCRIPTOR.fields] == ["ledgerId", "entryId"]
     assert [field.name for field in pb.EntryRequest.DESCRIPTOR.fields] == ["header", "readRequest"]
     assert [field.name for field in pb.RequestHeader.DESCRIPTOR.fields] == ["version", "operation", "txnId"]
-    assert pb.OperationType.items() == [("READ_ENTRY", 1), ("GET_LIST_OF_ENTRIES_OF_LEDGER", 11)]
+    assert pb.OperationType.items() == [
+        ("READ_ENTRY", 1),
+        ("AUTH", 5),
+        ("START_TLS", 9),
+        ("GET_LIST_OF_ENTRIES_OF_LEDGER", 11),
+    ]
 
 
 @given(ids, entry_ids)

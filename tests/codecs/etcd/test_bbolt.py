@@ -15,6 +15,7 @@ from auditor.codecs.etcd.bbolt import PageSpan, bucket, elements, items, leaves,
 from auditor.errors import DecodeError
 from tests.codecs.bbolt_writer import branch, database, leaf, meta_page
 from tests.codecs.damage import refusal, within
+from tests.examples import examples
 
 SNAPSHOT = Path(__file__).parents[2] / "data" / "etcd" / "etcd-snapshot.db.gz"
 
@@ -171,7 +172,7 @@ def test_no_chain_of_pages_is_too_long() -> None:
     assert walk(tree(*chain, LEAF, count=61))[1] == [(3 + 32) * 1024]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_nothing_but_typed_errors_comes_out_of_damage(data: st.DataObject) -> None:
     held = [(b"%03d" % number, bytes(number)) for number in range(120)]

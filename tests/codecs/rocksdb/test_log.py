@@ -15,6 +15,7 @@ from rocksdict import Options, Rdict
 
 from auditor.codecs.rocksdb.manifest import BLOCK_BYTES, RecordSpan, batches, records
 from auditor.errors import DecodeError
+from tests.examples import examples
 
 BOOKIES = Path(__file__).parents[2] / "data" / "dbledger-long" / "bookies.tar.gz"
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
@@ -70,7 +71,7 @@ def test_the_logs_of_real_bookies_go_on_where_their_tables_end() -> None:
 sizes = st.integers(0, 60) | st.integers(BLOCK_BYTES - 60, BLOCK_BYTES + 60) | st.integers(0, 3 * BLOCK_BYTES)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(sizes, max_size=6), st.none() | st.integers(0, 2**33))
 @example([0, 0, 32708, 32708, 32801, 0], 0)
 def test_what_is_written_is_read_back(lengths: list[int], number: int | None) -> None:
@@ -118,7 +119,7 @@ def test_a_log_that_rocksdb_used_again_is_read_to_its_end(tmp_path: Path) -> Non
     assert batches(data, newest.name, int(newest.stem)) == RecordSpan(3 * WRITES + 1, 4 * WRITES + 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=4), st.data())
 def test_a_flipped_byte_is_found_where_its_record_begins(lengths: list[int], data: st.DataObject) -> None:
     payloads = [bytes(length) for length in lengths]
@@ -131,7 +132,7 @@ def test_a_flipped_byte_is_found_where_its_record_begins(lengths: list[int], dat
     assert damage.value.offset == max(start for start in starts if start <= at)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(sizes, min_size=1, max_size=3), st.data())
 def test_a_cut_is_found_wherever_it_is_not_between_records(lengths: list[int], data: st.DataObject) -> None:
     payloads = [bytes(length) for length in lengths]
@@ -177,7 +178,7 @@ def test_a_log_that_is_used_again_ends_where_the_old_one_shows() -> None:
     assert payloads_of(log([b"new"], 9) + log([b"older", b"oldest"], 8), 9) == [b"new"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(sizes, min_size=1, max_size=3), st.lists(sizes, max_size=6))
 def test_whatever_an_older_log_left_behind_a_newer_one_is_no_record(new: list[int], old: list[int]) -> None:
     payloads = [bytes([index + 1]) * length for index, length in enumerate(new)]
@@ -185,7 +186,7 @@ def test_whatever_an_older_log_left_behind_a_newer_one_is_no_record(new: list[in
     assert payloads_of(written + before[len(written) :], 9) == payloads
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(BLOCK_BYTES, 2 * BLOCK_BYTES), min_size=2, max_size=4), st.data())
 def test_a_flipped_byte_of_a_log_that_is_used_again_is_found(lengths: list[int], data: st.DataObject) -> None:
     """In all blocks but the last one written to, where it could be what was there before."""

@@ -7,6 +7,8 @@ import java.io.PrintStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.bookie.BookieShell;
 import org.apache.bookkeeper.common.conf.ConfigurationUtil;
 import org.apache.bookkeeper.conf.ServerConfiguration;
@@ -21,6 +23,8 @@ import org.apache.logging.log4j.core.layout.PatternLayout;
 
 /** Bookies whose own configuration an operator changes between two starts, and that operator's shell. */
 public final class PlanHarness extends Harness {
+    private static final long NEVER_S = 86_400;
+
     private PlanHarness(JsonNode config) throws Exception {
         super(config);
     }
@@ -62,7 +66,7 @@ public final class PlanHarness extends Harness {
         System.setIn(new ByteArrayInputStream("Y\nY\n".getBytes()));
         int code = -1;
         try {
-            code = newShell(new File(command.get("conf").asText())).run(words.toArray(new String[0]));
+            code = run(new File(command.get("conf").asText()), words, command.path("limit_s").asLong(NEVER_S));
         } catch (Throwable failure) {
             failure.printStackTrace();
         } finally {
@@ -71,6 +75,25 @@ public final class PlanHarness extends Harness {
             System.setIn(in);
         }
         return Map.of("printed", printed.toString(), "code", code);
+    }
+
+    /** The code with which a command ends; one that takes longer than the limit is interrupted. */
+    private static int run(File conf, List<String> words, long limitS) throws Exception {
+        CompletableFuture<Integer> end = new CompletableFuture<>();
+        Thread thread = new Thread(() -> {
+            try {
+                end.complete(newShell(conf).run(words.toArray(new String[0])));
+            } catch (Throwable failure) {
+                end.completeExceptionally(failure);
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+        try {
+            return end.get(limitS, TimeUnit.SECONDS);
+        } finally {
+            thread.interrupt();
+        }
     }
 
     /** As its main method makes one. */

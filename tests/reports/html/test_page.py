@@ -122,14 +122,14 @@ def test_the_verdict_is_what_a_reader_sees_first(tallies: list[object], complete
     assert "No earlier run of this cluster lies beside this one" in shown
 
 
-def test_what_to_do_now_comes_first_with_its_command() -> None:
+def test_the_first_action_comes_first_with_its_command() -> None:
     page = small()
     assert 0 < page.index('<h2 id="now">') < page.index('<main id="main"')
-    steps = [step for step in report().run.steps or () if step["action"] is not None]
-    assert str(steps[0]["action"]) in page
+    actions = report().run.actions or []
+    assert actions[0]["text"] in page
     assert 'class="command">bkaudit explain ledger 9223372036854770002 --run /runs/last</code>' in page
     of = report()
-    later = replace(of, run=replace(of.run, steps=[{**steps[0], "action": None}]))
+    later = replace(of, run=replace(of.run, actions=[]))
     assert '<h2 id="now">' not in render(later, Figures())
 
 

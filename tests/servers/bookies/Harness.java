@@ -73,6 +73,9 @@ public class Harness {
         ClientConfiguration conf = new ClientConfiguration();
         conf.setMetadataServiceUri(uri);
         conf.setEnsemblePlacementPolicy(Placement.class);
+        if (config.has("client_settings")) {
+            JSON.convertValue(config.get("client_settings"), SETTINGS).forEach(conf::setProperty);
+        }
         client = new BookKeeper(conf);
     }
 

@@ -50,7 +50,8 @@ class Bookies:
     ``index_apart`` as many for the index alone. ``own`` has, by bookie, the ``storage``, ``ledger_dirs`` or
     ``index_apart`` in which it differs.
     ``release`` is BookKeeper's, of `jars.RELEASES`; on etcd there is one.
-    ``settings`` of the server's configuration go over those of the harness. A subclass with more commands
+    ``settings`` of the server's configuration go over those of the harness, ``client_settings`` over its
+    client's; ``java_options`` are the JVM's. A subclass with more commands
     names its Java class, ``MAIN``, that class's files, ``JAVA``, and the JVM's ``MEMORY``.
     """
 
@@ -72,6 +73,8 @@ class Bookies:
         hosts: Sequence[str] | None = None,
         own: Sequence[Mapping[str, str | int]] = (),
         release: str = RELEASE,
+        client_settings: Mapping[str, str | int] | None = None,
+        java_options: Sequence[str] = (),
     ) -> None:
         self.root = root = root.absolute()
         self.directory = root / "bookies"
@@ -93,7 +96,9 @@ class Bookies:
             "index_apart": index_apart,
             "flush_interval_ms": round(flush_interval_s * 1000),
             "settings": dict(settings or {}),
+            "client_settings": dict(client_settings or {}),
         }
+        self._java_options = tuple(java_options)
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -105,6 +110,7 @@ class Bookies:
             str(find_java().executable),
             *(ETCD_DRIVERS if self.on_etcd else ()),
             *self.MEMORY,
+            *self._java_options,
             *SHORT_LIVED,
             *self._classes.options(),
             # Native libraries are unpacked there, and go with the test.

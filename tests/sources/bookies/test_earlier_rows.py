@@ -24,7 +24,8 @@ from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart
 from tests.corpora.cluster import index_bytes
-from tests.sources.earlier_runs import TICK, cut, kept, quick_clocks, read, settle, since, told
+from tests.examples import examples
+from tests.sources.earlier_runs import cut, kept, quick_clocks, read, settle, since, told
 
 # Two ledgers a directory, of three first-level names; all of a part's files lie in few places.
 LEDGERS = [0x101, 0x10101, 0x102, 0x201, 0x10201, 0x301]
@@ -180,7 +181,7 @@ STEP = st.tuples(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(STEP, min_size=1, max_size=2),
     st.integers(1, 3),
@@ -200,7 +201,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
         before = read(cut(directories, wanted))
         for number, (changes, whole, again, threads) in enumerate(steps):
             earlier = kept(Path(folder, f"run{number}"), before, began)
-            time.sleep(TICK)
+            settle()
             for what, ledger in changes:
                 change(root, what, ledger)
             whole(root)
@@ -223,7 +224,7 @@ def earlier_of(root: Path) -> Earlier:
     directories = made(root / "bookie")
     began = settle()
     earlier = kept(root / "run", read(cut(directories, 1)), began)
-    time.sleep(TICK)
+    settle()
     return earlier
 
 
@@ -271,17 +272,23 @@ def test_files_that_a_disk_is_waited_for_are_asked_for_side_by_side(
     monkeypatch.setattr(earlier_rows, "SLICE_FILES", 1)
     monkeypatch.setattr(earlier_rows, "WAIT_S", 0.01)
     threads, states = set(), earlier_rows._states
+    clock, arrival = [0.0], threading.Condition()
+    monkeypatch.setattr(earlier_rows, "perf_counter", lambda: clock[0])
 
     def waiting(paths: Sequence[bytes]) -> Any:
-        threads.add(threading.get_ident())
-        time.sleep(wait)
+        with arrival:
+            clock[0] += wait
+            threads.add(threading.get_ident())
+            arrival.notify_all()
+            if threading.current_thread() is not threading.main_thread():
+                arrival.wait_for(lambda: len(threads) == 1 + earlier_rows.AT_ONCE, timeout=60)
         return states(paths)
 
     monkeypatch.setattr(earlier_rows, "_states", waiting)
     table = read(since(cut(seen(tmp_path / "bookie"), 1), earlier))
     assert table["reused"].to_pylist() == [True] * len(LEDGERS)
-    assert (len(threads) > 2) == at_once
-    assert threading.get_ident() in threads
+    assert len(threads) == (1 + earlier_rows.AT_ONCE if at_once else 1)
+    assert threading.main_thread().ident in threads
 
 
 @pytest.mark.usefixtures("quick")

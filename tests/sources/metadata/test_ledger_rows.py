@@ -59,6 +59,19 @@ def test_an_open_ledger_is_judged_up_to_where_its_writer_may_still_be_sending() 
     assert {each["bookie_id"]: each["depends"] for each in row["replicas"]}["d"]
 
 
+def test_short_segments_of_an_open_ledger_are_judged_like_one_long_one() -> None:
+    """Each new segment shows that all entries before it were acknowledged."""
+    short = [f"{first}\t{'abc'[first % 3]}\td" for first in range(61)]
+    one_by_one, at_once = rows(
+        {
+            to_path(KIND, 7): metadata("2", "2", "0", *short) + b"\n",
+            to_path(KIND, 8): metadata("2", "2", "0", "0\ta\td", "60\tb\td") + b"\n",
+        }
+    )
+    assert held(one_by_one)["d"] == held(at_once)["d"] == [*range(58)]
+    assert held(one_by_one)["a"] == [*range(0, 58, 3)]
+
+
 @pytest.mark.parametrize(
     ("value", "rule", "undecidable"),
     [

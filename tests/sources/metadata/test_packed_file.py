@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from auditor.sources.metadata.saved_files import GZIP, PIECE, ZSTD, held_bytes, open_packed, packing
+from tests.examples import examples
 
 TEXT = b"".join(b"line %d of some\n" % number for number in range(3_000))
 ZSTD_WITH_CHECKSUM = Path(__file__).parents[2] / "data" / "packed" / "lines.zst"
@@ -28,7 +29,9 @@ def read(path: Path, offset: int = 0) -> tuple[bytes, str | None]:
 
 
 @pytest.mark.parametrize("kind", [GZIP, ZSTD])
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_a_packed_file_is_read_from_anywhere_as_what_it_holds(
     kind: str, data: st.DataObject, tmp_path: Path
@@ -90,7 +93,9 @@ def test_a_wrong_checksum_of_zstd_is_damage_behind_all_that_is_there(tmp_path: P
     assert "checksum" in str(damage)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.integers(10, len(gzip.compress(TEXT)) - 1), st.integers(1, 255))
 def test_a_changed_byte_is_noticed_and_every_reader_stops_at_the_same_place(
     tmp_path: Path, at: int, change: int

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 import auditor
 from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind, from_path
-from auditor.sources.metadata.spark_source import LedgerSource, MarkSource
+from auditor.sources.metadata.spark_source import LedgerSource, MarkSource, StorePartition, StoreSource
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -108,11 +108,13 @@ def test_spark_repeats_why_an_option_is_refused(named: SparkSession) -> None:
         named.read.format("bookkeeper_marks").load().collect()
 
 
-def test_tasks_share_the_rate_whoever_asks(dump_of: Callable[[str], Path]) -> None:
-    dump = str(dump_of("flat-v1"))
-    for source in (LedgerSource, MarkSource):
-        reader = source({"metadata": f"dump://{dump}", "parts": "5", "rate_limit": "100"}).reader(
-            StructType()
-        )
-        assert reader.reading.at_once == 5
-        assert reader.reading.store.rate_limit == 100
+@pytest.mark.parametrize("source", [LedgerSource, MarkSource])
+@pytest.mark.parametrize("at_once", [{}, {"at_once": "2"}, {"at_once": "99"}])
+def test_tasks_that_run_side_by_side_share_the_rate(
+    source: type[StoreSource], at_once: dict[str, str], dump_of: Callable[[str], Path]
+) -> None:
+    options = {"metadata": f"dump://{dump_of('dbledger-long')}", "parts": "5", "rate_limit": "100"}
+    parts = source(options | at_once).reader(StructType()).partitions()
+    rates = [part.bounds.rate_limit for part in parts if isinstance(part, StorePartition)]
+    readers = min(int(at_once.get("at_once", len(parts))), len(parts))
+    assert rates == [100 / readers] * len(parts)

@@ -136,6 +136,8 @@ def test_a_saved_etcd_is_named_by_its_file_and_scope() -> None:
         ("dump://relative/path", "absolute path"),
         ("dump:///", "absolute path"),
         ("dump:///x?rooot=/ledgers", "'rooot'"),
+        ("dump:///x?root=/bk&scope=/bk", "root and scope mean the same"),
+        ("zk-snapshot:///x?scope=/ledgers", "'scope'"),
         ("zk-snapshot:///x?root=ledgers", "root"),
         ("zk-snapshot:///x?root=/a/../b", "root"),
     ],
@@ -182,3 +184,7 @@ def test_no_message_repeats_a_password_however_a_uri_is_mistyped(uri: str) -> No
 def test_bytes_that_are_no_text_are_refused() -> None:
     with pytest.raises(UsageError, match="is not text in UTF-8"):
         parse_metadata_uri(b"dump:///a\xff%20b".decode("utf-8", "surrogateescape"))
+
+
+def test_a_dump_takes_a_scope_as_etcd_calls_it() -> None:
+    assert parse_metadata_uri("dump:///x?scope=/bk/one").root == "/bk/one"

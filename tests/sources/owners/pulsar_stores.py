@@ -66,7 +66,7 @@ def etcd_dump(file: Path) -> Path:
 
 def owners(uri: str, parts: int = 3) -> list[dict[str, Any]]:
     """Rows of the table owners, as Spark's tasks make them."""
-    reader = OwnerReader(parse_owners_uri(uri), ReadingOptions(StoreOptions(rate_limit=0), parts, 1))
+    reader = OwnerReader((parse_owners_uri(uri),), ReadingOptions(StoreOptions(rate_limit=0), parts, 1))
     rows: list[dict[str, Any]] = []
     for partition in reader.partitions():
         for batch in reader.read(partition):

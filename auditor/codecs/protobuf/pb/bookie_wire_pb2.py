@@ -24,17 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11\x62ookie_wire.proto\x12\x12\x62ookkeeper_auditor\"\x8a\x01\n\rRequestHeader\x12\x34\n\x07version\x18\x01 \x02(\x0e\x32#.bookkeeper_auditor.ProtocolVersion\x12\x34\n\toperation\x18\x02 \x02(\x0e\x32!.bookkeeper_auditor.OperationType\x12\r\n\x05txnId\x18\x03 \x02(\x04\"3\n\x1fGetListOfEntriesOfLedgerRequest\x12\x10\n\x08ledgerId\x18\x01 \x02(\x03\"0\n\x0bReadRequest\x12\x10\n\x08ledgerId\x18\x01 \x02(\x03\x12\x0f\n\x07\x65ntryId\x18\x02 \x02(\x03\"w\n\x0c\x45ntryRequest\x12\x31\n\x06header\x18\x01 \x02(\x0b\x32!.bookkeeper_auditor.RequestHeader\x12\x34\n\x0breadRequest\x18\x64 \x02(\x0b\x32\x1f.bookkeeper_auditor.ReadRequest\"\x9e\x01\n\x0bListRequest\x12\x31\n\x06header\x18\x01 \x02(\x0b\x32!.bookkeeper_auditor.RequestHeader\x12\\\n\x1fgetListOfEntriesOfLedgerRequest\x18l \x02(\x0b\x32\x33.bookkeeper_auditor.GetListOfEntriesOfLedgerRequest\"C\n\x0eResponseHeader\x12\x0f\n\x07version\x18\x01 \x02(\x05\x12\x11\n\toperation\x18\x02 \x02(\x05\x12\r\n\x05txnId\x18\x03 \x02(\x04\"k\n GetListOfEntriesOfLedgerResponse\x12\x0e\n\x06status\x18\x01 \x02(\x05\x12\x10\n\x08ledgerId\x18\x02 \x02(\x03\x12%\n\x1d\x61vailabilityOfEntriesOfLedger\x18\x03 \x01(\x0c\"\xb2\x01\n\x0cListResponse\x12\x32\n\x06header\x18\x01 \x02(\x0b\x32\".bookkeeper_auditor.ResponseHeader\x12\x0e\n\x06status\x18\x02 \x02(\x05\x12^\n getListOfEntriesOfLedgerResponse\x18l \x01(\x0b\x32\x34.bookkeeper_auditor.GetListOfEntriesOfLedgerResponse\"A\n\x0cReadResponse\x12\x0e\n\x06status\x18\x01 \x02(\x05\x12\x10\n\x08ledgerId\x18\x02 \x02(\x03\x12\x0f\n\x07\x65ntryId\x18\x03 \x02(\x03\"\x8b\x01\n\rEntryResponse\x12\x32\n\x06header\x18\x01 \x02(\x0b\x32\".bookkeeper_auditor.ResponseHeader\x12\x0e\n\x06status\x18\x02 \x02(\x05\x12\x36\n\x0creadResponse\x18\x64 \x01(\x0b\x32 .bookkeeper_auditor.ReadResponse*$\n\x0fProtocolVersion\x12\x11\n\rVERSION_THREE\x10\x03*B\n\rOperationType\x12\x0e\n\nREAD_ENTRY\x10\x01\x12!\n\x1dGET_LIST_OF_ENTRIES_OF_LEDGER\x10\x0b')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11\x62ookie_wire.proto\x12\x12\x62ookkeeper_auditor\"\x8a\x01\n\rRequestHeader\x12\x34\n\x07version\x18\x01 \x02(\x0e\x32#.bookkeeper_auditor.ProtocolVersion\x12\x34\n\toperation\x18\x02 \x02(\x0e\x32!.bookkeeper_auditor.OperationType\x12\r\n\x05txnId\x18\x03 \x02(\x04\"3\n\x1fGetListOfEntriesOfLedgerRequest\x12\x10\n\x08ledgerId\x18\x01 \x02(\x03\"0\n\x0bReadRequest\x12\x10\n\x08ledgerId\x18\x01 \x02(\x03\x12\x0f\n\x07\x65ntryId\x18\x02 \x02(\x03\"w\n\x0c\x45ntryRequest\x12\x31\n\x06header\x18\x01 \x02(\x0b\x32!.bookkeeper_auditor.RequestHeader\x12\x34\n\x0breadRequest\x18\x64 \x02(\x0b\x32\x1f.bookkeeper_auditor.ReadRequest\"\x9e\x01\n\x0bListRequest\x12\x31\n\x06header\x18\x01 \x02(\x0b\x32!.bookkeeper_auditor.RequestHeader\x12\\\n\x1fgetListOfEntriesOfLedgerRequest\x18l \x02(\x0b\x32\x33.bookkeeper_auditor.GetListOfEntriesOfLedgerRequest\"\n\n\x08StartTls\"{\n\x0fStartTlsRequest\x12\x31\n\x06header\x18\x01 \x02(\x0b\x32!.bookkeeper_auditor.RequestHeader\x12\x35\n\x0fstartTLSRequest\x18j \x02(\x0b\x32\x1c.bookkeeper_auditor.StartTls\"6\n\x0b\x41uthMessage\x12\x16\n\x0e\x61uthPluginName\x18\x01 \x02(\t\x12\x0f\n\x07payload\x18\x02 \x02(\x0c\"v\n\x0b\x41uthRequest\x12\x31\n\x06header\x18\x01 \x02(\x0b\x32!.bookkeeper_auditor.RequestHeader\x12\x34\n\x0b\x61uthRequest\x18\x66 \x02(\x0b\x32\x1f.bookkeeper_auditor.AuthMessage\"C\n\x0eResponseHeader\x12\x0f\n\x07version\x18\x01 \x02(\x05\x12\x11\n\toperation\x18\x02 \x02(\x05\x12\r\n\x05txnId\x18\x03 \x02(\x04\"k\n GetListOfEntriesOfLedgerResponse\x12\x0e\n\x06status\x18\x01 \x02(\x05\x12\x10\n\x08ledgerId\x18\x02 \x02(\x03\x12%\n\x1d\x61vailabilityOfEntriesOfLedger\x18\x03 \x01(\x0c\"\xb2\x01\n\x0cListResponse\x12\x32\n\x06header\x18\x01 \x02(\x0b\x32\".bookkeeper_auditor.ResponseHeader\x12\x0e\n\x06status\x18\x02 \x02(\x05\x12^\n getListOfEntriesOfLedgerResponse\x18l \x01(\x0b\x32\x34.bookkeeper_auditor.GetListOfEntriesOfLedgerResponse\"A\n\x0cReadResponse\x12\x0e\n\x06status\x18\x01 \x02(\x05\x12\x10\n\x08ledgerId\x18\x02 \x02(\x03\x12\x0f\n\x07\x65ntryId\x18\x03 \x02(\x03\"\x8b\x01\n\rEntryResponse\x12\x32\n\x06header\x18\x01 \x02(\x0b\x32\".bookkeeper_auditor.ResponseHeader\x12\x0e\n\x06status\x18\x02 \x02(\x05\x12\x36\n\x0creadResponse\x18\x64 \x01(\x0b\x32 .bookkeeper_auditor.ReadResponse\"\x8e\x01\n\x11HandshakeResponse\x12\x32\n\x06header\x18\x01 \x02(\x0b\x32\".bookkeeper_auditor.ResponseHeader\x12\x0e\n\x06status\x18\x02 \x02(\x05\x12\x35\n\x0c\x61uthResponse\x18\x66 \x01(\x0b\x32\x1f.bookkeeper_auditor.AuthMessage*$\n\x0fProtocolVersion\x12\x11\n\rVERSION_THREE\x10\x03*[\n\rOperationType\x12\x0e\n\nREAD_ENTRY\x10\x01\x12\x08\n\x04\x41UTH\x10\x05\x12\r\n\tSTART_TLS\x10\t\x12!\n\x1dGET_LIST_OF_ENTRIES_OF_LEDGER\x10\x0b')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bookie_wire_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PROTOCOLVERSION']._serialized_start=1135
-  _globals['_PROTOCOLVERSION']._serialized_end=1171
-  _globals['_OPERATIONTYPE']._serialized_start=1173
-  _globals['_OPERATIONTYPE']._serialized_end=1239
+  _globals['_PROTOCOLVERSION']._serialized_start=1593
+  _globals['_PROTOCOLVERSION']._serialized_end=1629
+  _globals['_OPERATIONTYPE']._serialized_start=1631
+  _globals['_OPERATIONTYPE']._serialized_end=1722
   _globals['_REQUESTHEADER']._serialized_start=42
   _globals['_REQUESTHEADER']._serialized_end=180
   _globals['_GETLISTOFENTRIESOFLEDGERREQUEST']._serialized_start=182
@@ -45,14 +45,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENTRYREQUEST']._serialized_end=404
   _globals['_LISTREQUEST']._serialized_start=407
   _globals['_LISTREQUEST']._serialized_end=565
-  _globals['_RESPONSEHEADER']._serialized_start=567
-  _globals['_RESPONSEHEADER']._serialized_end=634
-  _globals['_GETLISTOFENTRIESOFLEDGERRESPONSE']._serialized_start=636
-  _globals['_GETLISTOFENTRIESOFLEDGERRESPONSE']._serialized_end=743
-  _globals['_LISTRESPONSE']._serialized_start=746
-  _globals['_LISTRESPONSE']._serialized_end=924
-  _globals['_READRESPONSE']._serialized_start=926
-  _globals['_READRESPONSE']._serialized_end=991
-  _globals['_ENTRYRESPONSE']._serialized_start=994
-  _globals['_ENTRYRESPONSE']._serialized_end=1133
+  _globals['_STARTTLS']._serialized_start=567
+  _globals['_STARTTLS']._serialized_end=577
+  _globals['_STARTTLSREQUEST']._serialized_start=579
+  _globals['_STARTTLSREQUEST']._serialized_end=702
+  _globals['_AUTHMESSAGE']._serialized_start=704
+  _globals['_AUTHMESSAGE']._serialized_end=758
+  _globals['_AUTHREQUEST']._serialized_start=760
+  _globals['_AUTHREQUEST']._serialized_end=878
+  _globals['_RESPONSEHEADER']._serialized_start=880
+  _globals['_RESPONSEHEADER']._serialized_end=947
+  _globals['_GETLISTOFENTRIESOFLEDGERRESPONSE']._serialized_start=949
+  _globals['_GETLISTOFENTRIESOFLEDGERRESPONSE']._serialized_end=1056
+  _globals['_LISTRESPONSE']._serialized_start=1059
+  _globals['_LISTRESPONSE']._serialized_end=1237
+  _globals['_READRESPONSE']._serialized_start=1239
+  _globals['_READRESPONSE']._serialized_end=1304
+  _globals['_ENTRYRESPONSE']._serialized_start=1307
+  _globals['_ENTRYRESPONSE']._serialized_end=1446
+  _globals['_HANDSHAKERESPONSE']._serialized_start=1449
+  _globals['_HANDSHAKERESPONSE']._serialized_end=1591
 # @@protoc_insertion_point(module_scope)

@@ -13,9 +13,13 @@ class ProtocolVersion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 class OperationType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     READ_ENTRY: _ClassVar[OperationType]
+    AUTH: _ClassVar[OperationType]
+    START_TLS: _ClassVar[OperationType]
     GET_LIST_OF_ENTRIES_OF_LEDGER: _ClassVar[OperationType]
 VERSION_THREE: ProtocolVersion
 READ_ENTRY: OperationType
+AUTH: OperationType
+START_TLS: OperationType
 GET_LIST_OF_ENTRIES_OF_LEDGER: OperationType
 
 class RequestHeader(_message.Message):
@@ -57,6 +61,34 @@ class ListRequest(_message.Message):
     header: RequestHeader
     getListOfEntriesOfLedgerRequest: GetListOfEntriesOfLedgerRequest
     def __init__(self, header: _Optional[_Union[RequestHeader, _Mapping]] = ..., getListOfEntriesOfLedgerRequest: _Optional[_Union[GetListOfEntriesOfLedgerRequest, _Mapping]] = ...) -> None: ...
+
+class StartTls(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StartTlsRequest(_message.Message):
+    __slots__ = ("header", "startTLSRequest")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    STARTTLSREQUEST_FIELD_NUMBER: _ClassVar[int]
+    header: RequestHeader
+    startTLSRequest: StartTls
+    def __init__(self, header: _Optional[_Union[RequestHeader, _Mapping]] = ..., startTLSRequest: _Optional[_Union[StartTls, _Mapping]] = ...) -> None: ...
+
+class AuthMessage(_message.Message):
+    __slots__ = ("authPluginName", "payload")
+    AUTHPLUGINNAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    authPluginName: str
+    payload: bytes
+    def __init__(self, authPluginName: _Optional[str] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class AuthRequest(_message.Message):
+    __slots__ = ("header", "authRequest")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    AUTHREQUEST_FIELD_NUMBER: _ClassVar[int]
+    header: RequestHeader
+    authRequest: AuthMessage
+    def __init__(self, header: _Optional[_Union[RequestHeader, _Mapping]] = ..., authRequest: _Optional[_Union[AuthMessage, _Mapping]] = ...) -> None: ...
 
 class ResponseHeader(_message.Message):
     __slots__ = ("version", "operation", "txnId")
@@ -107,3 +139,13 @@ class EntryResponse(_message.Message):
     status: int
     readResponse: ReadResponse
     def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., status: _Optional[int] = ..., readResponse: _Optional[_Union[ReadResponse, _Mapping]] = ...) -> None: ...
+
+class HandshakeResponse(_message.Message):
+    __slots__ = ("header", "status", "authResponse")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    AUTHRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    header: ResponseHeader
+    status: int
+    authResponse: AuthMessage
+    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., status: _Optional[int] = ..., authResponse: _Optional[_Union[AuthMessage, _Mapping]] = ...) -> None: ...

@@ -35,6 +35,7 @@ from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import UnreadError
 from auditor.model.columns import schema_of
 from auditor.model.json_shape import parse_json
+from auditor.sources.bookies.mark_times import JournalTime
 from auditor.sources.bookies.places import LAST_MARK, DeclaredRole, DirectoryFound, PlaceFound
 from auditor.sources.file_systems import require_file, run_files
 
@@ -254,6 +255,12 @@ DIRECTORIES = schema_of(
     ("empty", pa.bool_(), "without VERSION: nothing lies in its current; null: not known"),
     ("old_data", pa.bool_(), "it keeps files of before layout 3, and has no current"),
     (
+        "journal_times",
+        pa.list_(pa.struct([("file_id", pa.int64()), ("modified", pa.int64())])),
+        "its journal files, and when each was last written to, ms",
+    ),
+    ("index_alone", pa.bool_(), "it has a VERSION, and no mark, journal, entry log or database"),
+    (
         "declared",
         pa.struct(
             [("path", pa.string()), ("role", pa.string()), ("position", pa.int32()), ("of", pa.int32())]
@@ -264,7 +271,13 @@ DIRECTORIES = schema_of(
 )
 _ALWAYS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
 # What older collections do not say is not known.
-_LATER: dict[str, Any] = {"version_absent": False, "empty": None, "old_data": False, "unclean": None}
+_LATER: dict[str, Any] = {
+    "version_absent": False,
+    "empty": None,
+    "old_data": False,
+    "unclean": None,
+    "index_alone": False,
+}
 _OF_DIRECTORY = (*_ALWAYS, *_LATER)
 
 
@@ -296,6 +309,7 @@ def directory_rows(
                 "inside": list(each.inside),
                 "mark_file_id": mark.file_id if mark else None,
                 "mark_offset": mark.offset if mark else None,
+                "journal_times": [file._asdict() for file in each.journal_times],
                 "marks": [{"name": name, **mark._asdict()} for name, mark in each.marks],
                 "declared": asdict(each.declared) if each.declared else None,
                 "piece": pieces.get((number, each.path)),
@@ -318,6 +332,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
                 inside=tuple(row["inside"]),
                 declared=DeclaredRole(**row["declared"]) if row["declared"] else None,
                 marks=_marks(row),
+                journal_times=tuple(JournalTime(**file) for file in row.get("journal_times") or ()),
             )
         )
     return [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from auditor.sources.bookies.availability import ROWS, SCHEMA
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.file_systems import require_file
-from auditor.spark.batches import some_at_once
+from auditor.spark.batches import read_bounded
 
 _CODED = ("bookie_id", "groups", "state", "reason", "storage", "piece")
 _SHARE_BYTES = 64 << 20
@@ -78,20 +79,12 @@ class CopiedRows:
         """The rows of directories that count; OSError for a page that was changed since it was written."""
         for share in lot:
             require_file(share.system, share.path)
-            coded = pq.ParquetFile(
-                share.path,
-                page_checksum_verification=True,
-                read_dictionary=list(_CODED),
-                pre_buffer=False,
-                filesystem=share.system,
-            )
-            with coded as file:
-                there = [name for name in (*SCHEMA.names, "piece") if name in file.schema_arrow.names]
-                own = range(share.number, file.num_row_groups, share.of)
-                for groups in some_at_once(file.metadata, own, ROWS):
-                    rows = file.read_row_groups(groups, there, use_threads=False)
-                    for batch in rows.unify_dictionaries().combine_chunks().to_batches():
-                        yield self._of_owners(batch)
+            names = pq.read_schema(share.path, filesystem=share.system).names
+            there = [name for name in (*SCHEMA.names, "piece") if name in names]
+            own = slice(share.number, None, share.of)
+            for rows in read_bounded(partial(_open, share), own, there, _CODED, ROWS):
+                for batch in rows.unify_dictionaries().combine_chunks().to_batches():
+                    yield self._of_owners(batch)
 
     def _of_owners(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         piece = batch.column("piece")
@@ -114,6 +107,17 @@ class CopiedRows:
             names=SCHEMA.names,
         )
         return rows if mine.all() else rows.filter(pa.array(mine))
+
+
+def _open(share: Share, coded: Sequence[str]) -> pq.ParquetFile:
+    require_file(share.system, share.path)
+    return pq.ParquetFile(
+        share.path,
+        page_checksum_verification=True,
+        read_dictionary=list(coded),
+        pre_buffer=False,
+        filesystem=share.system,
+    )
 
 
 def _below(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:

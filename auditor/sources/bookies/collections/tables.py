@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from auditor.errors import UsageError
+from auditor.errors import path_error
 from auditor.model.columns import column, rows_of_columns
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
@@ -141,7 +141,7 @@ def write_table(
                 rows += batch.num_rows
         info = collection.files.get_file_info(f"{collection.base}/{path}")
     except OSError as error:
-        raise UsageError(f"--out {collection.path}: cannot be written: {error}") from error
+        raise path_error(error, f"--out {collection.path}: cannot be written: {error}") from error
     return (CollectedFile(path, rows, info.size),)
 
 

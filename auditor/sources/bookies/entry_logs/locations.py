@@ -26,14 +26,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from auditor.codecs.availability.wire import groups_of_entries
 from auditor.codecs.bookie.entry import DIGEST_BYTES, decode_header, digest_matches
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.columns import rows_of_columns, schema_of
-from auditor.model.states import LogFileKind, Probe
+from auditor.model.states import Probe
 from auditor.sources.bookies.availability import IndexFiles
-from auditor.sources.bookies.entry_logs.rows import list_logs
+from auditor.sources.bookies.entry_logs.log_files import LogSizes
 from auditor.sources.bookies.index_files.listing import list_part
 from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT, next_data
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
@@ -53,17 +54,22 @@ LOCATIONS = schema_of(
     ("entries", pa.int64(), "entries that the index has there"),
     ("first_offset", pa.int64(), "the lowest offset of one of them"),
     ("last_offset", pa.int64(), "the highest"),
-    ("probe", pa.string(), "ok, missing, past-end or other: what an entry was found to be; null: not asked"),
+    (
+        "probe",
+        pa.string(),
+        "ok, missing, misnamed, past-end or other: what an entry was found to be; null: not asked",
+    ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
     ("probe_offset", pa.int64(), "where the index has it"),
     ("there_ledger_id", pa.int64(), "the ledger of the entry that lies there instead; null: none does"),
     ("there_entry_id", pa.int64(), "that entry"),
+    ("gone", pa.binary(), "the entries that are in a log which is not there, or past its end; null: none"),
     ("reason", pa.string(), "why the index could not be read"),
 )
 """The table ``locations``; several rows of one ledger and log add up."""
 
 _BATCH = 65_536
-_RECORD = struct.Struct(">iqq")
+_OFFSET_BITS = 32
 
 
 class EntryLocations(NamedTuple):
@@ -86,8 +92,10 @@ def read_locations(
     """
     logger, homes = homes_of(part, ledger_directories.get(part.bookie_id, ()))
     try:
-        logs = _Logs(homes)
+        logs = LogSizes(homes)
         for located in located_batches(part):
+            # A log that a running bookie began since they were listed is there by now.
+            logs.list_unknown(located.locations >> _OFFSET_BITS)
             yield _sum_per_log(part.bookie_id, logger, located, logs)
     except (OSError, UnreadError) as error:
         reason = error.reason if isinstance(error, UnreadError) else error.strerror or str(error)
@@ -175,51 +183,7 @@ def _concatenate(some: Sequence[EntryLocations]) -> EntryLocations:
     return EntryLocations(*(np.concatenate(column) for column in zip(*some, strict=True)))
 
 
-class LogPaths:
-    """The logs of some directories by id; not ``known`` where there is no directory. Raises OSError."""
-
-    def __init__(self, directories: Sequence[str]) -> None:
-        self.known = bool(directories)
-        self._paths: dict[int, str] = {}
-        for directory in directories:
-            for log in list_logs(directory):
-                if log.kind == LogFileKind.LOG:
-                    self._paths.setdefault(log.log_id, f"{directory}/current/{log.name}")
-
-    def path(self, log_id: int) -> str | None:
-        """Where a log lies; None where there is none."""
-        return self._paths.get(log_id)
-
-
-class _Logs(LogPaths):
-    """Logs with their sizes."""
-
-    def __init__(self, directories: Sequence[str]) -> None:
-        super().__init__(directories)
-        paths = self._paths
-        sizes = {log_id: size for log_id in sorted(paths) if (size := _size(paths[log_id])) is not None}
-        self.ids = np.array(list(sizes), np.int64)
-        self.sizes = np.array(list(sizes.values()), np.int64)
-
-    def record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
-        """Size, ledger and entry of a record, by where its entry is; None where the log ends before."""
-        with open_regular(self._paths[log_id]) as file:
-            data = os.pread(file.fileno(), _RECORD.size, max(0, offset - 4))
-        if len(data) < _RECORD.size:
-            return None
-        size, ledger_id, entry_id = _RECORD.unpack(data)
-        return size, ledger_id, entry_id
-
-
-def _size(path: str) -> int | None:
-    """None where a running bookie has deleted it since it was listed."""
-    try:
-        return Path(path).stat().st_size
-    except FileNotFoundError:
-        return None
-
-
-def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: _Logs) -> pa.RecordBatch:
+def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: LogSizes) -> pa.RecordBatch:
     """One row a ledger and log."""
     log_ids, offsets = located.locations >> 32, located.locations & 0xFFFFFFFF
     order = np.lexsort((offsets, log_ids, located.ledger_ids, located.scope_ids))
@@ -240,10 +204,23 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: _Lo
     }
     whose = {"bookie_id": bookie_id, "logger": logger}
     probed = _probe_logs(columns, entries[firsts], entries[ends - 1], logs)
+    if logs.known and len(logs.ids):
+        gone = np.logical_or(*logs.lacking(log_ids, offsets))
+        if gone.any():
+            probed["gone"] = _gone_groups(entries, gone, firsts, ends)
     return rows_of_columns(LOCATIONS, len(firsts), whose | columns | probed)
 
 
-def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: _Logs) -> dict[str, Any]:
+def _gone_groups(entries: Longs, gone: NDArray[np.bool_], firsts: Longs, ends: Longs) -> list[bytes | None]:
+    """For each row the entries that are gone, as groups; None where none is."""
+    sets: list[bytes | None] = [None] * len(firsts)
+    for row in np.flatnonzero(np.add.reduceat(gone, firsts)).tolist():
+        part = slice(int(firsts[row]), int(ends[row]))
+        sets[row] = groups_of_entries(entries[part][gone[part]]).tobytes()
+    return sets
+
+
+def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: LogSizes) -> dict[str, Any]:
     """Hold the index to the logs: every row to the logs' sizes, some by a read."""
     if not logs.known:
         return {}
@@ -254,14 +231,18 @@ def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: _
     entries, offsets = first.copy(), low.copy()
     others = np.full((len(log_ids), 2), -1)
     at = np.minimum(np.searchsorted(logs.ids, log_ids), max(0, len(logs.ids) - 1))
-    there = logs.ids[at] == log_ids if len(logs.ids) else np.zeros(len(log_ids), bool)
     ends = logs.sizes[at] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
-    beyond = there & (high + RECORD_IDS > ends)
-    for row in np.flatnonzero(~there).tolist():
+    absent, beyond = logs.lacking(log_ids, high)
+    for row in np.flatnonzero(absent).tolist():
         probes[row] = Probe.MISSING
+        named = logs.decimal_name(int(log_ids[row]))
+        if named is not None and scopes[row] == 0:
+            wanted = int(ledgers[row]), int(first[row])
+            if _probe(logs, named, int(low[row]), 1 << _OFFSET_BITS, wanted)[0] == Probe.OK:
+                probes[row] = Probe.MISNAMED
     for row in np.flatnonzero(beyond).tolist():
         probes[row], entries[row], offsets[row] = Probe.PAST_END, last[row], high[row]
-    sound = np.flatnonzero(there & ~beyond & (scopes == 0))
+    sound = np.flatnonzero(~absent & ~beyond & (scopes == 0))
     step = max(1, -(-len(sound) // PROBES))
     for row in sound[::step].tolist():
         wanted = int(ledgers[row]), int(first[row])
@@ -279,7 +260,7 @@ def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: _
 
 
 def _probe(
-    logs: _Logs, log_id: int, offset: int, end: int, wanted: tuple[int, int]
+    logs: LogSizes, log_id: int, offset: int, end: int, wanted: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
     """What was found, and the ledger and entry that lie there instead, where those can be some."""
     try:
@@ -301,7 +282,6 @@ MAX_ENTRY_BYTES = 16 << 20
 
 _HEADER = 32
 _LOCATION, _SIZE, _KEY = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">qq")
-_OFFSET_BITS = 32
 
 
 def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> int | None:

@@ -13,10 +13,14 @@ map, the headers of all entries are read instead, as the server does, and payloa
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from auditor.codecs.bookie.collector_scan import scan_log
 from auditor.codecs.bookie.entry_log import (
     DIRECT_HEADER_BYTES,
     HEADER_BYTES,
@@ -31,10 +35,14 @@ from auditor.codecs.bookie.entry_log_records import EntryLogRecords, extract_led
 from auditor.codecs.bookie.length_prefixed import LENGTH, Longs, ReadAt
 from auditor.errors import DecodeError
 from auditor.model.amounts import plural
+from auditor.model.states import CollectorScan
 from auditor.sources.regular_file import open_regular
 
 MAP, SCAN = "map", "scan"
 """By what bytes per ledger are known."""
+
+MAX_ENTRY_BYTES = 16 << 20
+"""No record of more bytes is an entry: a bookie takes 5 MB by default (nettyMaxFrameSizeBytes)."""
 
 
 def _none() -> Longs:
@@ -50,6 +58,10 @@ class LogContents:
     ``damage`` is what is wrong with a record, ``map_damage`` with the map: it contradicts the entries, or,
     with ``map_unreadable``, is none. ``astray``: a header that no server can have written leads a collector
     with a large read buffer astray. ``cut``: the file ends inside a record.
+
+    ``collector_scan`` is None where nothing hides a record from a server that reads the entries. Else
+    ``collected`` are the bytes of each ledger that the collector counts, by the map if it believes that, or
+    by the entries: ledgers too that are none, and none where the scan fails.
     """
 
     size: int = 0
@@ -70,6 +82,8 @@ class LogContents:
     map_damage: DecodeError | None = None
     map_unreadable: bool = False
     astray: bool = False
+    collector_scan: CollectorScan | None = None
+    collected: dict[int, int] = field(default_factory=dict)
 
     @property
     def entry_bytes(self) -> int:
@@ -83,12 +97,18 @@ def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogCont
     ``verify`` reads both, and says in ``map_damage`` where they disagree. Raises OSError; damage is in the
     result.
     """
-    with open_regular(path) as file:
-        descriptor = file.fileno()
-        status = os.fstat(descriptor)
-        found = contents_of(lambda at, length: _part(descriptor, at, length), status.st_size, scan, verify)
+    with open_log(path) as (read_at, status):
+        found = contents_of(read_at, status.st_size, scan, verify)
         found.mtime = status.st_mtime_ns // 1_000_000
         return found
+
+
+@contextmanager
+def open_log(path: str) -> Iterator[tuple[ReadAt, os.stat_result]]:
+    """How to read the bytes of a log, and what the file system says of it. Raises OSError."""
+    with open_regular(path) as file:
+        descriptor = file.fileno()
+        yield lambda at, length: _part(descriptor, at, length), os.fstat(descriptor)
 
 
 def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = False) -> LogContents:
@@ -195,6 +215,35 @@ class _Log:
         found.map_bytes = records.other_bytes - (found.header_bytes - HEADER_BYTES)
         found.size = records.size  # it may have become shorter
         found.tail_bytes = found.size - records.end
+        if records.cut_at is not None and found.damage is None:
+            self._hold_cut_record(records.cut_at)
+        # The default logger pads nothing: bytes between its records are a record that is not seen. A size of
+        # 0 ends a log of the direct logger without a sign.
+        unsure = self._said is None if found.direct else found.padding_bytes > 0
+        if found.damage or found.cut or unsure:
+            self._scan_as_collector()
+
+    def _hold_cut_record(self, start: int) -> None:
+        """A record that no file could hold is damaged; any other may not have been written to its end."""
+        length = int.from_bytes(self._part(start, LENGTH.size), signed=True)
+        if length > MAX_ENTRY_BYTES:
+            self._found.damage = DecodeError("entry log", start, f"a record of {length} bytes")
+
+    def _scan_as_collector(self) -> None:
+        """Say what a server counts that reads the entries, where that may be less than the log has."""
+        found = self._found
+        assert found.header is not None
+        by_map = extract_ledgers(self._part, found.size, found.header, found.direct)
+        scanned = scan_log(self._part, found.size, found.direct)
+        if scanned is None:
+            found.collector_scan, found.collected = CollectorScan.FAILS, by_map or {}
+            return
+        sums = scanned.sums()
+        there = dict(zip(found.ledger_ids.tolist(), found.bytes.tolist(), strict=True))
+        hides = found.damage or found.cut or (found.padding_bytes and not found.direct)
+        if hides or (sums != there and not found.scope_ids.any()):
+            found.collector_scan = CollectorScan.MAY_FAIL if scanned.may_fail else CollectorScan.COUNTS
+            found.collected = sums if by_map is None else by_map
 
     def _compare(self, said: dict[int, int], ledger_ids: Longs, sizes: Longs) -> None:
         """Hold the map to the entries, which are what counts."""
@@ -246,3 +295,42 @@ def _sum_per_ledger(
         np.add.reduceat(sizes[order], firsts),
         np.add.reduceat(counts[order], firsts),
     )
+
+
+class LedgerEntries(NamedTuple):
+    """Entries of some ledgers in one log, in its order: int64 arrays of one length.
+
+    ``sizes`` are whole records with the four bytes of their length, as a ledgers map counts them.
+    ``log_bytes`` is the length of the log. ``damage`` says why it was not read to its end; None: it was.
+    """
+
+    scope_ids: Longs
+    ledger_ids: Longs
+    entry_ids: Longs
+    sizes: Longs
+    log_bytes: int
+    damage: str | None
+
+
+def read_ledger_entries(path: str, ledger_ids: Longs) -> LedgerEntries:
+    """Read the headers of all entries of a log and keep those of the given ledgers.
+
+    Raises:
+        OSError: the log cannot be read.
+    """
+    columns = [(_none(), _none(), _none(), _none())]
+    damage = None
+    with open_log(path) as (read_at, status):
+        size = status.st_size
+        records = EntryLogRecords(read_at, size)
+        try:
+            for block in records.entries():
+                rows = np.flatnonzero(np.isin(block.ledger_ids, ledger_ids))
+                if len(rows):
+                    wanted = (block.scope_ids, block.ledger_ids, block.entry_ids, block.sizes)
+                    scopes, ledgers, entries, sizes = (column[rows] for column in wanted)
+                    columns.append((scopes, ledgers, entries, sizes))
+        except DecodeError as error:
+            damage = str(error)
+    scopes, ledgers, entries, sizes = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return LedgerEntries(scopes, ledgers, entries, sizes, size, damage)

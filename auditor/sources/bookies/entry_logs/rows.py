@@ -72,6 +72,14 @@ SCHEMA = schema_of(
         "what the collector's metadata cache has of it: ok, wrong, unreadable; null: nothing",
     ),
     ("cache_reason", pa.string(), "why it is not ok"),
+    (
+        "collector_scan",
+        pa.string(),
+        "of a log with damaged records, what a collector makes of it that reads its entries: counts: it "
+        "counts collected_bytes and does not see all records; may-fail: the same, unless Java's memory is "
+        "too small; fails: it leaves the log alone; null: nothing is hidden",
+    ),
+    ("collected_bytes", pa.int64(), "in a ledger's row: its bytes as such a collector counts them"),
     ("cached_bytes", pa.int64(), "in a ledger's row: its bytes in that cache; 0: the cache lacks the ledger"),
 )
 """The table ``entry_logs``: of a file, header, map, padding, tail and entry_bytes add up to its length."""
@@ -91,11 +99,16 @@ class LogFile(NamedTuple):
 def is_log(name: str) -> bool:
     """Whether a file of that name is an entry log, or what a compaction left of one.
 
-    >>> is_log("1f.log"), is_log("1f.log.compacting"), is_log("lastId")
-    (True, True, False)
+    The server opens a log by the lower-case hexadecimal digits of its id, and by no other spelling of them.
+
+    >>> is_log("1f.log"), is_log("1f.log.compacting"), is_log("lastId"), is_log("00001f.log")
+    (True, True, False, False)
     """
     parts = _NAME.fullmatch(name)
-    return parts is not None and int(parts[1], 16) <= _LARGEST_ID
+    if parts is None:
+        return False
+    log_id = int(parts[1], 16)
+    return log_id <= _LARGEST_ID and parts[1] == f"{log_id:x}"
 
 
 def list_logs(directory: str) -> list[LogFile]:
@@ -148,7 +161,7 @@ def read_log(
     row |= {"bytes": found.size, "mtime": found.mtime}
     if found.header is not None:
         row |= {"version": found.header.version, "direct": found.direct}
-    row |= {"state": state_of(found), "counted": found.counted}
+    row |= {"state": state_of(found), "counted": found.counted, "collector_scan": found.collector_scan}
     row |= {
         name: getattr(found, name) for name in ("header_bytes", "map_bytes", "padding_bytes", "tail_bytes")
     }
@@ -166,11 +179,12 @@ def ledger_batches(
     row: dict[str, Any], found: LogContents, cached: Mapping[int, int] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """One row of `SCHEMA` for each ledger of a log whose own row is ``row``; ``cached`` is what the collector
-    remembers of them."""
+    remembers of them. Ledgers that only a collector's scan of damaged records counts have no bytes."""
+    only_collected = sorted(found.collected.keys() - set(found.ledger_ids.tolist()))
+    names = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")
     for start in range(0, len(found.ledger_ids), ROWS):
         part = slice(start, start + ROWS)
         ids = found.ledger_ids[part]
-        names = ("directory", "path", "log_id", "mtime", "state", "kind", "counted")
         columns = {name: row[name] for name in names} | {
             "scope_id": found.scope_ids[part],
             "ledger_id": ids,
@@ -180,7 +194,17 @@ def ledger_batches(
             columns["entries"] = found.entries[part]
         if cached is not None:
             columns["cached_bytes"] = [cached.get(each, 0) for each in ids.tolist()]
+        if found.collector_scan is not None:
+            columns["collected_bytes"] = [found.collected.get(each, 0) for each in ids.tolist()]
         yield rows_of_columns(SCHEMA, len(ids), columns)
+    if only_collected:
+        columns = {name: row[name] for name in names} | {
+            "scope_id": [0] * len(only_collected),
+            "ledger_id": only_collected,
+            "entry_bytes": [0] * len(only_collected),
+            "collected_bytes": [found.collected[ledger] for ledger in only_collected],
+        }
+        yield rows_of_columns(SCHEMA, len(only_collected), columns)
 
 
 def state_of(found: LogContents) -> str:

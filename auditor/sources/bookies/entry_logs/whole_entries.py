@@ -46,10 +46,10 @@ from auditor.sources.bookies.availability import splitmix
 from auditor.sources.bookies.entry_logs.locations import (
     MAX_ENTRY_BYTES,
     EntryLocations,
-    LogPaths,
     homes_of,
     located_batches,
 )
+from auditor.sources.bookies.entry_logs.log_files import LogPaths
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.scan import look_up, open_rocksdb
 from auditor.sources.metadata.credentials import read_credentials

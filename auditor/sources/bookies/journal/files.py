@@ -17,13 +17,17 @@ from auditor.codecs.availability.fold import distinct
 from auditor.codecs.bookie.journal import MASTER_KEY, Journal
 from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError
+from auditor.model.states import ReplayError
+from auditor.sources.bookies.mark_times import DatedIndex, JournalTime, date_index
 from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory
-from auditor.sources.bookies.places import oldest_mark_time, replay_marks
+from auditor.sources.bookies.places import mark_name, replay_marks
 from auditor.sources.regular_file import open_regular
 
 SUFFIX = ".txn"
-MOST_ENTRIES = 64 << 20
-"""Entries of one journal after its mark, 1 GiB of numbers: so many are not kept."""
+MAX_KEPT_BYTES = 1 << 30
+ENTRY_BYTES = 3 * 8  # its scope, ledger and entry id
+MOST_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
+"""Entries of one journal after its mark: no more are kept."""
 
 ENTRIES, MASTER_KEYS = "entries", "master keys"
 
@@ -31,7 +35,11 @@ _COMPACTED = 4 << 20  # entries after which those that came twice are dropped
 
 
 class JournalFile(NamedTuple):
-    """A journal file: its id is the millisecond at which the bookie made it, in hex its name."""
+    """A journal file: its id, in hex its name.
+
+    The first file of a journal has the clock's milliseconds for an id, each later one the id before it plus
+    one (``Journal.run``): an id says the order of files, and no time.
+    """
 
     id: int
     path: str
@@ -41,7 +49,8 @@ class JournalEntries(NamedTuple):
     """The entries of a journal file, in no order, and how it ended.
 
     ``master_keys`` counts the records that say a ledger's key. ``cut``: it ends inside a record. ``damage``
-    is what no server can have written, after everything that is here; None in a sound file.
+    is what no server can have written, after everything that is here; None in a sound file. ``replay_error``
+    is how a server's replay ends there.
     """
 
     scope_ids: Longs
@@ -50,6 +59,7 @@ class JournalEntries(NamedTuple):
     master_keys: int
     cut: bool
     damage: DecodeError | None
+    replay_error: ReplayError | None = None
 
 
 def list_journals(directory: str) -> list[JournalFile]:
@@ -83,14 +93,16 @@ def _file_id(name: str) -> int:
 def read_entries(path: str, start: int) -> JournalEntries:
     """Read the records of a journal file from byte ``start`` on, 0 being its first record.
 
-    Memory follows the entries, 16 bytes each. Raises OSError; `DecodeError` where the file is shorter than
-    ``start`` or has more than `MOST_ENTRIES` entries.
+    Memory follows the entries, `ENTRY_BYTES` each and a third more at the end. Raises OSError; `DecodeError`
+    where the file is shorter than ``start`` or has more than `MOST_ENTRIES` entries.
     """
     scopes: list[Longs] = []
     ledgers: list[Longs] = []
     entries: list[Longs] = []
     count = keys = 0
     damage: DecodeError | None = None
+    replay_error: ReplayError | None = None
+    journal: Journal | None = None
     with open_regular(path) as file:
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
         if start > size:
@@ -116,11 +128,17 @@ def read_entries(path: str, start: int) -> JournalEntries:
             cut = journal.cut
         except DecodeError as error:
             damage, cut = error, False
-    nothing = np.empty(0, np.int64)
-    scope_ids, ledger_ids, entry_ids = (
-        np.concatenate([nothing, *each]) for each in (scopes, ledgers, entries)
-    )
-    return JournalEntries(scope_ids, ledger_ids, entry_ids, keys, cut, damage)
+            # A version that no server wrote is the one damage that keeps a file from being opened.
+            replay_error = journal.replay_error if journal is not None else ReplayError.INVALID_VERSION
+    scope_ids, ledger_ids, entry_ids = map(_take_column, (scopes, ledgers, entries))
+    return JournalEntries(scope_ids, ledger_ids, entry_ids, keys, cut, damage, replay_error)
+
+
+def _take_column(pieces: list[Longs]) -> Longs:
+    """One array of the pieces, which go at once: columns are put together one by one."""
+    column = np.concatenate([np.empty(0, np.int64), *pieces])
+    pieces.clear()
+    return column
 
 
 def first_records(path: str) -> str | None:
@@ -155,19 +173,25 @@ class JournalDirectory:
 class Journals:
     """The journals of a bookie in configured order, and what its lastMark files say of time, in ms.
 
-    ``trouble`` says why what they hold cannot be known whole, None where it can. ``index_time`` is the moment
-    from which on entries may be in the journals only. ``stopped`` is when the bookie wrote the last of its
-    marks before it went down cleanly, with all it had in its index; None where it did not. ``marked`` is when
-    the newest mark was written. ``unmarked`` are the ledger directories whose lastMark cannot be read, or is
-    none: the bookie replays its journals from where another one says, or from their beginning.
+    ``trouble`` says why what they hold cannot be known whole, None where it can. ``dated`` is a moment from
+    which on entries may be in the journals only, and what that rests on. ``stopped`` is when the bookie wrote
+    the last of its marks before it went down cleanly, with all it had in its index; None where it did not.
+    ``marked`` is when the newest mark was written. ``unmarked`` are the ledger directories whose lastMark
+    cannot be read, or is none: the bookie replays its journals from where another one says, or from their
+    beginning.
     """
 
     directories: tuple[JournalDirectory, ...] = ()
     trouble: str | None = "none of its directories was found"
-    index_time: int | None = None
+    dated: DatedIndex | None = None
     stopped: int | None = None
     marked: int | None = None
     unmarked: tuple[str, ...] = ()
+
+    @property
+    def index_time(self) -> int | None:
+        """The time of ``dated``, ms."""
+        return None if self.dated is None else self.dated.at
 
 
 NONE = Journals()
@@ -195,7 +219,7 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
     return Journals(
         directories=directories,
         trouble="; ".join(troubles) or None,
-        index_time=oldest_mark_time(marks, len(paths.journal)) if paths.journal else None,
+        dated=date_index(list(zip(marks, written, strict=True)), _journal_times(paths)),
         stopped=min(known) if clean and len(known) == len(written) else None,
         marked=max(known, default=None),
         unmarked=tuple(
@@ -204,6 +228,15 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
             if each is not None and each.found.marked_ms is not None and not each.found.marks
         ),
     )
+
+
+def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:
+    """Of each journal the name of its mark file, and its files with their times."""
+    found = [paths.found.get(path) for path in paths.journal]
+    return [
+        (mark_name(number, len(found)), () if each is None else each.found.journal_times)
+        for number, each in enumerate(found)
+    ]
 
 
 def _troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Iterator[str]:

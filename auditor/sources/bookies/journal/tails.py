@@ -28,7 +28,7 @@ from auditor.codecs.bookie.last_mark import LastMark
 from auditor.codecs.byte_column import binary_array
 from auditor.errors import DecodeError
 from auditor.model.columns import rows_of_columns, schema_of
-from auditor.model.states import TailState
+from auditor.model.states import ReplayError, TailState
 from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS
 from auditor.sources.bookies.index_files.listing import check_versions
 from auditor.sources.bookies.journal.files import (
@@ -65,13 +65,19 @@ SCHEMA = schema_of(
     ("reason", pa.string(), "why the state is not ok"),
     ("offset", pa.int64(), "the byte of the file at fault, where it is known"),
     ("path", pa.string(), "the journal directory, or the file at fault; null in a ledger's row"),
-    ("mark_file_id", pa.int64(), "the mark that was replayed from: the file, whose id is a time in ms"),
+    ("mark_file_id", pa.int64(), "the mark that was replayed from: the id of the file, which is no time"),
     ("mark_offset", pa.int64(), "the mark that was replayed from: the offset in the file"),
     ("read_at", pa.int64(), "when reading began, ms"),
     ("modified", pa.int64(), "when the newest file that was read last changed, ms; null: there was none"),
     ("files", pa.int32(), "files from the mark on"),
     ("files_below", pa.int32(), "files before that of the mark, which the bookie would not read"),
     ("entries", pa.int64(), "records of entries after the mark"),
+    (
+        "replay_error",
+        pa.string(),
+        "how the bookie's replay ends at the file at fault: invalid-record, short-record, invalid-padding, "
+        "invalid-version or invalid-name; null: it goes on, or nothing is known",
+    ),
 )
 """The table ``journal_tails``."""
 
@@ -87,12 +93,16 @@ class TailPart:
 
 @dataclass(slots=True)
 class _Read:
-    """One journal as it was read; ``reason``, ``path`` and ``offset`` are of what was wrong with it first."""
+    """One journal as it was read.
+
+    ``reason``, ``path``, ``offset`` and ``replay_error`` are of what was wrong with it first.
+    """
 
     directory: JournalDirectory | None
     reason: str | None = None
     path: str | None = None
     offset: int | None = None
+    replay_error: ReplayError | None = None
     modified: int | None = None
     gone: bool = False
     tail: list[JournalFile] = field(default_factory=list)
@@ -103,9 +113,15 @@ class _Read:
     def entries(self) -> int:
         return sum(len(piece.entry_ids) for piece in self.pieces)
 
-    def wrong(self, reason: str, path: str | None = None, offset: int | None = None) -> None:
+    def wrong(
+        self,
+        reason: str,
+        path: str | None = None,
+        offset: int | None = None,
+        replay_error: ReplayError | None = None,
+    ) -> None:
         if self.reason is None:
-            self.reason, self.offset = reason, offset
+            self.reason, self.offset, self.replay_error = reason, offset, replay_error
             self.path = path or self.path
 
 
@@ -153,8 +169,11 @@ def _read_directory(directory: JournalDirectory) -> _Read:
     mark = LastMark(directory.mark_file_id, directory.mark_offset)
     try:
         files = list_journals(directory.path)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         journal.wrong(_error_text(error))
+        return journal
+    except ValueError as error:
+        journal.wrong(str(error), replay_error=ReplayError.INVALID_NAME)
         return journal
     journal.below = [file for file in files if file.id < mark.file_id]
     journal.tail = [file for file in files if file.id >= mark.file_id]
@@ -181,7 +200,7 @@ def _read_file(journal: _Read, file: JournalFile, start: int) -> None:
         return
     journal.pieces.append(piece)
     if piece.damage is not None:
-        journal.wrong(piece.damage.reason, file.path, piece.damage.offset)
+        journal.wrong(piece.damage.reason, file.path, piece.damage.offset, piece.replay_error)
 
 
 def _data_doubt(journals: Sequence[_Read]) -> str | None:
@@ -204,8 +223,8 @@ def _data_doubt(journals: Sequence[_Read]) -> str | None:
     return NO_RECORDS
 
 
-def _error_text(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+def _error_text(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[pa.RecordBatch]:
@@ -252,6 +271,7 @@ def _summary(bookie_id: str, journal: _Read, began: int) -> dict[str, Any]:
         "files": len(journal.tail),
         "files_below": len(journal.below),
         "entries": journal.entries,
+        "replay_error": journal.replay_error,
     }
 
 

@@ -6,6 +6,9 @@ subject at a time, so that one whose answer breaks the connection does not take 
 After a time-out the bookie is asked about a ledger that cannot exist. If it answers that, the connection is
 well, and what stayed silent is unknown by itself. If it does not, the connection is as good as broken.
 
+A bookie that does not take this client's login or certificate is given up at once, for each attempt leaves
+stack traces in its log.
+
 A kind of question may have wires of several versions. Where the first brings no answer before the bookie ends
 its connection, or the bookie refuses the version, the next one is tried; the one that brings an answer stays.
 
@@ -30,7 +33,8 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.codecs.bookie.wire import Status, status_text
-from auditor.errors import UnreadError
+from auditor.errors import RefusedError, UnreadError
+from auditor.sources.bookies.rpc.access import BookieAccess, read_access
 from auditor.sources.bookies.rpc.connection import (
     Address,
     Answer,
@@ -45,10 +49,6 @@ from auditor.spark.types import DataFrame
 
 Reply = TypeVar("Reply")
 
-IMPOSSIBLE_LEDGER = -2
-"""The ledger that no bookie can hold: clients refuse to make ids below 0, and every id from 0 to 2^63 - 1 may
-be somebody's. -1 is avoided, being the server's own word for "no ledger". The storages of 4.17.2 answer "no
-such ledger" for it, and nothing comes to be by asking."""
 CONNECTIONS = 4
 """Connections in a row that brought no answer, before a bookie is given up."""
 MOST_CONNECTIONS = 32
@@ -69,6 +69,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     A request whose time is over counts as in flight no more, though the bookie may still have it.
     ``given_up`` is the reason why it is asked no more; whatever it has not said by then is unknown.
+    ``refuses``: the reason is a refusal of `REFUSALS`.
     ``operations`` counts connections and requests.
     """
 
@@ -77,15 +78,17 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     SUBJECTS: ClassVar[str]
     """What is asked about, in messages: "ledgers"."""
     REFUSALS: ClassVar[dict[int, str]]
-    """A refusal of these says nothing of a subject: every other request would meet it as well."""
+    """A refusal of these, or EUA, says nothing of a subject: every other request would meet it as well."""
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         self.given_up: str | None = None
+        self.refuses = False
         self.operations: Counter[str] = Counter()
         self._host = host
         self._port = port
         self._options = options
         self._limit = RateLimit(options.rate_limit)
+        self._access: BookieAccess | None = None
         self._wires = deque(self.wires())
         self._connection: BookieConnection[Subject, Answer] | None = None
         self._barren = 0  # connections opened since the last answer
@@ -199,10 +202,15 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         if status in _OTHER_VERSION and len(self._wires) > 1 and not self._understood:
             connection.lose(f"the bookie refused this version of the protocol: {status_text(status)}")
             raise UnreadError(connection.where, f"refused: {status_text(status)}")
-        if status in self.REFUSALS:
-            self.given_up = f"{self.REFUSALS[status]}: {status_text(status)}"
+        if status == Status.EUA:
+            self._refuse(f"not authorised: {connection.access.refusal}: {status_text(status)}")
+        elif status in self.REFUSALS:
+            self._refuse(f"{self.REFUSALS[status]}: {status_text(status)}")
         else:
             self._heard.append(self.note(subject, answer))
+
+    def _refuse(self, reason: str) -> None:
+        self.given_up, self.refuses = reason, True
 
     async def _request(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> Answer:
         wait = self._limit.due(1)
@@ -248,16 +256,18 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
                 return self._connection
             lost = self._connection.lost if self._connection else None
             await self.close()
-            if lost is not None and not self._next_wire():
+            if lost is not None and (isinstance(lost, RefusedError) or not self._next_wire()):
                 self._give_up_on(lost)
             if self.given_up is None:
                 if self._barren:
                     await asyncio.sleep(PAUSE_S * 2 ** (self._barren - 1))
                 self._barren += 1
                 self.operations["connect"] += 1
+                if self._access is None:
+                    self._access = read_access(self._options.credentials)
                 try:
                     self._connection = await open_connection(
-                        self._host, self._port, self._options.timeout_s, self._wires[0]
+                        self._host, self._port, self._options.timeout_s, self._wires[0], self._access
                     )
                 except UnreadError as error:
                     self._give_up_on(error)
@@ -275,8 +285,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return True
 
     def _give_up_on(self, error: UnreadError) -> None:
-        """A connection failed: if it was one too many, that is the end."""
-        if self._barren >= CONNECTIONS:
+        """A connection failed: if the bookie refuses, or it was one too many, that is the end."""
+        if isinstance(error, RefusedError):
+            self._refuse(error.reason)
+        elif self._barren >= CONNECTIONS:
             self.given_up = f"{CONNECTIONS} connections in a row without an answer: {error.reason}"
         elif self.operations["connect"] >= MOST_CONNECTIONS:
             self.given_up = f"the connection was lost {MOST_CONNECTIONS} times: {error.reason}"

@@ -4,9 +4,10 @@ A bookie is found as BookKeeper's own clients find it: by the address that it re
 where it registered nothing (before 4.11, and on etcd), by its id. Who is not registered is not asked: an id
 may look like an address and not be one.
 
-On a connection questions of one kind go out. One that broke, or said what cannot be understood, stays lost;
-who asks decides whether to open another. Of a long answer no more is kept than its kind needs: the rest is
-dropped as it arrives.
+`open_connection` is the one place that connects, goes over to TLS and logs in
+(`auditor.sources.bookies.rpc.access`). On a connection questions of one kind go out. One that broke, or said
+what cannot be understood, stays lost; who asks decides whether to open another. Of a long answer no more is
+kept than its kind needs: the rest is dropped as it arrives.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from auditor.codecs.bookie.handshake import is_late_start_tls
 from auditor.codecs.bookie.wire import LENGTH, frame_length
 from auditor.codecs.store.service_info import BOOKIE_RPC
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
+from auditor.sources.bookies.rpc.access import IN_CLEAR, BookieAccess, enter
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
@@ -34,9 +37,16 @@ _Subject = TypeVar("_Subject", contravariant=True)
 _DROPPED_BYTES = 64 << 10
 """Read at a time of what is dropped."""
 
+_CLOSE_SECONDS = 0.2
+"""A bookie is told that TLS ends, and need not answer: Netty does not."""
+
 
 class Wire(Protocol[_Subject, Answer]):
     """One kind of question in one version of the protocol. `DecodeError` and a mismatch end a connection."""
+
+    @property
+    def version(self) -> int:
+        """The version of the protocol, which a login on the same connection has too."""
 
     def frame(self, number: int, subject: _Subject) -> bytes:
         """The request; ``number`` is its own on this connection."""
@@ -66,6 +76,7 @@ class BookieConnection(Generic[Subject, Answer]):
     wire: Wire[Subject, Answer]
     reader: StreamReader
     writer: StreamWriter
+    access: BookieAccess = IN_CLEAR
     lost: UnreadError | None = None
     _sent: int = 0
     _waiting: dict[Hashable, tuple[Subject, Future[Answer]]] = field(default_factory=dict)
@@ -96,7 +107,7 @@ class BookieConnection(Generic[Subject, Answer]):
             self._overdue.add(key)
             raise
         except OSError as error:
-            self.lose(f"the connection broke: {error.strerror or error}")
+            self._lose(self.access.connection_error(self.where, error))
             raise self._why() from error
         finally:
             del self._waiting[key]
@@ -105,8 +116,11 @@ class BookieConnection(Generic[Subject, Answer]):
 
     def lose(self, reason: str) -> None:
         """Give the connection up: what waits for an answer hears why."""
+        self._lose(UnreadError(self.where, reason))
+
+    def _lose(self, error: UnreadError) -> None:
         if self.lost is None:
-            self.lost = UnreadError(self.where, reason)
+            self.lost = error
         for _, heard in self._waiting.values():
             if not heard.done():
                 heard.set_exception(self._why())
@@ -119,13 +133,11 @@ class BookieConnection(Generic[Subject, Answer]):
             self._receiver.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._receiver
-        # What a broken connection says when it is closed is known already.
-        with contextlib.suppress(OSError):
-            await self.writer.wait_closed()
+        await end(self.writer)
 
     def _why(self) -> UnreadError:
         assert self.lost is not None
-        return UnreadError(self.where, self.lost.reason)
+        return type(self.lost)(self.where, self.lost.reason)
 
     async def _receive(self) -> None:
         try:
@@ -136,13 +148,15 @@ class BookieConnection(Generic[Subject, Answer]):
             cut = " in the middle of an answer" if error.partial else ""
             self.lose(f"the bookie closed the connection{cut}")
         except OSError as error:
-            self.lose(f"the connection broke: {error.strerror or error}")
+            self._lose(self.access.connection_error(self.where, error))
         except DecodeError as error:
             self.lose(str(error))
 
     async def _receive_answer(self, length: int) -> None:
         """An answer counts once it has arrived whole, though most of it may be dropped on the way."""
         head = await self.reader.readexactly(self.wire.head(length))
+        if self.access.tls is not None and is_late_start_tls(head):
+            return  # the bookie is not satisfied with TLS alone; each request is refused then
         key, heard = self.wire.answer(head, length)
         rest = length - len(head)
         while rest:
@@ -163,9 +177,26 @@ class BookieConnection(Generic[Subject, Answer]):
 
 
 async def open_connection(
-    host: str, port: int, timeout_s: float, wire: Wire[Subject, Answer]
+    host: str, port: int, timeout_s: float, wire: Wire[Subject, Answer], access: BookieAccess = IN_CLEAR
 ) -> BookieConnection[Subject, Answer]:
-    """Connect to a bookie; nothing is sent yet, for the protocol knows no greeting.
+    """Connect to a bookie, and do what ``access`` asks for; in clear nothing is sent yet.
+
+    Raises:
+        RefusedError: the bookie does not take this client.
+        UnreadError: nobody there, or not in ``timeout_s`` seconds.
+    """
+    where, reader, writer = await connect(host, port, timeout_s)
+    try:
+        await enter(reader, writer, where, host, wire.version, timeout_s, access)
+    except BaseException:
+        writer.close()
+        await end(writer)
+        raise
+    return BookieConnection(where, timeout_s, wire, reader, writer, access)
+
+
+async def connect(host: str, port: int, timeout_s: float) -> tuple[str, StreamReader, StreamWriter]:
+    """Connect in clear, and say nothing; the address in messages comes first.
 
     Raises:
         UnreadError: nobody there, or not in ``timeout_s`` seconds.
@@ -182,7 +213,18 @@ async def open_connection(
     except ValueError as error:
         # A registration can say anything: this is not a name that could be looked up.
         raise UnreadError(where, f"no connection: {host!r} is not a host: {error}") from error
-    return BookieConnection(where, timeout_s, wire, reader, writer)
+    return where, reader, writer
+
+
+async def end(writer: StreamWriter) -> None:
+    """Wait until a connection is closed."""
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await writer.wait_closed()
+    except TimeoutError:
+        writer.transport.abort()
+    except OSError:
+        pass  # what a broken connection says when it is closed is known already
 
 
 def address(host: str, port: int) -> str:

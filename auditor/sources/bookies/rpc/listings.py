@@ -26,14 +26,22 @@ import pyarrow as pa
 from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups
-from auditor.codecs.bookie.wire import BookieAnswer, Status, answer, list_request, status_text, unaskable
+from auditor.codecs.bookie.wire import (
+    IMPOSSIBLE_LEDGER,
+    VERSION,
+    BookieAnswer,
+    Status,
+    answer,
+    list_request,
+    status_text,
+    unaskable,
+)
 from auditor.codecs.byte_column import binary_array
 from auditor.errors import DecodeError
 from auditor.model.columns import LEDGER, rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.rpc.client import (
-    IMPOSSIBLE_LEDGER,
     BookieClient,
     Conversation,
     columns,
@@ -74,6 +82,8 @@ class Reply:
 class Listing:
     """The question which entries of a ledger a bookie holds, over protocol version 3."""
 
+    version = VERSION
+
     def frame(self, number: int, subject: int) -> bytes:
         """The request."""
         return list_request(number, subject)
@@ -104,7 +114,6 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
     OPERATION = "list_entries"
     SUBJECTS = "ledgers"
     REFUSALS: ClassVar[dict[int, str]] = {
-        Status.EUA: "not authorised: the bookie wants its clients to authenticate",
         Status.EBADREQ: "the bookie does not know the request for a list of entries",
         Status.EBADVERSION: "the bookie does not speak protocol version 3",
     }

@@ -3,6 +3,8 @@
     answered EOK                   it serves the entry
     answered "no such entry"       it does not
     answered "no such ledger"      it serves nothing of that ledger: the rest of it need not be asked for
+    refused to authenticate or to  refused: it takes no reads from this client
+      know the request
     another refusal, no answer     unknown: of that entry, or of the whole bookie
 
 Entries are dropped as they arrive (`auditor.codecs.bookie.wire`). Every storage answers. A bookie that does
@@ -24,6 +26,7 @@ import pyarrow as pa
 
 from auditor.codecs.bookie.wire import (
     HEAD_BYTES,
+    IMPOSSIBLE_LEDGER,
     VERSION,
     VERSION_2,
     ReadAnswer,
@@ -37,7 +40,6 @@ from auditor.errors import DecodeError
 from auditor.model.columns import schema_of
 from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc.client import (
-    IMPOSSIBLE_LEDGER,
     BookieClient,
     Conversation,
     columns,
@@ -68,8 +70,8 @@ class Entry(NamedTuple):
 class ReadReply:
     """What a bookie says of one entry.
 
-    ``reason`` is why the answer is unknown. ``answered`` is when, in ms; null without an answer. ``requests``
-    is how often the bookie was asked for it.
+    ``reason`` is why the answer is unknown or refused. ``answered`` is when, in ms; null without an answer.
+    ``requests`` is how often the bookie was asked for it.
     """
 
     entry: Entry
@@ -120,7 +122,6 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
     OPERATION = "read_entry"
     SUBJECTS = "entries"
     REFUSALS: ClassVar[dict[int, str]] = {
-        Status.EUA: "not authorised: the bookie wants its clients to authenticate",
         Status.EBADREQ: "the bookie does not know the request for an entry",
         Status.EBADVERSION: "the bookie speaks neither protocol version 3 nor 2",
     }
@@ -148,7 +149,8 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
 
     def unknown(self, subject: Entry, reason: str) -> ReadReply:
         """An entry without an answer."""
-        return ReadReply(subject, WitnessAnswer.UNKNOWN, reason, requests=self.requests[subject])
+        answer = WitnessAnswer.REFUSED if self.refuses else WitnessAnswer.UNKNOWN
+        return ReadReply(subject, answer, reason, requests=self.requests[subject])
 
     def note(self, subject: Entry, answer: ReadAnswer) -> ReadReply:
         """What the bookie says of the entry."""
@@ -170,8 +172,8 @@ WITNESS = schema_of(
     ("ledger_id", pa.int64(), "the ledger"),
     ("entry_id", pa.int64(), "the entry that was asked for"),
     ("bookie_id", pa.string(), "the bookie that was asked"),
-    ("answer", pa.string(), "served, no-such-entry, no-such-ledger or unknown"),
-    ("reason", pa.string(), "why the answer is unknown"),
+    ("answer", pa.string(), "served, no-such-entry, no-such-ledger, refused or unknown"),
+    ("reason", pa.string(), "why the answer is refused or unknown"),
     ("answered", pa.int64(), "when the bookie answered, ms; null: it did not"),
     ("requests", pa.int32(), "reads that were sent to it; 0: it was not asked"),
 )

@@ -24,7 +24,10 @@ from auditor.sources.metadata.dump.records import (
     next_line,
     no_dump,
     recognise,
+    records_of,
 )
+from auditor.sources.metadata.other_roots import other_roots_sentence, roots_of
+from auditor.sources.metadata.pulsar_layout import PULSAR_TREE
 from auditor.sources.metadata.saved_files import SavedStore, held_bytes, open_packed, packing_of
 from auditor.sources.metadata.store import Part, Tree, Znode, ZnodeBatch, tree_of, znode_batches
 from auditor.sources.metadata.uri import MetadataUri
@@ -59,8 +62,12 @@ class LineStore(SavedStore[Whole]):
     """The part of a `MetadataStore` that all dumps share."""
 
     keeps_marks = True
+    parameter = "root"
+    """The parameter of the URI that says below what the cluster is."""
     always_there: tuple[str, ...]
-    """What every cluster has below its root: a dump without one of these may be cut before it."""
+    """What every cluster has below its root: a dump without one of these may be cut before it.
+
+    Only stores of Pulsar have no LAYOUT."""
     bookies_below: tuple[str, ...]
     """Where bookies are listed: a dump that ends there may lack more of them."""
 
@@ -140,7 +147,9 @@ class LineStore(SavedStore[Whole]):
             return None
         below = len(self.root) + 1
         tops = {znode.path[below:].partition("/")[0] for znode in whole.nodes}
-        absent = [name for name in self.always_there if name not in tops]
+        # A store of Pulsar has no LAYOUT: its absence shows no cut.
+        expected = [name for name in self.always_there if name != "LAYOUT" or PULSAR_TREE not in self._beside]
+        absent = [name for name in expected if name not in tops]
         if absent:
             return f"the dump has no {' and no '.join(absent)}, and may be cut before it"
         if (whole.last or "")[below:].partition("/")[0] in self.bookies_below:
@@ -230,8 +239,11 @@ class LineStore(SavedStore[Whole]):
                     yield offset, line
                 offset += length
 
-    def _nothing_read(self, way_out: str, damage: Sequence[tuple[str, str]]) -> StoreError:
-        """The error of a dump that shows nothing of the cluster."""
+    def _nothing_read(self, problem: str, way_out: str, damage: Sequence[tuple[str, str]]) -> StoreError:
+        """The error of a dump that shows nothing of the cluster; roots that it has are the way out."""
         recognise(self.uri)
+        roots = roots_of(record["path"] for record in records_of(self._path))
+        store = self.uri.text.partition("?")[0]
+        way_out = other_roots_sentence(store, roots, self.parameter) or way_out
         said = f" ({len(damage)} places could not be read, as {damage[0][1]})" if damage else ""
-        return StoreError(f"{way_out}{said}")
+        return StoreError(f"{problem}; {way_out}{said}")

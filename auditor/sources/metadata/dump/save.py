@@ -127,7 +127,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent}: there is no such directory; make it, or name another FILE")
-    if path.exists():
+    if path.exists() or path.is_symlink():  # a link to nowhere, which would be written over
         raise UsageError(f"{path}: it is there already, and is not written over")
     descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

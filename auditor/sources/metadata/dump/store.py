@@ -89,6 +89,7 @@ class EtcdDumpStore(LineStore):
     keeps_marks = False
     keeps_times = False
     note = NOTE
+    parameter = "scope"
     parse = staticmethod(key_of_line)
     names = staticmethod(by_node_name)  # of the cluster's own keys: ZooKeeper's
     always_there: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
@@ -104,8 +105,8 @@ class EtcdDumpStore(LineStore):
         newest, gaps = whole.newest, tuple(whole.gaps)
         if newest is None:
             raise self._nothing_read(
-                f"there is no BookKeeper cluster below {self.root} in {self._path}; name its scope with "
-                "?root=/path, taken as it is written",
+                f"there is no BookKeeper cluster below {self.root} in {self._path}",
+                f"name its {self.parameter} with ?{self.parameter}=/path, taken as it is written",
                 gaps,
             )
         revision = f"revision {max(newest.czxid, newest.mzxid)}"
@@ -119,6 +120,7 @@ class PathEtcdDumpStore(EtcdDumpStore):
 
     keeps_marks = True
     note = PATHS_NOTE
+    parameter = "root"
     tree_of = LineStore.tree_of
     names = staticmethod(own_nodes)
     always_there = ("LAYOUT", "cookies")  # no key stands for available itself
@@ -214,7 +216,7 @@ class ZooKeeperDumpStore(LineStore):
         newest, gaps = whole.newest, tuple(whole.gaps)
         if newest is None:
             raise self._nothing_read(
-                f"{self._path} has no znode {self.root}; name the right root with ?root=/path", gaps
+                f"{self._path} has no znode {self.root}", "name the right root with ?root=/path", gaps
             )
         nodes = _with_generator_counts({znode.path[len(self.root) + 1 :]: znode for znode in whole.nodes})
         scan_time = max(newest.ctime, newest.mtime, whole.frame.time or 0)

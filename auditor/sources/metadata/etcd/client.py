@@ -23,9 +23,10 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 import grpc
 from etcd3 import etcdrpc
 
-from auditor.errors import CompactedError, StoreError
+from auditor.errors import CompactedError, StoreError, TooLargeError
 from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import EtcdCredentials, read_credentials
+from auditor.sources.metadata.etcd.tls_probe import tls_problem
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.regular_file import read_regular
 
@@ -47,10 +48,6 @@ _COMPACTED = "has been compacted"
 _OLD_TOKENS = ("invalid auth token", "revision of auth store is old")
 _NO_USER = ("user name is empty", "authentication failed", "user name not found", "permission denied")
 _HANDSHAKE = ("ssl", "tls", "handshake", "certificate")
-
-
-class TooLargeError(StoreError):
-    """An answer above `MESSAGE_LIMIT`; `EtcdPages` asks for it in smaller pieces."""
 
 
 class Keys(NamedTuple):
@@ -356,15 +353,12 @@ class EtcdClient:
             return StoreError(
                 f"{self.name}: no answer within {self._options.timeout_s:g} s; the time-out is an option"
             )
+        tls = read_credentials(self._options.credentials).etcd.tls
+        if (problem := tls_problem(self._hosts[self._place], tls)) is not None:
+            return StoreError(f"{self._hosts[self._place]}: {problem}")
         if any(word in details.lower() for word in _HANDSHAKE):
-            return StoreError(
-                f"{self.name}: no TLS connection: {details}; the [etcd.tls] section of the credentials file "
-                "names the authority and, where the servers ask for one, this client's certificate"
-            )
-        return StoreError(
-            f"cannot reach {self.name}: {details}; check the hosts of the metadata URI, and whether they ask "
-            "for TLS, which needs an [etcd.tls] section in the credentials file"
-        )
+            return StoreError(f"{self.name}: no TLS connection: {details}")
+        return StoreError(f"cannot reach {self.name}: {details}; check the hosts of the metadata URI")
 
 
 def _read_file(path: str | None) -> bytes | None:

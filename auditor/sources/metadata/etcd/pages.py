@@ -18,7 +18,7 @@ from itertools import chain
 import numpy as np
 
 from auditor.codecs.byte_column import ByteColumn, TextColumn
-from auditor.errors import StoreError
+from auditor.errors import StoreError, TooLargeError
 from auditor.keys.etcd import key_text
 from auditor.sources.metadata.etcd.client import (
     MESSAGE_LIMIT,
@@ -27,7 +27,6 @@ from auditor.sources.metadata.etcd.client import (
     EtcdQuestion,
     Keys,
     Pending,
-    TooLargeError,
 )
 from auditor.sources.metadata.store import NO_TIME, StoreOptions, ZnodeBatch
 
@@ -88,7 +87,9 @@ class EtcdPages:
         self._client = client
         self._in_flight = max(1, options.in_flight)
         # Not more at once than a second's share, or a low rate would come in bursts.
-        self._largest = min(LARGEST_PAGE, int(options.rate_limit)) if options.rate_limit else LARGEST_PAGE
+        # A second's share of the rate; of a share below 1 one key, for etcd takes 0 as no limit.
+        page = max(1, int(options.rate_limit)) if options.rate_limit else LARGEST_PAGE
+        self._largest = min(LARGEST_PAGE, page)
         self._largest = max(1, self._largest)
         self._limit = min(FIRST_PAGE, self._largest)
 

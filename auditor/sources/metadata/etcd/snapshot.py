@@ -24,7 +24,8 @@ from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.key_ranges import NOTE, PATHS_NOTE, by_node_name, key_znode, own_nodes
-from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, KeyKind, build_index
+from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, KeyKind, build_index, find_roots
+from auditor.sources.metadata.other_roots import OWN_MARKERS, PATH_MARKERS, other_roots_sentence
 from auditor.sources.metadata.saved_files import BBOLT, SavedStore, file_kind, not_a
 from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of, znode_batches
 from auditor.sources.metadata.uri import MetadataUri
@@ -80,6 +81,8 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
     keeps_times = False
     kind = KeyKind.UUIDS
     note = NOTE
+    markers: tuple[str, ...] = OWN_MARKERS
+    parameter = "scope"
     names = staticmethod(by_node_name)  # of the cluster's own keys: ZooKeeper's
 
     def __init__(self, uri: MetadataUri) -> None:
@@ -194,6 +197,15 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             self._kind, self._content = kind, None
         return self._load()
 
+    def _way_out(self) -> str:
+        """Which root to name: those that the snapshot has, where it has any."""
+        with map_file(self._path) as data:
+            roots = find_roots(data, self.markers)
+        store = self.uri.text.partition("?")[0]
+        return other_roots_sentence(store, roots, self.parameter) or (
+            f"name its {self.parameter} with ?{self.parameter}=/path, taken as it is written"
+        )
+
     def _read_files(self) -> _DriverState:
         kind = self._kind
         try:
@@ -216,8 +228,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             if kind is KeyKind.WHOLE:
                 raise NoRootError(f"{self._path} has no key below {self.root}")
             raise StoreError(
-                f"there is no BookKeeper cluster below {self.root} in {self._path}; name its scope with "
-                f"?scope=/path, taken as it is written{also}"
+                f"there is no BookKeeper cluster below {self.root} in {self._path}; {self._way_out()}{also}"
             )
         said = (self.note, *(f"{self._path.name}: {said}" for said in (*notes, *reasons)))
         return _DriverState(size, meta, index, self.names(self.root, nodes), gaps, said, changed)
@@ -229,6 +240,8 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     keeps_marks = True
     kind = KeyKind.PATHS
     note = PATHS_NOTE
+    markers = PATH_MARKERS
+    parameter = "root"
     names = staticmethod(own_nodes)
 
     def has_beside(self, name: str) -> bool:

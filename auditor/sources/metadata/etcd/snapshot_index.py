@@ -21,7 +21,17 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.etcd.bbolt import Elements, Meta, PageSpan, bucket, elements, items, leaves, windows
+from auditor.codecs.etcd.bbolt import (
+    Elements,
+    Meta,
+    PageSpan,
+    bucket,
+    elements,
+    items,
+    leaves,
+    read_meta,
+    windows,
+)
 from auditor.codecs.etcd.mvcc import (
     COMPACTED,
     KEY_BUCKET,
@@ -33,6 +43,7 @@ from auditor.codecs.etcd.mvcc import (
 )
 from auditor.errors import DecodeError
 from auditor.keys import etcd
+from auditor.sources.metadata.other_roots import roots_of
 from auditor.sources.metadata.store import MARK_ROOTS, tree_of
 
 CHUNK_LEAVES = 4096
@@ -335,3 +346,41 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
                 yield decode_revision(value)[0]
     except DecodeError as damage:
         notes.append(f"its revision may be later: what was compacted last cannot be read: {damage}")
+
+
+def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
+    """Return the roots of clusters in a snapshot, sorted; pages that cannot be read are left out.
+
+    Args:
+        data: The whole file.
+        markers: Names of keys that a cluster has below its root.
+    """
+    meta = read_meta(data)
+    root = bucket(data, meta, KEY_BUCKET)
+    if root is None:
+        return []
+    is_there: dict[bytes, bool] = {}
+    pages = leaves(data, meta, root)
+    while batch := list(islice(pages, CHUNK_LEAVES)):
+        spans: list[PageSpan] = [page for page in batch if not isinstance(page, DecodeError)]
+        if spans:
+            _add_markers(data, spans, markers, is_there)
+    return roots_of(sorted(etcd.key_text(key) for key, here in is_there.items() if here), markers)
+
+
+def _add_markers(
+    data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], is_there: dict[bytes, bool]
+) -> None:
+    """Note whether the last change of each marker so far was a write; changes come in the order of time."""
+    at, end = np.array(spans, np.int64).T
+    taken = elements(data, at, end)
+    deleted = revisions(data, taken).deleted
+    begin, stop = key_spans(data, taken)
+    rows = []
+    for marker in markers:
+        suffix = np.frombuffer(f"/{marker}".encode(), np.uint8)
+        long_enough = np.flatnonzero((begin >= 0) & (stop - begin > len(suffix)))
+        ends = windows(data, stop[long_enough] - len(suffix), len(suffix))
+        rows += long_enough[(ends == suffix).all(axis=1)].tolist()
+    for row in sorted(rows):
+        is_there[bytes(data[int(begin[row]) : int(stop[row])])] = not deleted[row]

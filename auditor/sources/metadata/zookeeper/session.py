@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import struct
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionClosedError,
+    ConnectionDropped,
     ConnectionLoss,
     KazooException,
     SessionClosedRequireSaslError,
@@ -26,8 +29,10 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
+from puresasl.client import SASLClient
 
 from auditor.errors import DecodeError, StoreError
+from auditor.sources.kerberos_errors import is_kerberos_error, kerberos_problem
 from auditor.sources.metadata.credentials import Sasl, Tls, ZooKeeperCredentials
 from auditor.sources.metadata.zookeeper.requests import (
     AddWatch,
@@ -41,6 +46,9 @@ from auditor.sources.metadata.zookeeper.requests import (
 
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 """What a request ends with when its connection did."""
+
+GARBAGE = "an answer that does not follow ZooKeeper's protocol"
+"""The reason where something else than ZooKeeper answers, or what lies between damages its bytes."""
 
 REFUSED = (AuthFailedError, SessionClosedRequireSaslError)
 
@@ -70,6 +78,8 @@ class Session:
         self._refused = False
         self._hosts = hosts
         self._timeout_s = timeout_s
+        self._service = credentials.sasl.service if credentials.sasl else "zookeeper"
+        _require_ticket(hosts, credentials.sasl)
         self._trouble = _Trouble()
         logger = logging.Logger(__name__, logging.INFO)
         logger.parent = _LOGGER
@@ -83,6 +93,9 @@ class Session:
             sasl_options=_sasl(credentials.sasl),
             **_tls(credentials.tls),
         )
+        connection = self._client._connection
+        for step in ("_connect", "_read_socket"):
+            setattr(connection, step, _drop_garbage(getattr(connection, step)))
         self._client.last_zxid = seen
         self._client.add_listener(self._changed)
         try:
@@ -107,7 +120,7 @@ class Session:
         """
         try:
             self._client.sync_async(path).get(timeout=self._timeout_s)
-        except (*LOST, ZookeeperError) as error:
+        except (*LOST, ZookeeperError, RuntimeError) as error:  # RuntimeError: an answer to another request
             self._refuse(error)
             raise NotReachedError(f": {reason_of(error, self._timeout_s)}{self._trouble}") from error
 
@@ -198,6 +211,9 @@ class Session:
         except (*REFUSED, *LOST) as error:
             self._refuse(error)
             raise
+        except (DecodeError, RuntimeError) as error:  # kazoo: an answer to another request
+            self.moved = True  # whatever sent that, nothing that it sends can be relied on
+            raise ConnectionLoss(f"{GARBAGE}: {error}") from error
         if self.moved:
             # Another server, perhaps one that is behind, may have answered what was asked of this one.
             raise ConnectionLoss("the connection went to another server")
@@ -209,11 +225,30 @@ class Session:
         self.moved = self.moved or state != KazooState.CONNECTED
 
     def _refuse(self, error: Exception) -> None:
+        if self._trouble.kerberos is not None:
+            words = kerberos_problem(self._trouble.kerberos, f"{self._service}/HOST")
+            raise StoreError(f"ZooKeeper at {self._hosts}: {words}") from error
         if self._refused or isinstance(error, REFUSED):
             raise StoreError(
                 f"not authorised: ZooKeeper at {self._hosts} does not take these credentials; "
                 "check user, password and mechanism in the file that --credentials names"
             ) from error
+
+
+def _drop_garbage(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A step of kazoo's connection that drops the connection where it cannot read what was sent.
+
+    kazoo lets such an error end its thread, with a traceback on standard error.
+    """
+
+    @wraps(step)
+    def checked(*arguments: Any) -> Any:
+        try:
+            return step(*arguments)
+        except (struct.error, ValueError, IndexError, TypeError, RuntimeError) as error:
+            raise ConnectionDropped(f"{GARBAGE} ({error})") from error
+
+    return checked
 
 
 def reason_of(error: Exception, timeout_s: float) -> str:
@@ -229,11 +264,17 @@ class _Trouble(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._last = ""
+        self.kerberos: BaseException | None = None  # what Kerberos had against a login
 
     def emit(self, record: logging.LogRecord) -> None:
         # "Connection dropped: ...", "Connection time-out: ..."; others only say that it gives up.
         if record.getMessage().startswith("Connection "):
             self._last = record.getMessage()
+        # Without a ticket kazoo fails to begin a login, or raises "Unknown error" from what Kerberos said.
+        raised = record.exc_info[1] if record.exc_info else None
+        for error in (raised, *(record.args if isinstance(record.args, tuple) else ())):
+            cause = error.__cause__ if isinstance(error, BaseException) else None
+            self.kerberos = next((each for each in (error, cause) if is_kerberos_error(each)), self.kerberos)
 
     def __str__(self) -> str:
         return f" ({self._last})" if self._last else ""
@@ -258,6 +299,24 @@ def _sasl(sasl: Sasl | None) -> dict[str, str] | None:
         return {"mechanism": sasl.mechanism, "service": sasl.service, **login}
     principal = {"principal": sasl.principal} if sasl.principal else {}
     return {"mechanism": sasl.mechanism, "service": sasl.service, **principal}
+
+
+def _require_ticket(hosts: str, sasl: Sasl | None) -> None:
+    """Refuse a principal without a ticket: kazoo would end its thread with a traceback on standard error.
+
+    Raises:
+        StoreError: with what Kerberos said.
+    """
+    if sasl is None or sasl.principal is None or importlib.util.find_spec("kerberos") is None:
+        return
+    host = hosts.split(",")[0].rpartition(":")[0].strip("[]")
+    try:
+        SASLClient(host, sasl.service, mechanism=sasl.mechanism, principal=sasl.principal)
+    except Exception as error:
+        if not is_kerberos_error(error):
+            raise
+        words = kerberos_problem(error, f"{sasl.service}/{host}")
+        raise StoreError(f"ZooKeeper at {hosts}: {words}") from None
 
 
 def _tls(tls: Tls | None) -> dict[str, Any]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from auditor.codecs.availability import coverage
+from auditor.sources.bookies.entry_logs import locations
 from auditor.sources.bookies.entry_logs.locations import located_batches, read_locations
 from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
+from auditor.tables.judge_replicas import groups_of
 from tests.codecs.entry_logs import log
 
 HEADER = struct.pack(">4sii", b"BKLE", 1, 0).ljust(1024, b"\0")
@@ -110,3 +115,54 @@ def test_a_file_of_a_terabyte_of_holes_is_not_read_into_memory(ledgers: Path) ->
     with file.open("r+b") as data:
         os.pwrite(data.fileno(), struct.pack(">q", 6 << 32 | 1028), 1024 + 8 * far)
     assert located(ledgers) == [(1, 0, 5 << 32 | 1028), (1, far, 6 << 32 | 1028)]
+
+
+def rows_of(ledgers: Path) -> list[dict[str, Any]]:
+    batches = read_locations({"bk1:3181": [str(ledgers)]}, part(ledgers))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def members(groups: bytes | None) -> list[int]:
+    return [] if groups is None else [entry for entry in range(99) if coverage.count(clipped(groups, entry))]
+
+
+def clipped(groups: bytes, entry: int) -> Any:
+    return coverage.clip(groups_of(groups), entry, entry)
+
+
+def test_entries_in_a_log_that_is_not_there_or_past_its_end_are_gone(ledgers: Path) -> None:
+    (ledgers / "current" / "5.log").write_bytes(log([(1, 0, 0), (1, 1, 0)]))
+    at = (5 << 32 | 1028, 5 << 32 | 1048, 6 << 32 | 1028, 5 << 32 | 9999)
+    index(ledgers, 1, HEADER + struct.pack(">4q", *at))
+    found = {row["log_id"]: (row["probe"], members(row["gone"])) for row in rows_of(ledgers)}
+    assert found == {5: ("past-end", [3]), 6: ("missing", [2])}
+
+
+def test_nothing_is_gone_of_a_bookie_without_a_log(ledgers: Path) -> None:
+    index(ledgers, 1, HEADER + struct.pack(">q", 5 << 32 | 1028))
+    assert [(row["probe"], row["gone"]) for row in rows_of(ledgers)] == [("missing", None)]
+
+
+def test_a_log_that_a_start_named_by_decimal_digits_is_found_and_not_served(ledgers: Path) -> None:
+    # A start that finishes a transactional compaction calls log 12 so (bookkeeper #4804).
+    (ledgers / "current" / "12.log").write_bytes(log([(1, 0, 0)]))
+    index(ledgers, 1, HEADER + struct.pack(">q", 12 << 32 | 1028))
+    index(ledgers, 2, HEADER + struct.pack(">q", 12 << 32 | 1028))
+    found = {row["ledger_id"]: (row["probe"], members(row["gone"])) for row in rows_of(ledgers)}
+    assert found == {1: ("misnamed", [0]), 2: ("missing", [0])}
+
+
+def test_a_log_that_was_begun_while_the_index_was_read_is_there(
+    ledgers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(ledgers, 1, HEADER + struct.pack(">q", 5 << 32 | 1028))
+    (ledgers / "current" / "4.log").write_bytes(log([(1, 0, 0)]))
+    read = locations.located_batches
+
+    def begin_log(index_part: IndexPart) -> Iterator[locations.EntryLocations]:
+        for batch in read(index_part):
+            (ledgers / "current" / "5.log").write_bytes(log([(1, 0, 0)]))
+            yield batch
+
+    monkeypatch.setattr(locations, "located_batches", begin_log)
+    assert [(row["probe"], row["gone"]) for row in rows_of(ledgers)] == [("ok", None)]

@@ -163,3 +163,39 @@ def test_all_bytes_of_any_file_are_accounted_for(
     start = header(1024 + len(rest) if offset % 2 else offset, promised)
     read(start + rest + ledgers_map([(1, len(rest))] * promised), scan, verify)
     read(start[: offset % 1200] + rest, scan, verify)
+
+
+def collector(data: bytes) -> tuple[str | None, dict[int, int]]:
+    found = read(data)
+    return found.collector_scan, found.collected
+
+
+def spoiled(data: bytes, at: int, size: int) -> bytes:
+    """A log, one record of which says another size."""
+    return data[:at] + size.to_bytes(4, signed=True) + data[at + 4 :]
+
+
+def test_what_a_collector_counts_of_a_log_with_a_damaged_record_stands_beside_what_it_has() -> None:
+    closed, open_end = log(ENTRIES), log(ENTRIES, closed=False)
+    assert collector(open_end) == (None, {})
+    # The second record says that it is longer than the file, and the third is not seen.
+    assert collector(spoiled(open_end, 1046, 500)) == ("counts", {5: 22})
+    assert collector(spoiled(open_end, 1046, 1 << 30)) == ("may-fail", {5: 22})
+    # A map that can be believed is what the collector goes by, whatever the records say.
+    verified = read(spoiled(closed, 1046, 500), verify=True)
+    assert (verified.collector_scan, verified.collected) == ("counts", {5: 44, 9: 22})
+
+
+def test_a_record_that_no_file_can_hold_is_damage_and_a_shorter_one_may_be_written_to() -> None:
+    data = log(ENTRIES, closed=False)
+    huge, long = read(spoiled(data, 1046, 1 << 30)), read(spoiled(data, 1046, 500))
+    assert str(huge.damage) == "entry log: a record of 1073741824 bytes (at byte 1046)"
+    assert (long.damage, long.cut) == (None, True)
+
+
+def test_a_size_of_zero_ends_a_log_of_the_direct_logger() -> None:
+    data = direct_log([[(5, 0, 0)], [(7, 0, 0)]], closed=False)
+    at = data.index(record(7, 0, 0))
+    assert collector(data) == (None, {})
+    scan, counted = collector(spoiled(data, at, 0))
+    assert (scan, counted) == ("counts", {5: 20})

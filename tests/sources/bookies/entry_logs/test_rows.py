@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from auditor.sources.bookies.entry_logs.rows import SCHEMA, read_logs
+from auditor.sources.bookies.entry_logs.rows import SCHEMA, list_logs, read_logs, sizes_of
+from auditor.sources.bookies.parts import list_current
 from tests.codecs.bookie.test_entry_log import HEADER, MAP, MAP_AT, filled
 
 LOGS = Path(__file__).parents[3] / "data" / "entry-logs"
@@ -30,7 +31,8 @@ def test_a_closed_log_says_how_much_of_how_many_ledgers_it_holds(current: Path) 
         "mtime": 70_250, "version": 1, "ledgers": 2, "entry_bytes": 66, "state": "ok", "reason": None,
         "offset": None, "kind": "log", "scope_id": None, "ledger_id": None, "entries": None, "counted": "map",
         "direct": False, "header_bytes": 1024, "map_bytes": 56, "padding_bytes": 0, "tail_bytes": 0,
-            "cache": None, "cache_reason": None, "cached_bytes": None,
+        "cache": None, "cache_reason": None, "cached_bytes": None, "collector_scan": None,
+        "collected_bytes": None,
     }  # fmt: skip
     assert pa.Table.from_pylist([row], SCHEMA).num_rows == 1
 
@@ -81,3 +83,18 @@ def test_only_finished_names_of_logs_are_read_in_the_order_of_their_ids(current:
 def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path) -> None:
     (row,) = read_logs(str(tmp_path / "gone"))
     assert (row["state"], row["reason"], row["log_id"]) == ("unreadable", "No such file or directory", None)
+
+
+def test_files_are_classified_as_the_server_opens_them(current: Path) -> None:
+    """By the lower-case hexadecimal digits of an id; RocksDB's own logs lie below other directories."""
+    logs = ("0.log", "1f.log", "7.log.compacting", "8.log.7.compacted")
+    others = ("1F.log", "00001f.log", "000012.log", "80000000.log", "x.log", "log", "8.log.7.compacted.gz")
+    for name in (*logs, *others):
+        (current / name).write_bytes(b"x")
+    ranges = current / "ranges" / "000000000000000" / "000012.log"
+    ranges.parent.mkdir(parents=True)
+    ranges.write_bytes(bytes(70))
+    assert {log.name for log in list_logs(str(current.parent))} == set(logs)
+    sizes = sizes_of(str(current.parent))
+    assert (sizes["other_bytes"], sizes["rocksdb_bytes"]) == (len(others), 70)
+    assert list_current(str(current.parent))[0] == []

@@ -18,6 +18,7 @@ from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import IndexBatch, IndexFiles
 from auditor.sources.bookies.index_files import reader as index_reader
 from auditor.sources.bookies.index_files.reader import IndexReader
+from tests.examples import examples
 
 HEADER = (b"BKLE" + struct.pack(">ii", 1, 20) + bytes(range(20))).ljust(1024, b"\0")
 BODY = 1024
@@ -66,7 +67,7 @@ file_bytes = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(contents=st.lists(file_bytes, max_size=12))
 def test_a_file_reads_the_same_alone_and_among_others(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]
@@ -172,7 +173,7 @@ def test_whatever_length_a_file_has_it_is_read_to_its_end(tmp_path: Path, length
     assert row == (groups_of(set(range((length - 1024) // 8))), "ok", None, length - 1024)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(entries=st.sets(st.integers(0, 3000)), chunk=st.sampled_from([8, 64, 4096]), cut=st.integers(0, 7))
 def test_a_large_file_reads_as_a_small_one(
     tmp_path_factory: pytest.TempPathFactory, entries: set[int], chunk: int, cut: int

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.wire import expand
 from auditor.codecs.bookie.journal import Journal
-from auditor.model.states import TailState
+from auditor.model.states import ReplayError, TailState
 from auditor.sources.bookies.journal.files import JournalDirectory, list_journals, read_entries
 from auditor.sources.bookies.journal.tails import (
     NO_DATA,
@@ -295,3 +295,30 @@ def test_more_entries_than_are_kept_are_damage_and_said(
     found = directory(tmp_path, {MADE: journal([(1, entry) for entry in range(100)])})
     _, [row] = tail(found)
     assert (row["state"], row["reason"]) == (TailState.GAP, "more than 50 entries")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "replay_error"),
+    [
+        (f"{MADE:x}.txn", journal([(1, 0)], spare=0) + struct.pack(">i", -9), ReplayError.INVALID_RECORD),
+        (f"{MADE:x}.txn", header(9) + bytes(512), ReplayError.INVALID_VERSION),
+        ("later.txn", journal([(1, 0)]), ReplayError.INVALID_NAME),
+        (f"{MADE:x}.txn", journal([(1, 0)]), None),
+    ],
+)
+def test_the_row_of_a_directory_says_how_a_replay_ends(
+    name: str, data: bytes, replay_error: ReplayError | None, tmp_path: Path
+) -> None:
+    made = directory(tmp_path, {MADE: journal([(1, 0)])})
+    (tmp_path / "current" / name).write_bytes(data)
+    _, [row] = tail(made)
+    assert row["replay_error"] == replay_error
+    assert (row["state"] == TailState.OK) == (replay_error is None)
+
+
+def test_damage_before_the_mark_ends_no_replay(tmp_path: Path) -> None:
+    data = journal([(1, 0), (1, 1)])
+    start = offset_of(data, 1)
+    damaged = data[:512] + struct.pack(">i", -9) + data[516:]
+    _, [row] = tail(directory(tmp_path, {MADE: damaged}, (MADE, start)))
+    assert (row["state"], row["replay_error"]) == (TailState.OK, None)

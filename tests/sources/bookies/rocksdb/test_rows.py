@@ -24,6 +24,7 @@ from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
 from auditor.sources.bookies.rocksdb.ledgers import fold_locations
 from auditor.sources.bookies.rocksdb.scan import Rows, Strings, UnexpectedRows
 from benchmarks.rocksdb import generate
+from tests.examples import examples
 from tests.sources.rocksdb_databases import (
     KNOWN,
     LIMBO,
@@ -257,7 +258,7 @@ writes = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(writes, st.sets(ledger_ids), st.integers(1, 20))
 def test_any_order_of_writes_reads_as_a_dict_would(
     done: list[tuple[str, int, int]], known: set[int], batch_rows: int

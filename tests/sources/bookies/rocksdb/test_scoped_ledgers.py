@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
 from auditor.sources.bookies.rocksdb.ledgers import NAME
+from tests.examples import examples
 from tests.sources.rocksdb_databases import (
     entries,
     key,
@@ -42,7 +43,7 @@ def test_the_key_is_scope_ledger_entry() -> None:
     assert scoped_key(LedgerId(2, scope=1), 3).hex() == golden
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(HELD)
 def test_each_ledger_of_each_scope_is_one_row_beside_scope_0(held: dict[LedgerId, set[int]]) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

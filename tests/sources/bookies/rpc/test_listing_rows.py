@@ -19,6 +19,7 @@ from auditor.sources.bookies.rpc.connection import NOT_REGISTERED, Endpoint
 from auditor.sources.bookies.rpc.listings import ASKED, rpc_availability, rpc_rows
 from auditor.sources.metadata.store import StoreOptions
 from tests.codecs.scalar import greedy, packed, runs_of_entries
+from tests.examples import examples
 from tests.sources.fake_bookie import FakeBookie, Request
 
 OPTIONS = StoreOptions(rate_limit=0, in_flight=4)
@@ -70,7 +71,7 @@ def test_rows_hold_the_folded_listing_and_where_and_when_it_was_heard() -> None:
     ),
     st.integers(1, 7),
 )
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 def test_every_pair_is_answered_once_however_pairs_are_cut(
     held: dict[tuple[str, int], set[int]], batch: int
 ) -> None:

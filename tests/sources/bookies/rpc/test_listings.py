@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.codecs.availability import wire as availability
-from auditor.codecs.bookie.wire import LENGTH, MAX_FRAME_BYTES
+from auditor.codecs.bookie.wire import IMPOSSIBLE_LEDGER, LENGTH, MAX_FRAME_BYTES
 from auditor.sources.bookies.rpc import client as bookie_client
 from auditor.sources.bookies.rpc import listings
 from auditor.sources.bookies.rpc.listings import ListingClient, Reply
 from auditor.sources.clock import BURST_S
 from auditor.sources.metadata.store import StoreOptions
+from tests.examples import examples
 from tests.sources.fake_bookie import FakeBookie, Request, framed, unfolded
 
 PATIENT = StoreOptions(rate_limit=0, in_flight=4, timeout_s=10.0)
@@ -70,7 +71,7 @@ def test_what_a_bookie_lists_is_heard() -> None:
 
 
 @given(st.dictionaries(st.integers(0, 2**63 - 1), st.sets(st.integers(0, 100)), max_size=20))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 def test_whatever_it_holds_is_heard(holds: dict[int, set[int]]) -> None:
     with FakeBookie(holds) as bookie:
         heard, _ = asked(bookie, holds)
@@ -160,7 +161,7 @@ def test_a_bookie_that_answers_only_for_what_it_lacks_is_named_and_asked_no_more
     assert str(client.given_up).startswith("does not list entries: DbLedgerStorage")
     assert entries(heard[1000]) == []
     assert len(bookie.asked) < 12
-    assert bookie_client.IMPOSSIBLE_LEDGER in bookie.asked
+    assert IMPOSSIBLE_LEDGER in bookie.asked
     assert all(each.groups is None for ledger, each in heard.items() if ledger != 1000)
 
 
@@ -326,7 +327,11 @@ def test_a_host_that_is_none_is_said_with_the_reason(host: str) -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (502, "not authorised: the bookie wants its clients to authenticate: EUA (502)"),
+        (
+            502,
+            "not authorised: the bookie requires authentication; add [bookies.sasl] or [bookies.tls] to the "
+            "credentials file: EUA (502)",
+        ),
         (404, "does not know the request"),
         (503, "does not speak protocol version 3"),
     ],

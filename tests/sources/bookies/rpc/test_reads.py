@@ -20,11 +20,12 @@ from auditor.sources.bookies.rpc import client as bookie_client
 from auditor.sources.bookies.rpc.connection import Endpoint
 from auditor.sources.bookies.rpc.reads import WITNESS, Entry, ReadClient, ReadReply, read_rows
 from auditor.sources.metadata.store import StoreOptions
+from tests.examples import examples
 from tests.sources.fake_bookie import FakeBookie, Request, read_frame
 
 PATIENT = StoreOptions(rate_limit=0, in_flight=4, timeout_s=10.0)
 HASTY = StoreOptions(rate_limit=0, in_flight=4, timeout_s=0.5)
-SERVED, NO_ENTRY, NO_LEDGER, UNKNOWN = WitnessAnswer
+SERVED, NO_ENTRY, NO_LEDGER, _, UNKNOWN = WitnessAnswer
 HOLDS = {1: [0, 2, 4], 2: range(10)}
 WANTED = [Entry(1, 0), Entry(1, 1), Entry(2, 9), Entry(2, 10), Entry(3, 0)]
 SAID = dict(zip(WANTED, [SERVED, NO_ENTRY, SERVED, NO_ENTRY, NO_LEDGER], strict=True))
@@ -70,7 +71,7 @@ def test_what_a_bookie_says_of_entries_is_heard() -> None:
     st.dictionaries(st.integers(0, 5), st.sets(st.integers(0, 9)), max_size=4),
     st.sets(st.builds(Entry, st.integers(0, 6), st.integers(0, 11)), max_size=20),
 )
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 def test_whatever_it_holds_is_heard(holds: dict[int, set[int]], wanted: set[Entry]) -> None:
     with FakeBookie(holds, Request.entry) as bookie:
         heard, _ = asked(bookie, sorted(wanted))
@@ -185,7 +186,10 @@ def test_a_bookie_that_wants_authentication_is_given_up(version: int) -> None:
     with FakeBookie(HOLDS, refusing) as bookie:
         heard, client = asked(bookie)
     assert heard == {}
-    assert client.given_up == ("not authorised: the bookie wants its clients to authenticate: EUA (502)")
+    assert client.given_up == (
+        "not authorised: the bookie requires authentication; add [bookies.sasl] or [bookies.tls] to the "
+        "credentials file: EUA (502)"
+    )
 
 
 def test_a_bookie_that_knows_neither_version_is_given_up() -> None:
@@ -301,12 +305,12 @@ def test_every_entry_of_every_bookie_has_a_row() -> None:
         ("a", 0, 1, 0): "served",
         ("a", 0, 1, 1): "no-such-entry",
         ("a", 7, 1, 0): "unknown",
-        ("b", 0, 1, 0): "unknown",
-        ("b", 0, 2, 0): "unknown",
+        ("b", 0, 1, 0): "refused",
+        ("b", 0, 2, 0): "refused",
         ("c", 0, 1, 0): "unknown",
     }
     assert len(found) == len(answers)
-    reasons = {row["bookie_id"]: str(row["reason"]) for row in found if row["answer"] == "unknown"}
+    reasons = {row["bookie_id"]: str(row["reason"]) for row in found if row["reason"]}
     assert "scope 7" in reasons["a"]
     assert "not authorised" in reasons["b"]
     assert reasons["c"] == "not registered"

@@ -16,6 +16,7 @@ from auditor.sources.metadata.dump.records import LINE_LIMIT
 from auditor.sources.metadata.dump.store import key_of_line, znode_of_line
 from auditor.sources.metadata.store import OWNER_UNKNOWN, MetadataStore, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
+from tests.examples import examples
 
 DATA = Path(__file__).parents[3] / "data"
 CORPORA = ("interleaved-hier", "flat-v1", "dbledger-long")
@@ -141,7 +142,9 @@ def test_no_file_and_no_such_root_are_store_errors(tmp_path: Path) -> None:
         open_store(f"dump://{tmp_path}/dump").cluster()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(st.data())
 def test_hostile_bytes_never_crash_and_never_shorten_silently(tmp_path: Path, data: st.DataObject) -> None:
     lines = [line("/ledgers")] + [line(f"/ledgers/{n:02}") for n in range(20)]

@@ -239,7 +239,8 @@ def test_certificates_open_a_server_that_asks_for_them(
 
 def test_no_tls_where_it_is_asked_for_is_said(secured: Etcd, waits: list[float]) -> None:
     reader = client([secured.host], StoreOptions(timeout_s=2), waits)
-    with pytest.raises(StoreError, match=r"whether they ask for TLS, which needs an \[etcd.tls\]"):
+    expected = r"requires a client certificate; add ca, certificate and key to \[etcd\.tls\]"
+    with pytest.raises(StoreError, match=expected):
         reader.ask(ALL)
 
 
@@ -248,7 +249,8 @@ def test_a_server_that_another_authority_signed_is_refused(
 ) -> None:
     path = credentials(f'[etcd.tls]\nca = "{certificates(tmp_path / "others").ca}"\n')
     reader = client([secured.host], StoreOptions(timeout_s=2, credentials=path), waits)
-    with pytest.raises(StoreError, match="no TLS connection"):
+    expected = r"certificate of the server is not accepted \(.*name its authority as ca in \[etcd\.tls\]"
+    with pytest.raises(StoreError, match=expected):
         reader.ask(ALL)
 
 
@@ -257,7 +259,29 @@ def test_no_client_certificate_where_one_is_asked_for_is_said(
 ) -> None:
     path = credentials(f'[etcd.tls]\nca = "{made.ca}"\n')
     reader = client([secured.host], StoreOptions(timeout_s=2, credentials=path), waits)
-    with pytest.raises(StoreError, match=r"TLS|etcd\.tls"):
+    expected = r"requires a client certificate; add certificate and key to \[etcd\.tls\]"
+    with pytest.raises(StoreError, match=expected):
+        reader.ask(ALL)
+
+
+def test_client_certificate_of_another_authority_is_named(
+    secured: Etcd, made: Certificates, credentials: Writing, tmp_path: Path, waits: list[float]
+) -> None:
+    other = certificates(tmp_path / "others")
+    path = credentials(
+        f'[etcd.tls]\nca = "{made.ca}"\ncertificate = "{other.client}"\nkey = "{other.client_key}"\n'
+    )
+    reader = client([secured.host], StoreOptions(timeout_s=2, credentials=path), waits)
+    with pytest.raises(StoreError, match=f"refuses the client certificate {other.client}"):
+        reader.ask(ALL)
+
+
+def test_tls_section_for_a_server_without_tls_is_named(
+    server: Etcd, made: Certificates, credentials: Writing, waits: list[float]
+) -> None:
+    path = credentials(f'[etcd.tls]\nca = "{made.ca}"\n')
+    reader = client([server.host], StoreOptions(timeout_s=2, credentials=path), waits)
+    with pytest.raises(StoreError, match=r"the server does not use TLS; remove \[etcd\.tls\]"):
         reader.ask(ALL)
 
 

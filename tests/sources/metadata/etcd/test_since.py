@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.store import History
+from tests.examples import examples
 from tests.servers.etcd import Etcd, running
 from tests.sources.earlier_etcd import (
     CLOSED,
@@ -77,7 +78,7 @@ def history(server: Etcd, scope: str) -> History:
     return found
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES[:6]), max_size=4),
     st.lists(st.lists(CHANGE, max_size=6), min_size=1, max_size=3),

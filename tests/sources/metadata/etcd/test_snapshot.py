@@ -20,6 +20,7 @@ from auditor.sources.metadata.etcd.snapshot import GapsPart, LeavesPart
 from auditor.sources.metadata.store import MetadataStore, Part, Tree
 from auditor.sources.metadata.stores import open_store
 from tests.codecs.bbolt_writer import History, database, revision
+from tests.examples import examples
 from tests.servers.etcd import running
 from tests.sources.etcd_saved import SCOPE, Held, ledgers_of, nodes_of, unpacked
 
@@ -290,7 +291,9 @@ def values(file: bytes) -> set[int]:
 STRUCTURE = sorted(set(range(len(COPY))) - values(COPY))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.sampled_from(STRUCTURE), st.integers(1, 255))
 def test_damage_to_the_pages_of_a_copy_without_a_hash_is_never_silent(
     tmp_path: Path, at: int, flip: int

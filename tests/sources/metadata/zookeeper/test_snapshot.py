@@ -18,6 +18,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import MetadataStore, StoreOptions, Tree, Znode
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper import snapshot_index
+from tests.examples import examples
 
 CORPORA = ("interleaved-hier", "flat-v1", "dbledger-long")
 Held = dict[str, tuple[Any, ...]]
@@ -84,7 +85,9 @@ def test_a_damaged_snapshot_is_passed_over_and_that_is_said(
         assert "passed over" in note
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(data=st.data())
 def test_no_single_changed_byte_of_the_only_snapshot_goes_unnoticed(
     tmp_path: Path, data: st.DataObject, copy_of: Callable[[str], Path]

@@ -26,6 +26,7 @@ from auditor.sources.metadata.store import LedgerMoves, Part, StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper import tree
 from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
+from tests.examples import examples
 from tests.servers.zookeeper import writer
 from tests.servers.zookeeper_debian import debian_zookeeper
 from tests.sources.earlier_etcd import CLOSED, GARBAGE, LONGER, OPEN
@@ -115,7 +116,7 @@ def change(client: Any, path: str, value: bytes | str | None) -> None:
             client.delete(path)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.sets(st.sampled_from(PATHS)),
     st.lists(CHANGE, max_size=6),

@@ -1,0 +1,195 @@
+"""Commands that change a cluster: which kind of action each is, and what fills one in.
+
+A template stands on a check's manual page, or here for a bookie's HTTP server. Its words in capitals are
+filled in only with an `Allowed` of the gate for the objects that they name. Templates themselves may be shown
+anywhere: nobody can type one as it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from auditor.actions.gate import HeldRun, permit
+from auditor.actions.objects import bookie, ledger
+from auditor.model.holds import ActionKind
+from auditor.model.permission import ActionObject, Allowed, Permission, Refused
+
+Blanks = Mapping[str, str]
+"""Words in capitals of a command, and what to put in their place."""
+
+_SHELL = "bookkeeper shell "
+_BOOKIE_WORD, _LEDGER_WORD = "BOOKIE", "ID"
+
+
+@dataclass(frozen=True, slots=True)
+class _WritingCommand:
+    """Commands of BookKeeper's shell that begin so: their kind, and what they change.
+
+    One ``on_bookie`` changes the bookie that a finding is about although its text does not name that. One
+    that ``closes`` its ledger first fences the ledger's writer.
+    """
+
+    beginning: str
+    kind: ActionKind
+    on_bookie: bool = False
+    is_cluster_wide: bool = False
+    closes: bool = False
+
+
+_WRITING = (
+    _WritingCommand("autorecovery -d", ActionKind.STOP, is_cluster_wide=True),
+    _WritingCommand("autorecovery -e", ActionKind.RECOVER, is_cluster_wide=True),
+    _WritingCommand("triggeraudit", ActionKind.RECOVER, is_cluster_wide=True),
+    _WritingCommand("bookieformat -deleteCookie", ActionKind.DELETE_COOKIE, on_bookie=True),
+    _WritingCommand("cookie_create", ActionKind.MAKE_COOKIE),
+    # It writes no more than a file; the next command of every page stores that file as the cookie.
+    _WritingCommand("cookie_generate", ActionKind.MAKE_COOKIE),
+    _WritingCommand("cookie_update", ActionKind.MAKE_COOKIE),
+    _WritingCommand("updatecookie", ActionKind.MAKE_COOKIE, on_bookie=True),
+    _WritingCommand("cookie_delete", ActionKind.DELETE_COOKIE),
+    _WritingCommand("decommissionbookie", ActionKind.DECOMMISSION),
+    _WritingCommand("deleteledger", ActionKind.DELETE_LEDGER),
+    _WritingCommand("ledgermetadata -l ID -restorefromfile", ActionKind.RESTORE_METADATA),
+    # Both write another id of a bookie into the metadata of all its ledgers.
+    _WritingCommand("updateBookieInLedger", ActionKind.RESTORE_METADATA, on_bookie=True),
+    _WritingCommand("updateledgers", ActionKind.RESTORE_METADATA, on_bookie=True),
+    # -r opens the ledger with recovery, which fences its writer and closes it.
+    _WritingCommand("readledger -l ID -r", ActionKind.RECOVER, closes=True),
+    # BookKeeperAdmin.recoverLedger closes an open ledger whose last ensemble names the bookie.
+    _WritingCommand("recover -l ID", ActionKind.RECOVER, closes=True),
+    _WritingCommand("recover -sk", ActionKind.RECOVER),
+    _WritingCommand("rebuild-db-", ActionKind.REBUILD_INDEX, on_bookie=True),
+    _WritingCommand("regenerate-interleaved-storage-index-file", ActionKind.REBUILD_INDEX, on_bookie=True),
+)
+_FENCES = "it is open: the command fences its writer and closes it; let its application close it first"
+_ONLY_LOOKS = re.compile(r"(?i) -dryRun\b")
+_NAMES_A_LEDGER = re.compile(r"\bID\b")
+
+
+def _rule_of(command: str) -> _WritingCommand | None:
+    text = command.removeprefix(_SHELL)
+    if text == command or _ONLY_LOOKS.search(text):
+        return None
+    return next((rule for rule in _WRITING if text.startswith(rule.beginning)), None)
+
+
+def kind_of_command(command: str) -> ActionKind | None:
+    """The kind of action that a command of a manual page is; None if it changes nothing.
+
+    >>> kind_of_command("bookkeeper shell deleteledger -l ID")
+    <ActionKind.DELETE_LEDGER: 'delete-ledger'>
+    >>> kind_of_command("bookkeeper shell recover -dr -l ID BOOKIE") is None
+    True
+    """
+    rule = _rule_of(command)
+    return None if rule is None else rule.kind
+
+
+def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0) -> Permission | None:
+    """Whether a command that writes is permitted on the objects that it is about.
+
+    Args:
+        run: The finished run that it rests on.
+        command: A command of a manual page.
+        blanks: What is known of its words in capitals.
+        scope_id: The scope of the ledger that they name.
+
+    Returns:
+        None if the command changes nothing, or if none of its objects is known: then it stays a template.
+
+    Raises:
+        RunError: the table holds is broken.
+    """
+    rule = _rule_of(command)
+    if rule is None:
+        return None
+    objects = [] if rule.is_cluster_wide else [*_objects(rule, command, blanks, scope_id)]
+    if not objects and not rule.is_cluster_wide:
+        return None
+    answer = permit(run, rule.kind, objects)
+    if isinstance(answer, Allowed) and rule.closes and run.holds.has_open_ledger(objects):
+        return Refused(rule.kind, tuple(objects), why=_FENCES)
+    copies_any_ledger = objects and rule.kind is ActionKind.RECOVER and not _NAMES_A_LEDGER.search(command)
+    # It copies ledgers that nobody names: those that are held too.
+    if isinstance(answer, Allowed) and copies_any_ledger and (held := run.holds.first_of_ledgers(rule.kind)):
+        return Refused(rule.kind, tuple(objects), held)
+    return answer
+
+
+def _objects(rule: _WritingCommand, command: str, blanks: Blanks, scope_id: int) -> Iterator[ActionObject]:
+    names_bookie = rule.on_bookie or _BOOKIE_WORD in command.split()
+    if names_bookie and (name := blanks.get(_BOOKIE_WORD)) is not None:
+        yield bookie(name)
+    number = blanks.get(_LEDGER_WORD)
+    if number is not None and _NAMES_A_LEDGER.search(command):
+        yield ledger(int(number), scope_id)
+
+
+def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None) -> str:
+    """Put what is known into a command, quoted for a shell.
+
+    A value that cannot be shown leaves its word open: a command with another name in it would be wrong.
+
+    Args:
+        command: The template.
+        blanks: What is known of its words in capitals.
+        permission: What the gate answered; None for a command that changes nothing.
+
+    Raises:
+        TypeError: the command writes, and the permission is none, of another kind or on other objects.
+
+    >>> fill_command("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk 1;reboot"})
+    "bookkeeper shell recover -q 'bk 1;reboot'"
+    """
+    if (kind := kind_of_command(command)) is not None:
+        if permission is None and not blanks:
+            return command  # the template as it stands on its page
+        if not isinstance(permission, Allowed) or permission.kind is not kind:
+            raise TypeError(f"{command}: the gate did not permit to {kind}")
+        keys = {object.key.rpartition("/")[2] for object in permission.objects}
+        words = {*command.split()} & {_BOOKIE_WORD, _LEDGER_WORD}
+        # The shell takes several bookies with commas between them.
+        named = {name for word in words if word in blanks for name in blanks[word].split(",")}
+        if named - keys:
+            raise TypeError(f"{command}: the gate did not permit to {kind} {', '.join(sorted(named - keys))}")
+    return fill_words(command, blanks)
+
+
+def fill_words(command: str, blanks: Blanks) -> str:
+    """Put what is known into any command, as `fill_command`; the caller asked the gate."""
+    words = []
+    for word in command.split():
+        value = blanks.get(word)
+        words.append(word if value is None or not value.isprintable() else shlex.quote(value))
+    return " ".join(words)
+
+
+def decommission_command(permission: Allowed, bookie_id: str) -> str:
+    """The command that takes a bookie out.
+
+    Without the flag the local bookie goes, and an id in its place is ignored (pulsar #21607).
+    """
+    return fill_command(f"{_SHELL}decommissionbookie -bookieid BOOKIE", {_BOOKIE_WORD: bookie_id}, permission)
+
+
+def collect_command(permission: Allowed, url: str) -> str:
+    """The request that has a bookie collect garbage; ``url`` is where its HTTP server takes that."""
+    _require_kind(permission, ActionKind.COLLECT)
+    return f"curl -X PUT {shlex.quote(url)}"
+
+
+def compact_command(permission: Allowed, url: str, *, major: bool) -> str:
+    """The request that has a bookie compact; it collects garbage first."""
+    _require_kind(permission, ActionKind.COMPACT)
+    # Servers before 4.17 fail where one of the two is not in the body.
+    body = json.dumps({"forceMajor": major, "forceMinor": True})
+    return f"curl -X PUT -d {shlex.quote(body)} {shlex.quote(url)}"
+
+
+def _require_kind(permission: Allowed, kind: ActionKind) -> None:
+    if not isinstance(permission, Allowed) or permission.kind is not kind:
+        raise TypeError(f"the gate did not permit to {kind}")

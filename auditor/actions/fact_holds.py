@@ -1,0 +1,306 @@
+"""Holds that come from facts instead of findings.
+
+    last known bytes      the only copy that an index shows or may show; copies that no ensemble names
+                          and that may be needed; bytes that no index lists; unread disks while anything is
+                          missing
+    copies that differ    entries past the end of a closed ledger; findings say which payloads differ
+    damaged databases     a start fails on them, or goes on without what lies behind the damage
+    unreachable ledgers   no member is registered, or the copies of an entry are on bookies that are down
+    open ledgers          recovery would fence their writers
+    old sources           what was read of a bookie is older than the metadata
+
+Rows of bookies and sources are few and made by the driver; those of ledgers are one query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from auditor.actions.finding_holds import NEW_COLUMNS
+from auditor.model.amounts import plural
+from auditor.model.columns import LEDGER
+from auditor.model.exposure import BookieExposure
+from auditor.model.finding import Urgency
+from auditor.model.holds import (
+    DANGEROUS,
+    ERASES,
+    OWNERS_SOURCE,
+    ActionKind,
+    FactReason,
+    HoldObject,
+    Lift,
+)
+from auditor.model.states import DECODED, NOT_RECLAIMABLE, BookieRead, GcReason, GcVerdict, IndexState
+from auditor.sources.bookies.parts import ROCKSDB
+from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
+
+Row = dict[str, Any]
+
+_TAKES_AWAY = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
+"""What takes the copies of a bookie out of reach for good."""
+_INTERRUPTS = (ActionKind.STOP, ActionKind.REBUILD_INDEX)
+"""What takes them out of reach for a while.
+
+Allowed where an entry has one copy because its ledger was written to one bookie at a time: such a bookie
+could otherwise never be restarted. Forbidden where more copies were written and the others are gone.
+"""
+
+
+def _row(
+    key: str,
+    reason: FactReason,
+    forbids: Iterable[ActionKind],
+    message: str,
+    *,
+    certain: bool = True,
+    count: int = 1,
+    object: HoldObject = HoldObject.BOOKIE,
+) -> Row:
+    return dict.fromkeys(NEW_COLUMNS) | {
+        "object": str(object),
+        "key": key,
+        "forbids": [str(kind) for kind in forbids],
+        "reason": str(reason),
+        "certain": certain,
+        "urgency": str(Urgency.REST),
+        "count": count,
+        "accepted": False,
+        "lift": str(Lift.FACT_GONE),
+        "message": message,
+    }
+
+
+def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
+    """Holds on bookies that alone have a known copy, alone serve one, or have open ledgers."""
+    for exposure in exposures:
+        name = exposure.bookie_id
+        if count := exposure.last_known_possible:
+            certain = exposure.last_known > 0
+            ledgers = plural(exposure.last_known if certain else count, "ledger")
+            verb = "has" if certain else "may have"
+            message = f"{name} {verb} the last known copy of entries of {ledgers}"
+            kinds = _forbidden(exposure.last_known_degraded)
+            yield _row(name, FactReason.LAST_KNOWN_COPY, kinds, message, certain=certain, count=count)
+        if count := exposure.last_served_possible:
+            certain = exposure.last_served > 0
+            ledgers = plural(exposure.last_served if certain else count, "ledger")
+            verb = "is" if certain else "may be"
+            message = f"{name} {verb} the only registered bookie with entries of {ledgers}"
+            kinds = _forbidden(exposure.last_served_degraded)
+            yield _row(name, FactReason.LAST_SERVED_COPY, kinds, message, certain=certain, count=count)
+        if count := exposure.open_ledgers:
+            message = f"{name} has {plural(count, 'open ledger')}: recovery would fence their writers"
+            kinds = (ActionKind.DECOMMISSION, ActionKind.REBUILD_INDEX)
+            yield _row(name, FactReason.OPEN_LEDGERS, kinds, message, count=count)
+
+
+def _forbidden(degraded: int) -> tuple[ActionKind, ...]:
+    return (*_TAKES_AWAY, *_INTERRUPTS) if degraded else _TAKES_AWAY
+
+
+def unread_disk_rows(tables: Tables, missing: bool) -> Iterator[Row]:
+    """Holds on bookies whose disks were not read completely while anything is ``missing``."""
+    if not missing:
+        return
+    for bookie in tables.roster.bookies:
+        if bookie["read"] != BookieRead.READ:
+            name = bookie["bookie_id"]
+            message = f"{name} was not read completely, and it may have what is missing elsewhere"
+            yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False)
+
+
+def damaged_databases(tables: Tables) -> DataFrame | None:
+    """Bookies of which a RocksDB database is damaged, and the first damage; None if there are none.
+
+    Columns: bookie_id, damage (the file, and what is wrong with it).
+    """
+    if "unreadable_indexes" in tables.known_empty:
+        return None
+    is_damaged = (F.col("state") == IndexState.DAMAGED) & (F.col("storage") == ROCKSDB)
+    damage = F.min(F.concat_ws(": ", "path", "reason")).alias("damage")
+    return tables.availability.where(is_damaged).groupBy("bookie_id").agg(damage)
+
+
+def damaged_database_rows(bookies: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Holds on the start of bookies with a damaged database; ``bookies`` are rows of `damaged_databases`.
+
+    RocksDB opens no database without its MANIFEST or with a table that is missing or cut: the start fails.
+    Of a write-ahead log it drops what lies behind the damage, and the start goes on without it.
+    """
+    for bookie in bookies:
+        name = bookie["bookie_id"]
+        message = f"a start of {name} fails on its damaged index, or loses more of it: {bookie['damage']}"
+        yield _row(name, FactReason.INDEX_DAMAGED, (ActionKind.START,), message)
+
+
+_MAY_BE_LAST = (GcReason.LAST_COPY, GcReason.OTHER_ID, GcReason.MEMBERS_UNKNOWN, GcReason.BEHIND_END)
+
+
+def foreign_copies(tables: Tables) -> DataFrame | None:
+    """Copies that no ensemble names and that may be the last ones, counted by bookie; None if there are none.
+
+    Columns: bookie_id, count (ledgers), certain (of these, ledgers of which it is proved), first (a ledger).
+    """
+    if "gc_foresight" in tables.known_empty:
+        return None
+    rows = tables.gc_foresight.where(F.col("reason").isin(*_MAY_BE_LAST))
+    wrong = F.col("verdict") == GcVerdict.WRONG
+    return rows.groupBy("bookie_id").agg(
+        F.count("*").alias("count"), F.count_if(wrong).alias("certain"), F.min("ledger_id").alias("first")
+    )
+
+
+def foreign_copy_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Holds on bookies with copies that no ensemble names; ``counts`` are rows of `foreign_copies`."""
+    for bookie in counts:
+        certain = bookie["certain"] > 0
+        verb = "has" if certain else "may have"
+        message = (
+            f"{bookie['bookie_id']} {verb} the last copy of entries of "
+            f"{plural(bookie['count'], 'ledger')} that do not name it, such as ledger {bookie['first']}"
+        )
+        yield _row(
+            bookie["bookie_id"],
+            FactReason.FOREIGN_COPY,
+            (*ERASES, ActionKind.REBUILD_INDEX),
+            message,
+            certain=certain,
+            count=bookie["count"],
+        )
+
+
+def copies_past_end(tables: Tables) -> DataFrame | None:
+    """Ledgers with entries behind their end, counted by bookie_id as count; None if there are none.
+
+    Those that a takeover explains do not count: their writers were not told of these entries.
+    """
+    if "past_end" in tables.known_empty:
+        return None
+    unexplained = tables.judged.where("not coalesce(past_end_by_takeover, false)")
+    copies = unexplained.select(F.explode("past_end.bookie_id").alias("bookie_id"))
+    return copies.groupBy("bookie_id").count()
+
+
+def past_end_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Holds on bookies with entries behind the end of a ledger; ``counts`` are rows of `copies_past_end`."""
+    for bookie in counts:
+        ledgers = plural(bookie["count"], "ledger")
+        message = f"{bookie['bookie_id']} has entries behind the last entry of {ledgers}"
+        kinds = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
+        yield _row(bookie["bookie_id"], FactReason.COPIES_DIFFER, kinds, message, count=bookie["count"])
+
+
+def unindexed_bytes(tables: Tables) -> DataFrame | None:
+    """Bytes that are needed and that no index lists, by bookie_id and log_id; None if no log was read.
+
+    Columns besides: bytes, and ledgers (how many).
+    """
+    if "space" not in tables.frames or "space" in tables.known_empty:
+        return None
+    rows = tables.space.where(F.col("class").isin(*NOT_RECLAIMABLE) & F.col("bookie_id").isNotNull())
+    ledgers = F.count_distinct("scope_id", "ledger_id").alias("ledgers")
+    return rows.groupBy("bookie_id", "log_id").agg(F.sum("bytes").alias("bytes"), ledgers)
+
+
+def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Holds on entry logs with such bytes, and on their bookies; ``logs`` are rows of `unindexed_bytes`."""
+    of_bookies: dict[str, list[int]] = {}
+    for log in logs:
+        name, number = log["bookie_id"], log["log_id"]
+        ledgers = plural(log["ledgers"], "ledger")
+        message = f"entry log {number} of {name} has bytes of {ledgers} that its index does not list"
+        kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
+        yield _row(
+            f"{name} {number}", FactReason.UNINDEXED_BYTES, kinds, message,
+            count=log["ledgers"], object=HoldObject.ENTRY_LOG,
+        )  # fmt: skip
+        of_bookies.setdefault(name, []).append(number)
+    for name, numbers in of_bookies.items():
+        damaged_logs = plural(len(numbers), "entry log")
+        message = f"{name} has needed bytes that its index does not list, in {damaged_logs}"
+        yield _row(name, FactReason.UNINDEXED_BYTES, ERASES, message, count=len(numbers))
+
+
+def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
+    """A hold on the owners as a source, if no owner store was read."""
+    if not owners_read:
+        message = "no owner store was read, so that nobody knows which ledgers are in use"
+        kinds = (ActionKind.DELETE_LEDGER,)
+        yield _row(
+            OWNERS_SOURCE, FactReason.OWNERS_NOT_READ, kinds, message, certain=False, object=HoldObject.SOURCE
+        )
+
+
+@dataclass(frozen=True)
+class OldSource:
+    """A source whose data is older than the metadata: its key, and why in a sentence."""
+
+    key: str
+    message: str
+
+
+def old_source_rows(sources: Iterable[OldSource]) -> Iterator[Row]:
+    """Holds on sources that are older than the metadata: nothing dangerous rests on them."""
+    for source in sources:
+        kinds = [kind for kind in ActionKind if kind in DANGEROUS or kind is ActionKind.STOP]
+        yield _row(source.key, FactReason.SOURCE_TOO_OLD, kinds, source.message, object=HoldObject.SOURCE)
+
+
+_UNREACHABLE: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = {
+    FactReason.NO_MEMBER_REGISTERED: (
+        (ActionKind.RECOVER, ActionKind.WAIT, ActionKind.DELETE_LEDGER),
+        "none of its members is registered",
+    ),
+    FactReason.COPIES_ON_DOWN_BOOKIES: (
+        (ActionKind.RECOVER, ActionKind.DELETE_LEDGER),
+        "every registered member lacks entries, and a member that is down may have them",
+    ),
+}
+
+
+def unreachable_ledgers(tables: Tables) -> DataFrame | None:
+    """Holds on ledgers whose entries only bookies that are down can have; None where no member is down.
+
+    Rows in the columns of a new hold (`auditor.actions.finding_holds.NEW_COLUMNS`).
+    """
+    down = [row["bookie_id"] for row in tables.roster.unregistered]
+    if not down or not any(row["registered"] for row in tables.roster.bookies):
+        return None
+    listed = tables.ledgers.where(F.col("status").isin(*DECODED))
+    members = F.array_distinct(F.flatten("segments.ensemble"))
+    up = F.filter(members, lambda name: ~name.isin(*down))
+    rows = listed.select(*LEDGER, F.size(members).alias("members"), up.alias("up"))
+    rows = rows.where((F.size("up") < F.col("members")) & (F.col("members") > 0))
+    lacking = tables.judged.select(*LEDGER, F.col("missing.bookie_id").alias("lacking"))
+    rows = rows.join(lacking, [*LEDGER], "left")
+    all_lack = F.size(F.array_except("up", F.coalesce("lacking", F.array().cast("array<string>")))) == 0
+    reason = F.when(F.size("up") == 0, str(FactReason.NO_MEMBER_REGISTERED)).when(
+        all_lack, str(FactReason.COPIES_ON_DOWN_BOOKIES)
+    )
+    held = rows.select(*LEDGER, reason.alias("reason")).where("reason is not null")
+    forbids = F.coalesce(
+        *(
+            F.when(F.col("reason") == word, F.array(*(F.lit(str(kind)) for kind in kinds)))
+            for word, (kinds, _) in _UNREACHABLE.items()
+        )
+    )
+    said = F.coalesce(
+        *(F.when(F.col("reason") == word, F.lit(text)) for word, (_, text) in _UNREACHABLE.items())
+    )
+    return held.select(
+        F.lit(str(HoldObject.LEDGER)).alias("object"),
+        F.concat_ws("/", *LEDGER).alias("key"),
+        *LEDGER,
+        forbids.alias("forbids"),
+        "reason",
+        F.lit(True).alias("certain"),
+        F.lit(str(Urgency.REST)).alias("urgency"),
+        F.lit(1).cast("bigint").alias("count"),
+        F.lit(False).alias("accepted"),
+        F.lit(str(Lift.FACT_GONE)).alias("lift"),
+        F.concat(F.lit("ledger "), F.col("ledger_id").cast("string"), F.lit(": "), said).alias("message"),
+    )

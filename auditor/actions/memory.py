@@ -1,0 +1,149 @@
+"""The memory of holds: a hold of the earlier run stays until this run has seen what lifts it.
+
+    finding-gone     no finding of the check is `unseen` in the table changes for this object
+    fact-gone        the object was read completely: for a bookie its whole index, for a ledger the metadata
+    data-elsewhere   the bookie was read completely, and every ledger on it has all its copies elsewhere
+
+A hold that this run makes again keeps the time at which it was first seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from auditor.model.columns import LEDGER
+from auditor.model.holds import FactReason, HoldObject, Lift
+from auditor.model.states import BookieRead, Change, LedgerClass, TailRead
+from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
+from auditor.tables.holds import HOLDS
+
+_KEY = ["object", "key", "reason"]
+_OF_REGISTRATIONS = (
+    FactReason.LAST_SERVED_COPY,
+    FactReason.NO_MEMBER_REGISTERED,
+    FactReason.COPIES_ON_DOWN_BOOKIES,
+)
+"""Facts that rest on who is registered."""
+_KEEP_DATA = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, FactReason.UNINDEXED_BYTES)
+"""Facts that make data on a bookie needed."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What this run looked at, as far as lifting a hold depends on it.
+
+    Args:
+        metadata_whole: No part of the metadata was left out.
+        registrations_whole: All cookies and registrations were seen.
+        bookies_read: Bookies whose index and journal tail were read to the end.
+        needed: Bookies that this run holds because data on them is needed.
+        anything_missing: An entry or the metadata of a ledger is missing, or may be.
+        unseen: Pairs of check and bookie id (None: no bookie) of findings that were not looked for again.
+    """
+
+    metadata_whole: bool
+    registrations_whole: bool
+    bookies_read: frozenset[str]
+    needed: frozenset[str]
+    anything_missing: bool
+    unseen: frozenset[tuple[str, str | None]]
+
+
+def unseen_findings(changes: DataFrame) -> DataFrame:
+    """Check and bookie of the findings of an earlier run that this one did not look for: id, bookie_id."""
+    return changes.where(F.col("change") == Change.UNSEEN).select("id", "bookie_id").distinct()
+
+
+def read_bookies(tables: Tables) -> frozenset[str]:
+    """The bookies whose index and journal tail were read to the end."""
+    tails = (TailRead.READ, TailRead.STOPPED)
+    rows = (row for row in tables.roster.bookies if row["read"] == BookieRead.READ and row["tail"] in tails)
+    return frozenset(row["bookie_id"] for row in rows)
+
+
+def needed_bookies(facts: Collection[Mapping[str, object]]) -> frozenset[str]:
+    """The bookies that holds from facts keep because data on them is needed."""
+    return frozenset(str(row["key"]) for row in facts if row["reason"] in _KEEP_DATA)
+
+
+def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
+    """Bookies with copies of ledgers that do not name them and that may lack copies elsewhere: bookie_id.
+
+    Returns None if no bookie has such copies. Their data is needed even if it is not the last copy.
+    """
+    if "over_replicated" in tables.known_empty:
+        return None
+    weak = tables.verdicts.where(F.col("potential_class") != LedgerClass.HEALTHY).select(*LEDGER)
+    return tables.over_replicated.join(weak, [*LEDGER], "left_semi").select("bookie_id").distinct()
+
+
+def with_memory(
+    holds: DataFrame, earlier: DataFrame | None, changes: DataFrame, seen: Seen, now: int
+) -> DataFrame:
+    """The holds of this run and those of the earlier one that nothing has lifted, in the columns of `HOLDS`.
+
+    Args:
+        holds: Rows in `auditor.actions.finding_holds.NEW_COLUMNS`.
+        earlier: The table holds of the earlier run; None if there is no earlier run that has one.
+        changes: The table changes of this run.
+        seen: What this run looked at.
+        now: When the findings of this run were complete, ms.
+    """
+    if earlier is None:
+        rows = holds.withColumn("first_seen", F.lit(now).cast("bigint")).withColumn("carried", F.lit(False))
+        return rows.select(*HOLDS.names)
+    was = earlier.select(*_KEY, F.col("first_seen").alias("was_first_seen"))
+    again = holds.join(was, _KEY, "left").withColumns(
+        {"first_seen": F.coalesce("was_first_seen", F.lit(now)).cast("bigint"), "carried": F.lit(False)}
+    )
+    gone = earlier.join(holds.select(*_KEY), _KEY, "left_anti")
+    of_ledger = changes.where(F.col("change") == Change.UNSEEN).where("ledger_id is not null")
+    unseen = of_ledger.select(*LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")).distinct()
+    gone = gone.join(unseen, [*LEDGER, "reason"], "left").where(~_is_lifted(seen))
+    # Nobody accepts what was not looked for: what was accepted then may have become worse.
+    carried = gone.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
+    return again.select(*HOLDS.names).unionByName(carried.select(*HOLDS.names))
+
+
+def _is_lifted(seen: Seen) -> Column:
+    is_bookie = F.col("object") == HoldObject.BOOKIE
+    is_ledger = F.col("object") == HoldObject.LEDGER
+    bookie_read = _among(seen.bookies_read)
+    finding_gone = F.when(is_ledger, F.col("unseen").isNull() & F.lit(seen.metadata_whole)).otherwise(
+        ~_finding_unseen(seen)
+    )
+    of_registrations = F.col("reason").isin(*_OF_REGISTRATIONS)
+    of_unread = F.col("reason") == FactReason.UNREAD_DISK
+    nothing_missing = F.lit(seen.metadata_whole and not seen.anything_missing)
+    fact_gone = (
+        F.when(of_unread, bookie_read | nothing_missing)
+        .when(of_registrations, F.lit(seen.registrations_whole and seen.metadata_whole))
+        .when(is_bookie | (F.col("object") == HoldObject.ENTRY_LOG), bookie_read)
+        .otherwise(F.lit(seen.metadata_whole))
+    )
+    elsewhere = bookie_read & ~_among(seen.needed) & F.lit(seen.metadata_whole)
+    return (
+        F.when(F.col("lift") == Lift.FINDING_GONE, finding_gone)
+        .when(F.col("lift") == Lift.FACT_GONE, fact_gone)
+        .when(F.col("lift") == Lift.DATA_ELSEWHERE, elsewhere)
+        .otherwise(F.lit(False))  # a later version's condition, which this one does not know
+    )
+
+
+def _among(names: Collection[str]) -> Column:
+    return F.col("key").isin(*sorted(names)) if names else F.lit(False)
+
+
+def _finding_unseen(seen: Seen) -> Column:
+    """Whether a finding of this check was not looked for again, on this bookie or on none in particular."""
+    anywhere = {id for id, bookie in seen.unseen if bookie is None}
+    pairs = {f"{id}\0{bookie}" for id, bookie in seen.unseen if bookie is not None}
+    of_pair = F.concat_ws("\0", "reason", "key").isin(*sorted(pairs)) if pairs else F.lit(False)
+    of_check = F.col("reason").isin(*sorted(anywhere)) if anywhere else F.lit(False)
+    # A source is held for a finding on any bookie.
+    ids = {id for id, _ in seen.unseen}
+    of_source = F.col("reason").isin(*sorted(ids)) if ids else F.lit(False)
+    return F.when(F.col("object") == HoldObject.SOURCE, of_source).otherwise(of_pair | of_check)

@@ -1,0 +1,175 @@
+"""Procedures of plan steps: which commands are typed for which kind of action, in order.
+
+A procedure is filled in with the names of objects only for who has the gate's permission for this kind and
+these objects. What each command does and risks stands in the manual pages of checks.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from auditor.actions.commands import fill_words
+from auditor.actions.objects import bookie, ledger
+from auditor.checks import ALL
+from auditor.checks.manual import Command
+from auditor.model.holds import ActionKind
+from auditor.model.permission import ActionObject, Allowed
+from auditor.model.plan import CommandRole, PlanCommand
+
+LOOK, SAVE, HAND, DO, UNDO = CommandRole
+_SHELL = "bookkeeper shell "
+MAX_PATHS_SHOWN = 20
+"""Damaged index files that one step names."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """One command of the shell, as a manual page has it, and options that follow it."""
+
+    role: CommandRole
+    text: str
+    options: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """What a person types for one kind of action, in order; words in capitals are filled in."""
+
+    kind: ActionKind
+    lines: tuple[CommandLine, ...]
+
+    def filled(self, allowed: Allowed, blanks: Mapping[str, str]) -> tuple[PlanCommand, ...]:
+        """Return its commands with names of objects put in.
+
+        Args:
+            allowed: The gate's permission for this kind and for each object in ``blanks``.
+            blanks: What stands for words in capitals, such as BOOKIE (several with commas between) and ID.
+
+        Raises:
+            ValueError: the permission is for another kind, or not for all of these objects.
+        """
+        require_permission(allowed, self.kind, *_objects_in(blanks))
+        return tuple(_filled(line, blanks) for line in self.lines)
+
+
+def _procedure(kind: ActionKind, *lines: tuple[CommandRole, str]) -> Procedure:
+    return Procedure(kind, tuple(CommandLine(*line) for line in lines))
+
+
+RESTORE_METADATA = _procedure(
+    ActionKind.RESTORE_METADATA,
+    (LOOK, "ledgermetadata -l ID"),
+    (DO, "ledgermetadata -l ID -restorefromfile FILE"),
+)
+MAKE_COOKIE = _procedure(
+    ActionKind.MAKE_COOKIE,
+    (LOOK, "cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE"),
+    (DO, "cookie_create -cf FILE BOOKIE"),
+)
+MAKE_COOKIE_WITH_INDEXES = Procedure(
+    ActionKind.MAKE_COOKIE,
+    (
+        CommandLine(LOOK, MAKE_COOKIE.lines[0].text, " -ix INDEXES"),
+        *MAKE_COOKIE.lines[1:],
+    ),
+)
+"""The same where indexDirectories is configured."""
+DELETE_COOKIE = _procedure(
+    ActionKind.DELETE_COOKIE,
+    (SAVE, "cookie_get BOOKIE"),
+    (DO, "cookie_delete BOOKIE"),
+    (UNDO, "cookie_create -cf FILE BOOKIE"),
+)
+DELETE_LEDGER = _procedure(
+    ActionKind.DELETE_LEDGER,
+    (LOOK, "ledgermetadata -l ID"),
+    (SAVE, "ledgermetadata -l ID -dumptofile FILE"),
+    (DO, "deleteledger -l ID"),
+    (UNDO, "ledgermetadata -l ID -restorefromfile FILE"),
+)
+COPY_LEDGER = _procedure(ActionKind.RECOVER, (LOOK, "recover -dr -l ID BOOKIE"), (DO, "recover -l ID BOOKIE"))
+COPY_ALL_LEDGERS = _procedure(
+    ActionKind.RECOVER, (LOOK, "recover -dr -sk -sku BOOKIE"), (DO, "recover -sk -sku BOOKIE")
+)
+MARK_LEDGERS = _procedure(ActionKind.RECOVER, (LOOK, "lostbookierecoverydelay -g"), (DO, "triggeraudit"))
+LIST_MARKED = _procedure(ActionKind.WAIT, (LOOK, "listunderreplicated -pmr -prw"))
+REGENERATE_INDEX_FILE = _procedure(
+    ActionKind.REBUILD_INDEX,
+    (LOOK, "regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun"),
+    (DO, "regenerate-interleaved-storage-index-file -l ID -password PASSWORD"),
+)
+REBUILD_LEDGERS_INDEX = _procedure(
+    ActionKind.REBUILD_INDEX, (LOOK, "check-db-ledgers-index"), (DO, "rebuild-db-ledgers-index")
+)
+REBUILD_LOCATIONS_INDEX = _procedure(ActionKind.REBUILD_INDEX, (DO, "rebuild-db-ledger-locations-index"))
+
+REPLICATION_STOPS = "switch replication off to hold the workers (bkaudit explain check mark-unreadable)"
+"""How copying that was asked for is held back."""
+
+
+def stop_bookie(allowed: Allowed, bookie_id: str, why: str) -> PlanCommand:
+    """Stop a bookie."""
+    require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
+    return PlanCommand(HAND, f"stop the bookie {bookie_id}", why, "load")
+
+
+def start_bookie(allowed: Allowed, bookie_id: str) -> PlanCommand:
+    """Start a bookie."""
+    require_permission(allowed, ActionKind.START, bookie(bookie_id))
+    return PlanCommand(HAND, f"start {bookie_id}", "serves its copies again", "none")
+
+
+def set_settings(allowed: Allowed, bookie_id: str, settings: Sequence[str]) -> PlanCommand:
+    """Write lines into the configuration of a bookie that is being stopped."""
+    require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
+    words = f"set {' and '.join(settings)} in its configuration"
+    return PlanCommand(HAND, words, "its collector then deletes none of it", "writes")
+
+
+def exchange_disks(allowed: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
+    """Put directories back where they belong, while the bookies are stopped."""
+    require_permission(allowed, ActionKind.STOP, *map(bookie, bookies))
+    words = f"put back, each in its own place: {', '.join(shlex.quote(path) for path in paths)}"
+    return PlanCommand(HAND, words, "each bookie has its own data again", "writes")
+
+
+def move_index_files_away(allowed: Allowed, bookie_id: str, paths: Sequence[str]) -> PlanCommand:
+    """Move index files with a damaged header away: the shell fails while one is in place."""
+    require_permission(allowed, ActionKind.REBUILD_INDEX, bookie(bookie_id))
+    names = ", ".join(shlex.quote(path) for path in paths[:MAX_PATHS_SHOWN])
+    more = len(paths) - MAX_PATHS_SHOWN
+    rest = f" and {more:,} more that index-unreadable names" if more > 0 else ""
+    words = f"move to a directory that no bookie uses: {names}{rest}"
+    return PlanCommand(HAND, words, "the shell refuses an index file whose header is damaged", "writes")
+
+
+def require_permission(allowed: Allowed, kind: ActionKind, *objects: ActionObject) -> None:
+    """Raise ValueError unless the permission is for this kind and all of these objects."""
+    if allowed.kind is not kind:
+        raise ValueError(f"{allowed.kind} was permitted, not {kind}")
+    if missing := {*objects} - {*allowed.objects}:
+        names = ", ".join(sorted(f"{object.kind} {object.key}" for object in missing))
+        raise ValueError(f"{kind} was not permitted for {names}")
+
+
+def _objects_in(blanks: Mapping[str, str]) -> Iterator[ActionObject]:
+    for name in filter(None, blanks.get("BOOKIE", "").split(",")):
+        yield bookie(name)
+    if "ID" in blanks:
+        yield ledger(int(blanks["ID"]))
+
+
+def _filled(line: CommandLine, blanks: Mapping[str, str]) -> PlanCommand:
+    command = _manual()[_SHELL + line.text]
+    return PlanCommand(
+        line.role, fill_words(command.text + line.options, blanks), command.does, command.level
+    )
+
+
+@cache
+def _manual() -> dict[str, Command]:
+    """Every command of a check's page, by its text."""
+    return {command.text: command for check in ALL for command in check.commands}

@@ -1,0 +1,160 @@
+"""The compacted ledgers that only entries of cursors' ledgers name.
+
+While a topic is loaded, its compaction cursor keeps positions, and the id of the compacted ledger, in entries
+of a ledger of its own; the znode is older. Of saved metadata, whose bookies do not move, that entry is read:
+where every member of its ensemble was read completely, with its journal, and no journal has a later entry of
+it. Everything else stays unknown. Of the entry nothing is kept but the id.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from auditor.audit.bookies import ClusterBookies
+from auditor.audit.index_scan import Indexes
+from auditor.audit.metadata_scan import FirstScan
+from auditor.codecs.pulsar.managed_cursor import decode_position
+from auditor.errors import DecodeError, UnreadError
+from auditor.model.states import IndexState, TailRead
+from auditor.sources.bookies.entry_logs.locations import find_location, read_body
+from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
+from auditor.tables.judge_replicas import groups_of
+
+CURSORS_LIMIT = 1000
+"""So many cursors' ledgers are looked at in one audit; with more of them the rest stays unknown."""
+
+COMPACTIONS = "path string, found boolean, compacted bigint"
+
+
+class Compaction(NamedTuple):
+    """The compacted ledger that a cursor's newest entry names, by the cursor's path; None: it names none."""
+
+    path: str
+    compacted: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A cursor's ledger on one bookie: its last entry there, and the index that has it."""
+
+    bookie_id: str
+    last: int
+    index: str
+    storage: str
+
+
+def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) -> list[Compaction]:
+    """What the newest entries of compaction cursors' ledgers name, as far as that is sure."""
+    if first.source.live:
+        return []  # the cursor may have moved on while it was read
+    own = owners.where("kind = 'cursor' and ledger_id is not null").select("path", "ledger_id")
+    rows = (
+        own.join(owners.where("stale").select("path"), "path").orderBy("path").limit(CURSORS_LIMIT).collect()
+    )
+    cursors: dict[int, str] = {row["ledger_id"]: row["path"] for row in rows}
+    if not cursors:
+        return []
+    ids = sorted(cursors)
+    held = _holders(indexes, ids)
+    beside = _tails(indexes, ids)
+    whole = {name for name in indexes.bookies.members if _read_whole(indexes, name)}
+    directories = _ledger_directories(indexes.bookies)
+    found = []
+    for id, members, digest_type in _ledgers(first.ledgers, ids):
+        if not set(members) <= whole or digest_type is None:
+            continue
+        here = [each for each in held.get(id, ()) if each.bookie_id in members]
+        last = max((each.last for each in here), default=-1)
+        if last < 0 or beside.get(id, -1) > last:
+            continue
+        newest = (each for each in here if each.last == last)
+        body = _first_body(newest, id, digest_type, directories)
+        if body is not None:
+            found += _compaction(cursors[id], body)
+    return found
+
+
+def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
+    """Rows of owners in which these references stand as the entries have them, and are not stale."""
+    if not compactions:
+        return owners
+    rows = [(each.path, True, each.compacted) for each in compactions]
+    known = owners.sparkSession.createDataFrame(rows, COMPACTIONS)
+    found = F.col("stale") & F.coalesce("found", F.lit(False))
+    both = owners.join(F.broadcast(known), "path", "left")
+    both = both.withColumn("ledger_id", F.when(found, F.col("compacted")).otherwise(F.col("ledger_id")))
+    return both.withColumn("stale", F.col("stale") & ~found).select(*owners.columns)
+
+
+def _compaction(path: str, body: bytes) -> list[Compaction]:
+    try:
+        return [Compaction(path, decode_position(body).compacted_ledger)]
+    except DecodeError:
+        return []  # whichever ledger it names stays unknown, and is said to be
+
+
+def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
+    wanted = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
+    held: dict[int, list[_Copy]] = {}
+    for row in wanted.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
+        if row["state"] == IndexState.OK and row["path"] is not None:
+            found = _Copy(row["bookie_id"], _last(row["groups"]), row["path"], row["storage"])
+            held.setdefault(row["ledger_id"], []).append(found)
+    return held
+
+
+def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
+    """The last entry of each ledger that a journal has beside an index."""
+    if indexes.tails.beside is None:
+        return {}
+    wanted = indexes.tails.beside.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
+    last: dict[int, int] = {}
+    for row in wanted.select("ledger_id", "groups").collect():
+        last[row["ledger_id"]] = max(_last(row["groups"]), last.get(row["ledger_id"], -1))
+    return last
+
+
+def _last(groups: bytes | None) -> int:
+    """The last entry of a set; -1 of the empty one."""
+    found = groups_of(groups)
+    return int((found["last_start"] + found["size"] - 1).max()) if len(found) else -1
+
+
+def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
+    """Each cursor's ledger, all members of its ensembles, and its digest type."""
+    wanted = ledgers.where(
+        (F.col("scope_id") == 0) & F.col("ledger_id").isin(ids) & (F.col("status") == "ok")
+    )
+    rows = wanted.select("ledger_id", F.col("replicas.bookie_id").alias("members"), "digest_type").collect()
+    for row in sorted(rows, key=lambda row: int(row["ledger_id"])):
+        yield row["ledger_id"], row["members"], row["digest_type"]
+
+
+def _read_whole(indexes: Indexes, name: str) -> bool:
+    known, _ = indexes.tail(name)
+    return indexes.bookies.read_whole(name) and known in (TailRead.READ, TailRead.STOPPED)
+
+
+def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
+    """Where each bookie's entry logs may lie."""
+    found: dict[str, list[str]] = {}
+    for directory in bookies.attribution.directories:
+        if directory.owner is not None:
+            found.setdefault(directory.owner, []).append(directory.path)
+    return found
+
+
+def _first_body(
+    newest: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
+) -> bytes | None:
+    """The entry from the first bookie that can show it; None where none can."""
+    for each in newest:
+        try:
+            location = find_location(each.index, each.storage, id, each.last)
+            if location is not None:
+                logs = directories.get(each.bookie_id, [])
+                return read_body(logs, location, id, each.last, digest_type)
+        except (DecodeError, UnreadError):
+            continue  # another bookie has a copy; without any the ledger stays unknown, and is said to be
+    return None

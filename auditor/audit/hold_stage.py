@@ -1,0 +1,216 @@
+"""The stage holds: what must not be done to the cluster, by findings, facts and the run before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from auditor.actions.action_list import LEDGER_ACTIONS, ActionList, PermittedLedgers, build_action_list
+from auditor.actions.fact_holds import (
+    OldSource,
+    copies_past_end,
+    damaged_database_rows,
+    damaged_databases,
+    exposure_rows,
+    foreign_copies,
+    foreign_copy_rows,
+    old_source_rows,
+    past_end_rows,
+    unindexed_byte_rows,
+    unindexed_bytes,
+    unreachable_ledgers,
+    unread_disk_rows,
+    unread_owner_rows,
+)
+from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_of
+from auditor.actions.gate import HoldBook, HoldsOfRun
+from auditor.actions.memory import (
+    Seen,
+    holders_of_weak_ledgers,
+    needed_bookies,
+    read_bookies,
+    unseen_findings,
+    with_memory,
+)
+from auditor.audit.changes import RunChanges, RunsBefore
+from auditor.audit.landing import Landing
+from auditor.checks.check import MUST_HOLD
+from auditor.model.action_facts import HoldFacts
+from auditor.model.columns import LEDGER
+from auditor.model.holds import HOLDS_PART, HoldObject, bookie_source
+from auditor.model.run_facts import WHOLE
+from auditor.model.states import TAKES_WRITES, LedgerClass
+from auditor.runs.directory import RunDirectory
+from auditor.simulate.exposure import find_exposures
+from auditor.spark import functions as F
+from auditor.spark.batches import arrow_frame
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
+from auditor.tables.holds import HOLDS
+
+_NEW = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
+
+
+class RunScope(NamedTuple):
+    """What a run looked at.
+
+    ``metadata_whole``: no part of the metadata was left out, and no ledger id is in doubt. ``owners_read``:
+    some owner store was read. ``as_of`` is the time of the oldest data that the run rests on, ms.
+    """
+
+    metadata_whole: bool
+    owners_read: bool
+    as_of: int
+
+
+def land_holds(
+    landing: Landing,
+    findings: DataFrame,
+    changes: RunChanges,
+    tables: Tables,
+    before: RunsBefore,
+    scope: RunScope,
+) -> tuple[HoldFacts, ActionList]:
+    """Land the table holds; return how many holds there are, and the ordered list of actions.
+
+    Args:
+        landing: The run; its tables findings and changes have landed.
+        findings: The table findings.
+        changes: How they stand against the run before, and what is accepted.
+        tables: All other tables.
+        before: The runs beside this one; the previous one's holds are carried on.
+        scope: What the run looked at, and how old its data is.
+    """
+    found: Counter[str] = Counter()
+    for count in changes.found():
+        found[count.id] += count.findings
+    missing = _is_anything_missing(found, tables)
+    run = before.previous.run
+    earlier = None
+    if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
+        earlier = landing.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
+
+    def make() -> DataFrame:
+        facts = _rows_of_facts(landing, tables, missing, scope.owners_read)
+        parts = [arrow_frame(landing.spark, pa.Table.from_pylist(facts, _NEW))]
+        parts += holds_of_findings(findings, changes.changes, tables, found)
+        if (unreachable := unreachable_ledgers(tables)) is not None:
+            parts.append(unreachable)
+        unseen = () if earlier is None else unseen_findings(changes.changes).collect()
+        holders = None if earlier is None else holders_of_weak_ledgers(tables)
+        weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
+        seen = Seen(
+            metadata_whole=scope.metadata_whole,
+            registrations_whole=tables.cluster.bookies_listed,
+            bookies_read=read_bookies(tables),
+            needed=needed_bookies(facts) | weak,
+            anything_missing=missing,
+            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen),
+        )
+        rows = with_memory(union_of(parts), earlier, changes.changes, seen, changes.finished)
+        return rows.orderBy("object", "key", "reason")
+
+    holds = landing.land("holds", make)
+    urgent = F.col("urgency").isin(*map(str, MUST_HOLD)) & ~F.col("accepted")
+    [row] = holds.agg(F.count("*"), F.count_if(urgent), F.count_if("carried")).collect()
+    facts = HoldFacts(
+        total=row[0],
+        urgent=row[1],
+        carried=row[2],
+        earlier_run=run.name if run is not None and earlier is not None else None,
+    )
+    return facts, _list_actions(landing, findings, changes, facts, scope.as_of, tables)
+
+
+def _rows_of_facts(
+    landing: Landing, tables: Tables, missing: bool, owners_read: bool
+) -> list[dict[str, Any]]:
+    """The holds from facts on bookies, entry logs and sources: bounded by these."""
+
+    def rows_of(query: DataFrame | None) -> list[Any]:
+        return [] if query is None else [row.asDict() for row in query.orderBy(query.columns[0]).collect()]
+
+    exposures = find_exposures(landing.run, tables.cluster.bookies_listed)
+    old_sources = [
+        OldSource(bookie_source(name), f"{name}: {reason}")
+        for name, reason in sorted(tables.cluster.unproved_bookies.items())
+    ]
+    return [
+        *exposure_rows(exposures),
+        *unread_disk_rows(tables, missing),
+        *damaged_database_rows(rows_of(damaged_databases(tables))),
+        *foreign_copy_rows(rows_of(foreign_copies(tables))),
+        *past_end_rows(rows_of(copies_past_end(tables))),
+        *unindexed_byte_rows(rows_of(unindexed_bytes(tables))),
+        *old_source_rows(old_sources),
+        *unread_owner_rows(owners_read),
+    ]
+
+
+def permitted_ledgers(
+    findings: DataFrame, changes: RunChanges, holds: DataFrame
+) -> dict[str, PermittedLedgers]:
+    """Of each check whose action is on ledgers: the ledgers of its findings on which no hold forbids it.
+
+    Args:
+        findings: The table findings.
+        changes: How they stand, and what is accepted: accepted ones ask for nothing.
+        holds: The table holds.
+    """
+    found = {count.id for count in changes.found()}
+    asked = [(id, kind) for id, kind in LEDGER_ACTIONS if id in found]
+    if not asked:
+        return {}
+    names = [F.lit(part) for id, kind in asked for part in (id, str(kind))]
+    rows = findings.where(F.col("id").isin(*(id for id, _ in asked)) & F.col("ledger_id").isNotNull())
+    accepted = changes.changes.where("suppression is not null").select("fingerprint")
+    rows = rows.join(accepted, "fingerprint", "left_anti").withColumn(
+        "kind", F.create_map(*names)[F.col("id")]
+    )
+    held = holds.where(F.col("object") == HoldObject.LEDGER)
+    held = held.select(*LEDGER, F.explode("forbids").alias("kind")).distinct()
+    free = rows.join(held, [*LEDGER, "kind"], "left_anti")
+    first = F.min(F.struct(*LEDGER)).alias("first")
+    counted = free.groupBy("id").agg(F.count("*").alias("count"), first).collect()
+    return {row["id"]: PermittedLedgers(row["count"], *row["first"]) for row in counted}
+
+
+def _list_actions(
+    landing: Landing,
+    findings: DataFrame,
+    changes: RunChanges,
+    facts: HoldFacts,
+    as_of: int,
+    tables: Tables,
+) -> ActionList:
+    """The ordered list of actions of the run, whose table holds has landed.
+
+    ``as_of`` is the time of the oldest data that the run rests on, ms.
+    """
+    book = HoldBook(
+        landing.run.batches,
+        exists=True,
+        as_of=as_of,
+        has_earlier=facts["earlier_run"] is not None,
+        logs_read="entry_logs" in tables.frames,
+        now=changes.finished,
+    )
+    permitted = permitted_ledgers(findings, changes, landing.landed["holds"])
+    return build_action_list(HoldsOfRun(book), changes.found(), permitted, _writable(tables))
+
+
+def _writable(tables: Tables) -> frozenset[str] | None:
+    """The bookies that take writes; None if their registrations were not all seen, or there are none."""
+    modes = {row["bookie_id"]: row["registered"] for row in tables.roster.bookies}
+    if not tables.cluster.bookies_listed or not any(modes.values()):
+        return None
+    return frozenset(name for name, mode in modes.items() if mode in TAKES_WRITES)
+
+
+def _is_anything_missing(found: Counter[str], tables: Tables) -> bool:
+    """Whether an entry, or the metadata of a ledger that an owner names, is missing or may be."""
+    if found["entry-lost"] or found["owner-dangling"]:
+        return True
+    return not tables.verdicts.where(F.col("potential_class") == LedgerClass.ENTRY_LOST).isEmpty()

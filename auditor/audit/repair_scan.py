@@ -1,0 +1,171 @@
+"""Who repairs ledgers, how many wait, and which ledgers somebody can read now.
+
+All of it is of one moment, that of the metadata scans. Tables are asked only if they can have an answer: a
+cluster in which all bookies are registered and nothing is marked costs no query here.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from auditor.audit.landing import Landing
+from auditor.audit.metadata import ClusterMetadata
+from auditor.model.history import RunSummary
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.repair import DAY_MS, RepairState
+from auditor.model.states import DECODED, Reach
+from auditor.simulate.reachability import reachability_rows
+from auditor.spark import functions as F
+from auditor.spark.batches import from_files
+from auditor.spark.query_plans import aggregate_many
+from auditor.spark.types import DataFrame
+from auditor.tables import Roster
+from auditor.tables.cluster_state import autorecovery_facts
+from auditor.tables.reachability import REACHABILITY
+
+_RECENT_MS = 7 * DAY_MS
+"""A ledger that is open or younger than this shows with which ensembles applications write today."""
+
+
+def land_reachability(landing: Landing, roster: Roster) -> DataFrame:
+    """Land which ledgers the registered bookies can serve; without a row if the store proves none down."""
+    down = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
+    bookies = sorted(row["bookie_id"] for row in roster.bookies)
+    read = partial(reachability_rows, run=landing.run.path, bookies=bookies, down=frozenset(down))
+    return landing.land_some(
+        bool(down) and _knows_registrations(roster),
+        "reachability",
+        REACHABILITY,
+        lambda: from_files(landing.spark, REACHABILITY, landing.files("ledgers"), read),
+    )
+
+
+def _knows_registrations(roster: Roster) -> bool:
+    """Whether a missing registration means that the bookie is down.
+
+    A dump or snapshot that was saved after all sessions ended has no ephemeral znodes at all.
+    """
+    return roster.cluster.live or any(row["registered"] is not None for row in roster.bookies)
+
+
+class QueueTables(NamedTuple):
+    """The tables that counts of waiting ledgers come from; marks are those of the first scan."""
+
+    ledgers: DataFrame
+    marks: DataFrame
+    locks: DataFrame
+    reachability: DataFrame
+
+
+def with_repair_state(
+    landing: Landing,
+    metadata: ClusterMetadata,
+    roster: Roster,
+    tables: QueueTables,
+    previous: RunSummary | None,
+) -> Roster:
+    """Return the roster with what the store says of AutoRecovery, and how many ledgers wait.
+
+    ``previous`` is the run before; the marks made since then are counted.
+    """
+    cluster, bookies = roster.cluster, roster.bookies
+    knows = _knows_registrations(roster)
+    down = sorted(row["bookie_id"] for row in roster.unregistered if row["depending"]) if knows else []
+    registered = [row["registered"] for row in bookies if row["registered"] is not None]
+    writable = sum(mode != "readonly" for mode in registered)
+    # A cluster with as many writable bookies as ensembles name can place any ensemble that it has placed.
+    asks_sizes = knows and writable < sum(bool(row["named"]) for row in bookies)
+    questions = _questions(landing, tables, down, previous.scan_time if previous else None)
+    if asks_sizes:
+        questions["ensembles"] = _ensemble_question(tables.ledgers, cluster.scan_time)
+    state = RepairState(
+        **_autorecovery(metadata, roster, knows),
+        registered=len(registered),
+        writable=writable,
+        knows_registrations=knows,
+        down=tuple(down),
+        **_numbers(aggregate_many(questions) if questions else {}),
+    )
+    return replace(roster, cluster=replace(cluster, repair=state))
+
+
+def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations: bool) -> dict[str, Any]:
+    """Fields of `RepairState` about votes and settings; empty if the store does not show them."""
+    cluster = roster.cluster
+    if not (knows_registrations and cluster.has_marks and cluster.bookies_listed):
+        return {}
+    scans = (metadata.first.nodes, metadata.second.nodes)
+    # A vote of an id without a cookie is that of an AutoRecovery process without a bookie.
+    down = {row["bookie_id"] for row in roster.clear_bookies if row["has_cookie"] and not row["registered"]}
+    return autorecovery_facts(scans, cluster.scan_time, down)
+
+
+_Questions = dict[str, tuple[DataFrame, list[str]]]
+
+
+def _questions(
+    landing: Landing, tables: QueueTables, down: Collection[str], previous_scan: int | None
+) -> _Questions:
+    """What is asked of tables that have rows; nothing of a cluster without marks and with all bookies up."""
+    questions: _Questions = {}
+    none_marked = "marks" in landing.empty
+    if not none_marked:
+        later = "0" if previous_scan is None else f"count_if(coalesce(ctime, mtime) > {previous_scan})"
+        marked = tables.marks.where("not misplaced")
+        questions["queue"] = (marked, ["count(*)", "min(coalesce(ctime, mtime))", later])
+        questions["locks"] = (tables.locks, ["count(*)"])
+    if down:
+        questions |= _waiting_questions(tables.ledgers, tables.marks, down, none_marked)
+    if "reachability" not in landing.empty:
+        counts = [f"count_if(reach = '{reach}')" for reach in Reach]
+        questions["reach"] = (tables.reachability, counts)
+    return questions
+
+
+def _waiting_questions(
+    ledgers: DataFrame, marks: DataFrame, down: Collection[str], none_marked: bool
+) -> _Questions:
+    """Ledgers that depend on a bookie that is down, and together with the marked ones."""
+    ids = F.array(*map(F.lit, sorted(down)))
+    on_down = F.exists("replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"]))
+    keys = ["scope_id", "ledger_id"]
+    depending = ledgers.where(F.col("status").isin(*DECODED)).where(on_down).select(*keys)
+    questions: _Questions = {"depending": (depending, ["count(*)"])}
+    if not none_marked:
+        marked = marks.where("not misplaced and ledger_id is not null").select(*keys)
+        # Marks are few beside ledgers: those of other ledgers are what has to be added.
+        questions["marked_only"] = (marked.join(depending, keys, "left_anti"), ["count(*)"])
+    return questions
+
+
+def _ensemble_question(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, list[str]]:
+    sized = ledgers.where(
+        F.col("status").isin(*DECODED) & ~F.col("undecidable") & (F.col("ensemble_size") > 0)
+    )
+    in_use = f"(state != '{LedgerState.CLOSED}' OR ctime > {scan_time - _RECENT_MS})"
+    return sized, [
+        f"coalesce(min(CASE WHEN {in_use} THEN ensemble_size END), min(ensemble_size))",
+        f"coalesce(max(CASE WHEN {in_use} THEN ensemble_size END), max(ensemble_size))",
+    ]
+
+
+def _numbers(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    queued, oldest, queued_since = counts.get("queue", (0, 0, 0))
+    [depending] = counts.get("depending", (0,))
+    [marked_only] = counts.get("marked_only", (queued if not depending else 0,))
+    smallest, largest = counts.get("ensembles", (0, 0))
+    unavailable, unrecoverable, single_copy = counts.get("reach", (0, 0, 0))
+    return {
+        "queued": queued,
+        "oldest": oldest or None,
+        "queued_since": queued_since,
+        "locked": counts.get("locks", (0,))[0],
+        "depending": depending,
+        "waiting": depending + marked_only,
+        "smallest_ensemble": smallest,
+        "largest_ensemble": largest,
+        "unavailable": unavailable,
+        "unrecoverable": unrecoverable,
+        "single_copy": single_copy,
+    }

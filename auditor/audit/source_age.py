@@ -1,0 +1,112 @@
+"""How old the bookies' data is beside the metadata, and which of it belongs to another time or cluster.
+
+File times alone prove nothing: the index of an idle bookie is old because nothing was written to it. A
+bookie's directories are older than the metadata if the metadata has ledgers that the bookie took entries of
+more than `MAX_SOURCE_AGE_MS` after its newest file, and its index has none of these ledgers. A collection has
+a time of its own, and is as old as that.
+"""
+
+from collections.abc import Mapping
+
+from auditor.audit.bookies import ClusterBookies
+from auditor.audit.index_scan import Indexes
+from auditor.audit.metadata_scan import FirstScan
+from auditor.model.amounts import duration, format_time, plural
+from auditor.model.columns import LEDGER, REPLICA
+from auditor.model.states import ON_DISK, LedgerStatus
+from auditor.spark import functions as F
+from auditor.tables.registry import store_cookies
+
+MAX_SOURCE_AGE_MS = 3_600_000
+"""A source of bookies' data that is older than the metadata by more than this proves no absence."""
+
+
+def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
+    """Return why the data of a bookie is older than the metadata, by bookie, for those of which it is.
+
+    Runs up to two queries, and only if files of a bookie are old.
+    """
+    scan_time = first.source.scan_time
+    reasons = {
+        name: f"its collection was made {format_time(made)}, {_before(made, scan_time)}"
+        for name, made in collection_times(indexes.bookies).items()
+        if made + MAX_SOURCE_AGE_MS < scan_time
+    }
+    last_writes = {
+        name: last_write
+        for name in indexes.bookies.members
+        if name not in reasons and not indexes.bookies.unseen(name)
+        if (last_write := indexes.newest(name)) is not None and last_write + MAX_SOURCE_AGE_MS < scan_time
+    }
+    for name, ledgers in _count_later_ledgers(first, indexes, last_writes).items():
+        last_write = last_writes[name]
+        reasons[name] = (
+            f"its newest file is of {format_time(last_write)}, {_before(last_write, scan_time)}, and "
+            f"its index has none of the {plural(ledgers, 'ledger')} that it took entries of later"
+        )
+    return reasons
+
+
+def _before(time: int, scan_time: int) -> str:
+    return f"{duration((scan_time - time) / 1000)} before the metadata"
+
+
+def collection_times(bookies: ClusterBookies) -> dict[str, int]:
+    """Return when the oldest collection with an index of each bookie was made, in ms."""
+    made = {manifest.id: manifest.made for _, manifest in bookies.collected.whole}
+    times: dict[str, int] = {}
+    for piece, owner in bookies.settled.owner_of_piece.items():
+        collection = made.get(piece.rpartition(":")[0])
+        if collection is not None:
+            times[owner.bookie_id] = min(collection, times.get(owner.bookie_id, collection))
+    return times
+
+
+def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str, str]:
+    """Return why directories are another cluster's, by bookie, if those of all bookies are.
+
+    Only the directories of some bookies are foreign if their disks were exchanged: that is the bookies'
+    fault, and not the source's. So it is if the store has no cookie of theirs with its own instance id: the
+    store may have been formatted anew beneath running bookies.
+    """
+    found = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
+    own = {
+        cookie.bookie_id
+        for cookie in store_cookies(first.nodes)
+        if cookie.cookie is not None and cookie.cookie.instance_id == first.source.instance_id
+    }
+    if len(found) < 2 or not {*found} <= {*bookies.foreign} & own:
+        return {}
+    reason = "the directories of all bookies that were found carry another cluster's instance id"
+    return dict.fromkeys(found, reason)
+
+
+def _count_later_ledgers(
+    first: FirstScan, indexes: Indexes, last_writes: Mapping[str, int]
+) -> dict[str, int]:
+    """Return how many ledgers each bookie took entries of after its last write.
+
+    Bookies whose index has any of these ledgers are left out. A ledger whose entries may still be in flight
+    does not count (`auditor.tables.accounts`).
+    """
+    if not last_writes:
+        return {}
+    after = {name: last_write + MAX_SOURCE_AGE_MS for name, last_write in last_writes.items()}
+    limits = [F.lit(part) for pair in after.items() for part in pair]
+    replica, limit = F.col("replica"), F.create_map(*limits)[F.col("bookie_id")]
+    later = (
+        first.ledgers.where((F.col("ctime") > min(after.values())) & ~F.col("undecidable"))
+        .where(F.col("status") == LedgerStatus.OK)
+        .select(*LEDGER, "ctime", F.explode("replicas").alias("replica"))
+        .where(F.length(replica["groups"]) > 0)
+        .select(*LEDGER, "ctime", replica["bookie_id"].alias("bookie_id"))
+        .where(F.col("ctime") > limit)
+    )
+    indexed = indexes.rows.where(F.col("state").isin(*ON_DISK)).select(*REPLICA, F.lit(True).alias("indexed"))
+    counts = (
+        later.join(indexed.distinct(), [*REPLICA], "left")
+        .groupBy("bookie_id")
+        .agg(F.count("*").alias("ledgers"), F.count("indexed").alias("indexed"))
+        .where("indexed = 0")
+    )
+    return {row["bookie_id"]: row["ledgers"] for row in counts.collect()}

@@ -1,0 +1,201 @@
+"""The table sources: what each source of an audit claims to cover, and what of that the audit proved.
+
+Absence counts within the proved scope only. The metadata covers every ledger of its cluster if it was listed
+without a gap, bookies carry its instance id, its id generator is beyond every id in use, and no bookie and
+no part of the ledger tree lost more than a fifth of its ledgers unexplained. Which bookies exist is what
+cookies, registrations and ensembles say together.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from auditor.audit.bookies import ClusterBookies
+from auditor.audit.changes import RunsBefore
+from auditor.audit.index_scan import Indexes
+from auditor.audit.landing import Landing
+from auditor.audit.metadata import ClusterMetadata
+from auditor.audit.owner_scan import named_ledgers
+from auditor.audit.source_age import collection_times
+from auditor.checks.gc_guards import LARGE_SHARE, LEAST_UNEXPLAINED
+from auditor.model.amounts import first_names, format_time, plural
+from auditor.model.source_scope import DATA_AS_OF, SourceKind, SourceScope, oldest_as_of
+from auditor.model.states import BookieRead
+from auditor.spark import functions as F
+from auditor.tables import Tables
+from auditor.tables.scans import shrunken_leaves
+from auditor.tables.sources import SOURCES, rows_of_scopes
+
+NAMES_SHOWN = 5
+EVERY_BOOKIE = "every bookie that exists"
+NOTHING = "nothing"
+
+
+def land_sources(
+    landing: Landing,
+    metadata: ClusterMetadata,
+    indexes: Indexes,
+    tables: Tables,
+    before: RunsBefore,
+    owners: Iterable[SourceScope] = (),
+) -> list[SourceScope]:
+    """Land the table sources, once per run, and return its rows.
+
+    Args:
+        landing: where the run is written.
+        metadata: both scans.
+        indexes: what of the bookies was read.
+        tables: the tables that checks ask.
+        before: the earlier runs of the cluster.
+        owners: the rows of owner stores.
+    """
+    bookies = tables.roster.bookies
+    scopes = [
+        _metadata_scope(metadata, indexes.bookies, tables, before),
+        *_listing_scopes(metadata),
+        *(_bookie_scope(row, metadata, indexes, tables) for row in bookies if row["named"] or row["found"]),
+        *owners,
+    ]
+    landing.rows("sources", rows_of_scopes(scopes), SOURCES)
+    landing.run.add_to_manifest({DATA_AS_OF: oldest_as_of(scopes)})
+    return scopes
+
+
+def _as_of(metadata: ClusterMetadata, time: int | None) -> int | None:
+    """The time of data; of a run that was resumed, no later than its oldest table."""
+    resumed = metadata.source.landing.resumed
+    return time if time is None or resumed is None else min(time, resumed)
+
+
+def _metadata_scope(
+    metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables, before: RunsBefore
+) -> SourceScope:
+    source = metadata.source
+    named = source.instance_id or "without an instance id"
+    claimed = f"every ledger of cluster {named}"
+    faults = [*_metadata_faults(metadata, bookies, tables), *_losses(metadata, tables, before)]
+    proofs = ["listed without a gap", "bookies carry its instance id", "its id generator is beyond every id"]
+    return SourceScope(
+        source.uri.text,
+        SourceKind.METADATA,
+        claimed,
+        "the ledgers that it lists" if faults else claimed,
+        "their records were read" if faults else ", ".join(proofs),
+        _as_of(metadata, source.scan_time),
+        "; ".join(faults) or None,
+    )
+
+
+def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables) -> Iterator[str]:
+    """Why the metadata may not be all of the cluster's: what is unknown counts too."""
+    source = metadata.source
+    if metadata.gaps() or "doubtful_ids" not in source.landing.empty:
+        yield "not all of it could be read"
+    yield from _instance_faults(source.instance_id, bookies)
+    generators = tables.id_generators.agg(
+        F.expr("count(*) AS generators"), F.expr("count_if(listed > 0 or held > 0) AS behind")
+    ).first()
+    assert generators is not None
+    if not generators["generators"]:
+        yield "its id generator could not be compared with the ids in use"
+    elif generators["behind"]:
+        yield "its id generator is behind an id in use"
+    large = f"unexplained >= {LEAST_UNEXPLAINED} and unexplained * {LARGE_SHARE} > ledgers"
+    holders = tables.holdings.where(large).select("bookie_id").collect()
+    if holders:
+        names = sorted(row["bookie_id"] for row in holders)
+        yield f"more than 20 % of the ledgers on {first_names(names, NAMES_SHOWN)} have no metadata"
+
+
+def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> Iterator[str]:
+    """Why ledgers may be lost since the last run: parts of the tree shrank, and owners do not show why."""
+    source = metadata.source
+    earlier = before.with_ledgers(source.landing, source.scan_time)
+    if earlier is None:
+        return
+    ledgers = source.landing.spark.read.parquet(f"{earlier.path}/tables/ledgers")
+    shrunken = shrunken_leaves(ledgers, metadata.first.ledgers, LARGE_SHARE, LEAST_UNEXPLAINED)
+    [row] = shrunken.agg(F.expr("count(*) AS leaves"), F.expr("sum(lost) AS lost")).collect()
+    if row["leaves"] and not _owners_agree(tables):
+        parts = plural(row["leaves"], "part")
+        yield (
+            f"{parts} of the ledger tree lost more than 20 % of the ledgers, {row['lost']:,} in all, since "
+            f"the run of {format_time(earlier.finished)}, and owners do not show that they were dropped"
+        )
+
+
+def _owners_agree(tables: Tables) -> bool:
+    """Whether owners were read without a gap, and none names a ledger that the metadata lacks."""
+    ownership = tables.ownership
+    if "ownership" in tables.known_empty or named_ledgers(ownership) is None:
+        return False
+    return ownership.where("standing = 'dangling'").isEmpty()
+
+
+def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterator[str]:
+    """Why the instance id does not show that bookies and metadata belong together."""
+    directories = bookies.attribution.directories
+    carried = {directory.instance_id for directory in directories if directory.instance_id is not None}
+    if instance_id is None:
+        yield "it has no instance id"
+    elif not carried:
+        yield "no cookie of a bookie's disks was read to compare the instance id with"
+    elif carried != {instance_id}:
+        yield f"bookies carry instance id {first_names(sorted(carried - {instance_id}), NAMES_SHOWN)}"
+
+
+def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
+    """Cookies, registrations and names in ensembles: which bookies exist."""
+    time = _as_of(metadata, metadata.source.scan_time)
+    gaps = [(path, reason) for path, reason in metadata.gaps()]
+    root = metadata.source.store.root
+    whole = [f"{path}: {reason}" for path, reason in gaps if path == root]
+    for name, places in (("cookies", ("cookies",)), ("registrations", ("available", "bookies"))):
+        below = tuple(f"{root}/{place}" for place in places)
+        hidden = whole + [f"{path}: {reason}" for path, reason in gaps if path.startswith(below)]
+        yield _listing(name, time, hidden[0] if hidden else None)
+    hidden_ids = "doubtful_ids" not in metadata.source.landing.empty
+    why = "a part of the ledgers could not be read" if hidden_ids else None
+    yield _listing("ensembles", time, why)
+
+
+def _listing(name: str, time: int | None, reason: str | None) -> SourceScope:
+    proved, proof = (
+        (EVERY_BOOKIE, "listed without a gap") if reason is None else ("the bookies that it names", "")
+    )
+    return SourceScope(name, SourceKind.BOOKIES, EVERY_BOOKIE, proved, proof, time, reason)
+
+
+def _bookie_scope(
+    row: Mapping[str, Any], metadata: ClusterMetadata, indexes: Indexes, tables: Tables
+) -> SourceScope:
+    name = row["bookie_id"]
+    claimed = "every ledger on it"
+    reason = tables.cluster.unproved_bookies.get(name) or row["reason"]
+    if row["read"] == BookieRead.UNREAD:
+        return SourceScope(name, SourceKind.BOOKIE, claimed, NOTHING, "", None, reason or "not read")
+    time = _as_of(metadata, _bookie_time(name, row, metadata, indexes))
+    if row["read"] == BookieRead.PARTIAL or row["suspect"]:
+        proof = "what its index shows exists"
+        why = reason or "a directory of it lies in another bookie's place"
+        return SourceScope(name, SourceKind.BOOKIE, claimed, "the ledgers in its index", proof, time, why)
+    return SourceScope(
+        name, SourceKind.BOOKIE, claimed, claimed, "all its index directories were read", time, None
+    )
+
+
+def _bookie_time(
+    name: str, row: Mapping[str, Any], metadata: ClusterMetadata, indexes: Indexes
+) -> int | None:
+    """The time of a bookie's data, ms; None if nothing tells it.
+
+    Directories that are not older than the metadata are as new as that: an idle bookie writes nothing.
+    """
+    scan_time = metadata.source.scan_time
+    collected = collection_times(indexes.bookies).get(name)
+    if collected is not None:
+        return min(collected, scan_time)
+    newest = indexes.newest(name)
+    is_dated = metadata.source.store.keeps_times or (metadata.source.live and row["registered"] is not None)
+    if name in indexes.old or not is_dated:
+        return newest
+    return scan_time

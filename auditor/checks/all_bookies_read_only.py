@@ -1,0 +1,46 @@
+"""Clusters in which every registered bookie is read-only."""
+
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.model.repair import waiting_words
+
+
+@roster_check(
+    Severity.ERROR,
+    rests_on=Basis.METADATA,
+    needs={Need.ALL_BOOKIES, Need.REGISTRATIONS},
+    do_now="find out why every bookie is read-only, such as full disks",
+)
+def all_bookies_read_only(roster: Roster) -> Findings:
+    """Every registered bookie is read-only.
+
+    What it finds:
+        Clusters with registered bookies of which none is writable.
+
+    Why it matters:
+        Nobody can create a ledger, no open ledger can replace a failed bookie, and no worker can copy
+        anything.
+
+    How sure:
+        Confirmed: neither scan of the metadata saw a writable bookie.
+
+    What to do:
+        Look at the disks and logs of the bookies: full disks, failed journals and `-readonly` switches turn a
+        bookie read-only.
+
+    Commands:
+        - `bookkeeper shell listbookies -ro -h`.
+        - `bookkeeper shell listbookies -rw -h`.
+
+    Limits:
+        It does not say why they are read-only.
+    """
+    state, cluster = roster.cluster.repair, roster.cluster
+    if not state.registered or state.writable or not cluster.bookies_listed or cluster.unclear_bookies:
+        return
+    yield bookie_finding(
+        None,
+        f"every registered bookie ({state.registered}) is read-only: no ledger can be created and nothing "
+        f"can be copied; {waiting_words(state)}",
+        {"registered": state.registered, "waiting": state.waiting},
+    )

@@ -1,0 +1,87 @@
+"""Stores whose id generator would give out ids that are in use."""
+
+from auditor.checks.check import (
+    ActionKind,
+    Basis,
+    DataFrame,
+    F,
+    HoldRule,
+    HoldTarget,
+    Severity,
+    Tables,
+    check,
+)
+from auditor.checks.finding_rows import finding_rows, suspect_if, words
+
+MAX_SPREAD = 1_000
+"""Drawn ids are close together: with fewer than one listed id in so many, an application chose them."""
+
+
+@check(
+    Severity.ERROR,
+    rests_on=Basis.METADATA,
+    needs=(),
+    asks="id_generators_behind",
+    holds=(HoldRule(HoldTarget.METADATA, (ActionKind.DELETE_LEDGER,)),),
+    do_now="advance the id generator beyond every id in use before a ledger is created",
+)
+def id_generator_behind(tables: Tables) -> DataFrame:
+    """The store's id generator would give out ids that ledgers already have.
+
+    What it finds:
+        Stores whose id generator is at or below the id of a ledger that they list, or of a ledger without
+        metadata that a bookie holds. One finding per generator; etcd has 128.
+
+    Why it matters:
+        The generator gives out the id of a deleted ledger again. A bookie that has not collected the old
+        ledger yet serves its entries as those of the new one. It happens after a store was restored, copied
+        or migrated without its generator.
+
+    How sure:
+        Confirmed if ledgers of an application that never chooses an id (Pulsar) have such ids, or if bookies
+        hold ledgers with such ids and every listed id was given out. Otherwise unconfirmed: an application
+        may have chosen these ids itself.
+
+    What to do:
+        Create no ledger until the generator is beyond every id in use. In ZooKeeper, create and delete
+        sequential znodes below idgen until their number is larger than the highest id of the evidence. In
+        etcd, write the bucket's key so often. Then audit again.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          Look at a ledger with such an id.
+
+    Limits:
+        The flat layout counts ids together with all other znodes, and is not compared; nor is a dump without
+        cversion, or a store whose own znodes could not all be read. Nothing is reported where an
+        application surely chooses ids: some are beyond what the generator can give out, or fewer than one in
+        1,000 of the ids from the generator's next one to the highest is listed. Ledgers that were created
+        while the store was read do not count.
+    """
+    looks_drawn = (F.col("chosen") == 0) & (
+        F.col("listed") * MAX_SPREAD >= F.col("listed_highest") - F.col("next") + 1
+    )
+    by_list = (F.col("drawn") > 0) | ((F.col("listed") > 0) & looks_drawn)
+    rows = tables.id_generators.where(by_list | (F.col("held") > 0))
+    in_use = F.array_compact(
+        F.array(
+            F.when(
+                by_list, words("{listed:listed ledger has|listed ledgers have} ids up to {listed_highest}")
+            ),
+            F.when(
+                F.col("held") > 0,
+                words("a bookie holds {held:deleted ledger|deleted ledgers} with ids up to {held_highest}"),
+            ),
+        )
+    )
+    return finding_rows(
+        rows,
+        confidence=suspect_if((F.col("drawn") == 0) & (F.col("held") == 0)),
+        message=words(
+            "id generator: ledger {next} is given out next, but {in_use}; a reused id mixes entries of two "
+            "ledgers",
+            in_use=F.array_join(in_use, "; "),
+        ),
+        evidence="string(low) AS generator_low, string(next) AS next_id, listed, string(listed_highest) AS "
+        "listed_highest, drawn, held, string(held_highest) AS held_highest",
+    )

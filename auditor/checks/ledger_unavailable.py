@@ -1,0 +1,87 @@
+"""Ledgers with entries that no registered bookie can serve."""
+
+from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, with_ledgers, words
+from auditor.model.states import Reach
+
+FINDINGS_BY_LEDGER = 1000
+"""Up to so many ledgers have a finding each. More of them have one cause, and one finding for the cluster."""
+
+
+@check(
+    Severity.ERROR,
+    rests_on=Basis.METADATA,
+    needs={Need.ALL_BOOKIES, Need.REGISTRATIONS},
+    asks="unavailable",
+    do_now="find out why every member of {ledgers} is down",
+)
+def ledger_unavailable(tables: Tables) -> DataFrame:
+    """No registered bookie can serve an entry of the ledger.
+
+    What it finds:
+        Ledgers with an entry of which every copy is on a bookie that is not registered, or that is known to
+        lack it. Also ledgers that are not closed and that recovery cannot close, because too few members of
+        the last ensemble are registered. Up to 1,000 such ledgers have one finding each. If there are more,
+        one finding counts them for the whole cluster, and the table reachability has every ledger.
+
+    Why it matters:
+        Nobody can read these entries now, and no worker can copy them. They are not lost: they come back with
+        a bookie that has them.
+
+    How sure:
+        Confirmed: neither scan of the metadata saw a registration of these members. A copy counts as missing
+        only if its bookie's index was read and lacks it. An unread index counts as having the entry.
+
+    What to do:
+        Find out why these bookies are down, and keep their disks. Do not delete these ledgers, and do not
+        decommission these bookies: they may have the only copies.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`.
+        - `bookkeeper shell listbookies -ro -h`.
+        - `bookkeeper shell ledgermetadata -l ID`.
+
+    Limits:
+        It is as true as the registrations. Saved metadata without any registration says nothing of
+        availability, and the check is skipped. An open ledger with an active writer moves to other bookies
+        when it writes next.
+    """
+    rows = tables.reachability.where(F.col("reach") != Reach.SINGLE_COPY)
+    repair = tables.cluster.repair
+    if repair.unavailable + repair.unrecoverable > FINDINGS_BY_LEDGER:
+        return _one_finding(tables, rows)
+    what = F.when(
+        F.col("reach") == Reach.UNAVAILABLE,
+        words("no registered bookie can serve {entries:entry|entries}"),
+    ).otherwise("it is not closed, and too few members are registered for recovery to close it")
+    return finding_rows(
+        rows,
+        ledger_id="ledger_id",
+        message=words("ledger {ledger}: {what}; not registered: {bookies:,}", what=what),
+        evidence="reach, entries, bookies AS bookies_down",
+    )
+
+
+def _one_finding(tables: Tables, rows: DataFrame) -> DataFrame:
+    repair = tables.cluster.repair
+    down = F.lit(", ".join(repair.down[:10])) if repair.down else F.lit("")
+    counted = with_ledgers(rows.withColumn("one", F.lit(1)), "one", F.sum("entries").alias("entries"))
+    return finding_rows(
+        counted,
+        message=words(
+            "no registered bookie can serve entries of {unavailable:ledger|ledgers}, and recovery cannot "
+            "close {unrecoverable:more ledger|more ledgers}; for example ledger {sample:,}; not registered: "
+            "{down}",
+            unavailable=repair.unavailable,
+            unrecoverable=repair.unrecoverable,
+            down=down,
+        ),
+        evidence={
+            "unavailable": F.lit(repair.unavailable),
+            "unrecoverable": F.lit(repair.unrecoverable),
+            "entries": F.col("entries"),
+            "bookies_down": F.lit(len(repair.down)),
+            "sample": F.col("sample"),
+            "rows": F.lit("tables/reachability"),
+        },
+    )

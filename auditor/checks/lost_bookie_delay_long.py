@@ -1,0 +1,52 @@
+"""Clusters that wait long before they repair a lost bookie."""
+
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.model.amounts import duration
+from auditor.model.repair import LONG_DELAY_S, waiting_words
+
+
+@roster_check(
+    Severity.WARNING,
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS, Need.REGISTRATIONS},
+    do_now="see whether the lost-bookie delay is meant to be so long",
+)
+def lost_bookie_delay_long(roster: Roster) -> Findings:
+    """The cluster waits more than a day before it repairs a lost bookie.
+
+    What it finds:
+        A lostBookieRecoveryDelay of more than a day. It is an error if ledgers that depend on a bookie that
+        is down have no mark: nothing repairs them before the delay is over.
+
+    Why it matters:
+        The auditor marks no ledger of a lost bookie until the delay has passed, and workers copy only marked
+        ledgers. A second failure meanwhile can lose data.
+
+    How sure:
+        Confirmed: the store says the delay, and the registrations say who is down.
+
+    What to do:
+        Find out whether the delay was meant for one maintenance. The shell's lostbookierecoverydelay -s sets
+        another one, in seconds.
+
+    Commands:
+        - `bookkeeper shell lostbookierecoverydelay -g`.
+
+    Limits:
+        The store does not say since when a bookie is lost, so the time that is left is not known.
+    """
+    state = roster.cluster.repair
+    if state.delay_s is None or state.delay_s <= LONG_DELAY_S:
+        return
+    yield bookie_finding(
+        None,
+        f"the cluster repairs a lost bookie only after {duration(state.delay_s)}; {waiting_words(state)}",
+        {
+            "delay_seconds": state.delay_s,
+            "waiting": state.waiting,
+            "unmarked": state.unmarked,
+            "bookies_down": list(state.down),
+        },
+        severity=Severity.ERROR if state.unmarked else None,
+    )

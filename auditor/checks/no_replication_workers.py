@@ -1,0 +1,65 @@
+"""Marks that have waited for a day while no worker works on any ledger."""
+
+from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.ledger_queries import waiting_marks
+from auditor.model.amounts import plural
+
+
+@check(
+    Severity.WARNING,
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS, Need.ALL_MARKS},
+    asks="marks",
+    do_now="see whether replication workers run, and what their logs say",
+)
+def no_replication_workers(tables: Tables) -> DataFrame:
+    """Marked ledgers wait for a day or more, and no worker works on any ledger.
+
+    What it finds:
+        Clusters with marks older than a day, none of which is stale or of a deleted or empty ledger, and
+        without a single lock. Replication is switched on.
+
+    Why it matters:
+        A worker locks the ledger that it copies. If nobody holds a lock while ledgers wait, probably no
+        worker runs, and no ledger gets its copies back.
+
+    How sure:
+        Unconfirmed: workers do not register, and each of them holds no lock between two ledgers.
+
+    What to do:
+        See whether AutoRecovery runs, and read the logs of its workers.
+
+    Commands:
+        - `bookkeeper shell whoisauditor`.
+        - `bookkeeper shell queryautorecoverystatus`.
+        - `bookkeeper shell listunderreplicated -pmr -prw`.
+
+    Limits:
+        The finding mark-stuck names each of these ledgers. Workers that fail at once hold a lock only for a
+        moment, so that this looks the same.
+    """
+    repair = tables.cluster.repair
+    idle = not repair.locked and not repair.disabled
+    waiting = (
+        waiting_marks(tables)
+        .where("not empty")
+        .agg(F.count("*").alias("marks"), F.min("since").alias("oldest"))
+    )
+    hours = ((F.lit(tables.cluster.scan_time) - F.col("oldest")) / 3_600_000).cast("bigint")
+    rows = waiting.where(F.lit(idle) & (F.col("marks") > 0)).withColumn("hours", hours)
+    return finding_rows(
+        rows,
+        confidence=Confidence.SUSPECT,
+        message=words(
+            "{marks:marked ledger waits|marked ledgers wait} for more than a day, the oldest for {hours} "
+            "hours, and no worker holds a lock; {votes}",
+            votes=plural(repair.votes, "process of AutoRecovery votes", "processes of AutoRecovery vote"),
+        ),
+        evidence={
+            "marks": F.col("marks"),
+            "oldest": F.col("oldest"),
+            "waiting": F.lit(repair.waiting),
+            "votes": F.lit(repair.votes),
+        },
+    )

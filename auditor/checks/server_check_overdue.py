@@ -1,0 +1,50 @@
+"""Clusters whose own checks have not ended for a month."""
+
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.model.amounts import age
+from auditor.model.repair import CHECK_OVERDUE_MS, waiting_words
+
+
+@roster_check(
+    Severity.WARNING,
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS, Need.TIMES, Need.REGISTRATIONS},
+    do_now="see in the log of the auditor why its checks do not end",
+)
+def server_check_overdue(roster: Roster) -> Findings:
+    """The servers' own checks have not ended for a month.
+
+    What it finds:
+        Clusters whose auditor last ended a check (of all ledgers, of placement or of replicas) more than 30
+        days before the scan. It is a note if the store is older than that and no check ever ended: some
+        operators switch the checks off.
+
+    Why it matters:
+        The auditor's check of all ledgers, every 7 days by default, finds copies that cannot be read. A check
+        that hangs ends all later ones without a word (bookkeeper #1578).
+
+    How sure:
+        Confirmed: the store has the time at which each check ended.
+
+    What to do:
+        Look at the log of the auditor. If checks are switched off on purpose, suppress this finding.
+
+    Commands:
+        - `bookkeeper shell whoisauditor`.
+
+    Limits:
+        A check that was broken off can have been recorded as ended, so a recent time proves little.
+    """
+    state, cluster = roster.cluster.repair, roster.cluster
+    if not state.sees_autorecovery:
+        return
+    evidence = {"last_check": state.last_check, "waiting": state.waiting}
+    if state.last_check is not None:
+        if cluster.scan_time - state.last_check > CHECK_OVERDUE_MS:
+            when = age(state.last_check, cluster.scan_time)
+            message = f"the last server-side check ended {when}; {waiting_words(state)}"
+            yield bookie_finding(None, message, evidence)
+    elif state.votes and state.age_ms is not None and state.age_ms > CHECK_OVERDUE_MS:
+        message = f"no server-side check has ever ended; {waiting_words(state)}"
+        yield bookie_finding(None, message, evidence, severity=Severity.NOTE)

@@ -1,0 +1,59 @@
+"""Clusters with fewer writable bookies than their ensembles need."""
+
+from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
+from auditor.model.repair import waiting_words
+
+
+@roster_check(
+    Severity.ERROR,
+    rests_on=Basis.METADATA,
+    needs={Need.ALL_BOOKIES, Need.ALL_LEDGERS, Need.REGISTRATIONS},
+    do_now="find out which bookies are down or read-only: too few take writes",
+)
+def too_few_writable_bookies(roster: Roster) -> Findings:
+    """Fewer bookies are writable than an ensemble needs.
+
+    What it finds:
+        Clusters in which the smallest ensemble in use has more members than there are writable bookies. In
+        use are the ensemble sizes of ledgers that are open or less than a week old; if there are none, those
+        of all ledgers. It is a warning if only larger ensembles in use do not fit. `all-bookies-read-only`
+        takes its place if no registered bookie is writable.
+
+    Why it matters:
+        An application that asks for such an ensemble cannot create a ledger, and its writers stop at the next
+        failure.
+
+    How sure:
+        Confirmed: the store lists every registration.
+
+    What to do:
+        Bring the bookies back that are down or read-only.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`.
+        - `bookkeeper shell listbookies -ro -h`.
+
+    Limits:
+        Which ensembles applications are configured for is seen only in the ledgers that they created.
+    """
+    state, cluster = roster.cluster.repair, roster.cluster
+    if not state.knows_registrations or not cluster.bookies_listed or cluster.unclear_bookies:
+        return
+    if state.writable >= state.largest_ensemble or (state.registered and not state.writable):
+        return
+    none_fits = state.writable < state.smallest_ensemble
+    size = state.smallest_ensemble if none_fits else state.largest_ensemble
+    yield bookie_finding(
+        None,
+        f"{number_of(state.writable, 'bookie is', 'bookies are')} writable, and ensembles of {size} are in "
+        f"use: no ledger of that ensemble size can be created; {waiting_words(state)}",
+        {
+            "writable": state.writable,
+            "registered": state.registered,
+            "smallest_ensemble": state.smallest_ensemble,
+            "largest_ensemble": state.largest_ensemble,
+            "waiting": state.waiting,
+        },
+        severity=None if none_fits else Severity.WARNING,
+    )

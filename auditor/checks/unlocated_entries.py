@@ -1,0 +1,98 @@
+"""Entries that an index lacks and an entry log has, beside findings about ledgers."""
+
+from auditor.checks.finding_rows import group_list
+from auditor.model.columns import LEDGER
+from auditor.spark import functions as F
+from auditor.spark.types import Column, DataFrame
+from auditor.tables import Tables
+
+MAX_EVIDENCE_LOGS = 20
+"""Entry logs that the evidence of one ledger lists; the table log_entries has all."""
+
+MAX_MESSAGE_LOGS = 3
+"""Entry logs that a message names."""
+
+_NO_LOGS = (
+    "array<struct<bookie_id: string, log_id: bigint, path: string, groups: array<array<bigint>>, "
+    "entries: bigint, lost_entries: bigint, bytes: bigint, reason: string>>"
+)
+
+
+def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
+    """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
+
+    Returns:
+        ``in_entry_logs`` is an array with one struct per entry log that has entries which the index of its
+        bookie lacks and needs, those with the most lost entries first. The column is null where no log that
+        was read has any, and in runs without ``--entry-logs``. Logs that were not read for their entries, as
+        those of a collection, stand in the table log_entries alone.
+    """
+    if "log_entries" not in tables.frames or "log_entries" in tables.known_empty:
+        nothing = F.lit(None)
+        return rows.withColumns(
+            {
+                "in_entry_logs": nothing.cast(_NO_LOGS),
+                "entry_logs_total": nothing.cast("bigint"),
+            }
+        )
+    log = F.struct(
+        (-F.coalesce("lost_entries", F.lit(0))).alias("order"),
+        "bookie_id",
+        "log_id",
+        "path",
+        F.col("groups").alias("packed"),
+        "entries",
+        "lost_entries",
+        F.col("needed_bytes").alias("bytes"),
+        "reason",
+    )
+    by_ledger = (
+        tables.log_entries.where("groups is not null")
+        .groupBy(*LEDGER)
+        .agg(
+            F.slice(F.array_sort(F.collect_list(log)), 1, MAX_EVIDENCE_LOGS).alias("logs"),
+            F.count("*").alias("entry_logs_total"),
+        )
+    )
+    shown = F.transform(
+        "logs",
+        lambda part: F.struct(
+            part["bookie_id"].alias("bookie_id"),
+            part["log_id"].alias("log_id"),
+            part["path"].alias("path"),
+            group_list(part["packed"]).alias("groups"),
+            part["entries"].alias("entries"),
+            part["lost_entries"].alias("lost_entries"),
+            part["bytes"].alias("bytes"),
+            part["reason"].alias("reason"),
+        ),
+    )
+    found = by_ledger.select(*LEDGER, shown.alias("in_entry_logs"), "entry_logs_total")
+    return rows.join(found, [*LEDGER], "left")
+
+
+def in_entry_logs(of_lost: Column) -> Column:
+    """Return the part of a message that names the entry logs of `with_entry_logs`; empty where none is known.
+
+    Args:
+        of_lost: whether the row is about entries that no index has, which the logs then must have.
+    """
+    count = F.col("class_entries.count")
+
+    def log_words(log: Column) -> Column:
+        name = F.concat(F.lit("entry log "), log["log_id"].cast("string"), F.lit(" of "), log["bookie_id"])
+        theirs = F.when(count == 1, "has its bytes").otherwise("has their bytes")
+        part = F.concat(F.lit("has bytes of "), log["lost_entries"].cast("string"), F.lit(" of them"))
+        lost = F.when(log["lost_entries"] >= count, theirs).otherwise(part)
+        entries = F.when(log["entries"] == 1, "1 entry").otherwise(
+            F.concat(log["entries"].cast("string"), F.lit(" entries"))
+        )
+        lacking = F.concat(F.lit("has "), entries, F.lit(" that its index lacks"))
+        return F.concat(name, F.lit(" "), F.when(of_lost, lost).otherwise(lacking))
+
+    relevant = F.filter("in_entry_logs", lambda log: ~of_lost | (log["lost_entries"] > 0))
+    named = F.array_join(F.transform(F.slice(relevant, 1, MAX_MESSAGE_LOGS), log_words), ", ")
+    total = F.col("entry_logs_total")
+    more = F.when(total > MAX_EVIDENCE_LOGS, total).otherwise(F.size(relevant)) - MAX_MESSAGE_LOGS
+    rest = F.when(more > 0, F.concat(F.lit(" and "), more.cast("string"), F.lit(" more"))).otherwise("")
+    return F.when(F.size(relevant) > 0, F.concat(F.lit("; "), named, rest)).otherwise("")

@@ -1,0 +1,82 @@
+"""``bkaudit encode``: entry ids to a BP-34 value, as bookies send it. The code of the format loads on use."""
+
+import re
+import sys
+from typing import IO, Any, BinaryIO
+
+import click
+
+from auditor.errors import FileSystemError, UsageError
+
+LIMIT = 256 * 1024 * 1024
+"""Bytes kept of one file of entry ids: 30 million ids."""
+
+_MAX_ENTRY = 2**63 - 2
+_WORD = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
+
+
+@click.group()
+def encode() -> None:
+    """Encode entry ids as bookies list them (BP-34)."""
+
+
+@encode.command()
+@click.argument("file", type=click.File("rb"))
+@click.option(
+    "--out", type=click.File("wb", lazy=True), help="The file to write.  [default: standard output]"
+)
+@click.option("--unfolded", is_flag=True, help="Write the server's form: one group a run of entries.")
+def availability(file: BinaryIO, out: IO[bytes] | None, unfolded: bool) -> None:
+    """Encode the entry ids of FILE as a BP-34 value; - reads standard input.
+
+    FILE has ids and ranges (0-9), between blanks, commas or lines, in any order. The value has the 64-byte
+    header, and equal sets of entries give equal bytes; `bkaudit decode availability` reads it back.
+    """
+    from auditor.codecs.availability import wire
+
+    try:
+        data = file.read(LIMIT + 1)
+    except OSError as error:  # of a read, which knows no path
+        raise FileSystemError(f"{file.name}: {error.strerror or error}") from None
+    if len(data) > LIMIT:
+        raise UsageError(f"entry ids: more than {LIMIT} bytes")
+    groups = _groups(data)
+    value = wire.encode_unfolded(groups) if unfolded else wire.encode(groups)
+    if out is None:
+        if sys.stdout.isatty():
+            raise UsageError("standard output is a terminal: the value is binary; name a file with --out")
+        sys.stdout.buffer.write(value)
+        return
+    out.write(value)
+
+
+def _groups(data: bytes) -> Any:
+    """The entries that a text names, as ascending groups that do not overlap."""
+    from auditor.codecs.availability.fold import fold
+    from auditor.codecs.availability.groups import GroupBatch
+
+    try:
+        text = data.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"entry ids: byte {error.start} is neither a digit nor a separator") from None
+    runs: list[tuple[int, int]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        runs += [_run(word, f"entry ids: line {number}") for word in line.replace(",", " ").split()]
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(runs):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return fold(GroupBatch.of([[(first, first, last - first + 1, 0) for first, last in merged]])).groups()
+
+
+def _run(word: str, where: str) -> tuple[int, int]:
+    """The first and last entry that a word names."""
+    match = _WORD.fullmatch(word)
+    if match is None:
+        raise UsageError(f"{where}: {word[:40]!r} is neither an entry id nor a range such as 0-9")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if not first <= last <= _MAX_ENTRY:
+        raise UsageError(f"{where}: {word!r}: a range ascends, and the largest entry id is {_MAX_ENTRY}")
+    return first, last

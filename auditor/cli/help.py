@@ -1,0 +1,57 @@
+"""``bkaudit help`` and ``bkaudit version``: what ``--help`` and ``--version`` print, and the manual page."""
+
+from importlib.metadata import version as installed_version
+
+import click
+
+from auditor.errors import UsageError
+
+
+def _commands(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """Names that may follow the words before: of commands, then of a group's subcommands."""
+    try:
+        group, _ = _find(context.find_root(), tuple(context.params.get("words") or ()))
+    except click.UsageError:
+        return []
+    names = group.list_commands(context) if isinstance(group, click.Group) else []
+    return [name for name in names if name.startswith(begun)]
+
+
+@click.command()
+@click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_commands)
+@click.option("--man", "roff", is_flag=True, help="The whole manual page, as man -l - reads it.")
+@click.pass_context
+def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
+    """Show what the program, or COMMAND, does and takes; with --man the manual page of the whole program."""
+    if roff:
+        if words:
+            raise UsageError("help --man: the page is of the whole program; leave COMMAND out")
+        from auditor.cli.man_page import man_page
+
+        click.echo(man_page(), nl=False)
+        return
+    command, found = _find(context.find_root(), words)
+    click.echo(command.get_help(found))
+
+
+def _find(root: click.Context, words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
+    """The command of these words, with its context.
+
+    Raises:
+        click.UsageError: there is no such command.
+    """
+    command, context = root.command, root
+    for word in words:
+        if not isinstance(command, click.Group):
+            raise click.UsageError(f"{context.command_path} has no subcommand {word!r}.", context)
+        _, found, _ = command.resolve_command(context, [word])
+        if found is None:  # a shell asks what completes the words
+            raise click.NoSuchCommand(word, ctx=context)
+        command, context = found, click.Context(found, context, info_name=word)
+    return command, context
+
+
+@click.command()
+def version() -> None:
+    """Say which version of the program this is."""
+    click.echo(f"bkaudit, version {installed_version('bookkeeper-auditor')}")

@@ -1,0 +1,135 @@
+"""The manual page ``bkaudit(1)`` as roff source, made of the same texts as ``--help``.
+
+``python -m auditor.cli.man_page`` writes docs/bkaudit.1, which a wheel installs below share/man/man1.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from auditor.cli import COMMANDS, main
+
+EXIT_CODES = {
+    0: "Nothing was found at or above --fail-on, and all of it was checked or is accepted.",
+    1: "Confirmed findings at or above --fail-on (error by default), or data is lost or about to "
+    "be deleted. decommission: the bookies may not go now.",
+    2: "Wrong usage.",
+    3: "Only unconfirmed findings at that level, or not all was checked.",
+    4: "The environment: the metadata store, a file system or Spark.",
+    5: "A damaged run, or metadata that is too damaged to judge by.",
+    70: "A bug of the program.",
+    130: "An interruption.",
+}
+
+VARIABLES = {
+    "BKAUDIT_METADATA": "What --metadata says where it is left out.",
+    "BKAUDIT_BOOKIES": "What --bookies says where it is left out.",
+    "BKAUDIT_RUNS": "The directory of runs, in place of ./runs.",
+    "BKAUDIT_CONF": "What --conf says where it is left out.",
+    "BKAUDIT_CREDENTIALS": "What --credentials says where it is left out.",
+    "NO_COLOR": "Switches colour off.",
+    "PAGER": "The program that shows long pages at a terminal, in place of less(1).",
+}
+
+
+def man_page() -> str:
+    """Return the whole page, one line of roff after the other."""
+    context = click.Context(main, info_name="bkaudit", **main.context_settings)
+    lines = [
+        '.\\" Written by python -m auditor.cli.man_page.',
+        '.TH BKAUDIT 1 "" "bookkeeper-auditor" "User Commands"',
+        ".SH NAME",
+        f"bkaudit {_SEPARATOR} audit Apache BookKeeper clusters from what they wrote",
+        ".SH SYNOPSIS",
+        *_usage(main, context),
+        ".SH DESCRIPTION",
+        *_paragraphs(main.help or ""),
+        ".PP",
+        *_text("bkaudit help COMMAND prints what a command takes."),
+        ".SH COMMANDS",
+    ]
+    for name in COMMANDS:
+        command = main.get_command(context, name)
+        assert command is not None
+        lines += _command(command, click.Context(command, context, info_name=name))
+    lines += [".SH EXIT STATUS", *_terms({str(code): words for code, words in EXIT_CODES.items()})]
+    lines += [".SH ENVIRONMENT", *_terms(VARIABLES)]
+    lines += [".SH EXAMPLES", *_paragraphs((main.epilog or "").replace("Examples:\n", ""))]
+    return "\n".join(lines) + "\n"
+
+
+_SEPARATOR = r"\-"
+"""What whatis(1) expects between a name and what it does."""
+
+
+def _command(command: click.Command, context: click.Context) -> Iterator[str]:
+    """The section of a command, then those of its subcommands."""
+    yield f".SS {_escape(context.command_path)}"
+    yield from _usage(command, context)
+    yield from _paragraphs(command.help or "")
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    yield from _terms(dict(filter(None, records)))
+    yield from _paragraphs(command.epilog or "")
+    if isinstance(command, click.Group):
+        for name, part in command.commands.items():
+            yield from _command(part, click.Context(part, context, info_name=name))
+
+
+def _usage(command: click.Command, context: click.Context) -> Iterator[str]:
+    """The command line, with the words to type in bold."""
+    yield f".B {_escape(context.command_path)}"
+    if pieces := command.collect_usage_pieces(context):
+        yield from _text(" ".join(pieces))
+
+
+def _paragraphs(help: str) -> Iterator[str]:
+    """Paragraphs as click has them: one that begins with a backspace keeps its lines."""
+    for paragraph in re.split(r"\n\s*\n", help.strip()):
+        if not paragraph:
+            continue
+        yield ".PP"
+        if paragraph.startswith("\b"):
+            kept = [line for line in paragraph.removeprefix("\b").split("\n") if line]
+            yield from (".nf", *(_line(line) for line in kept), ".fi")
+        else:
+            yield from _text(paragraph)
+
+
+def _terms(texts: dict[str, str]) -> Iterator[str]:
+    """Names in bold, each with its explanation below it."""
+    for name, text in texts.items():
+        yield ".TP"
+        yield f".B {_escape(name)}"
+        first, *later = text.replace("\b\n", "\b").split("\n\n")
+        yield from _text(first)
+        for paragraph in later:
+            kept = [line for line in paragraph.removeprefix("\b").split("\n") if line]
+            yield from (".IP", ".nf", *(_line(line) for line in kept), ".fi")
+
+
+def _text(text: str) -> Iterator[str]:
+    """One filled line of roff."""
+    yield _line(" ".join(text.split()))
+
+
+def _line(text: str) -> str:
+    """A line of text that no character makes a request: roff knows those by a dot or a quote in front."""
+    escaped = _escape(text)
+    return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
+
+
+def _escape(text: str) -> str:
+    """Text with the characters that roff reads as its own, or shows as others, by their names.
+
+    >>> _escape("a-b \\\\ c: é")
+    'a\\\\-b \\\\e c: \\\\[u00E9]'
+    """
+    text = text.replace("\\", r"\e").replace("-", r"\-").replace("'", r"\(aq").replace("`", r"\(ga")
+    text = text.replace("^", r"\(ha").replace("~", r"\(ti").replace('"', r"\(dq")
+    return "".join(char if char.isascii() else rf"\[u{ord(char):04X}]" for char in text)
+
+
+if __name__ == "__main__":
+    Path("docs/bkaudit.1").write_text(man_page(), "utf-8")

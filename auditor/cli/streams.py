@@ -1,0 +1,157 @@
+"""Standard streams that never end a command: closed ones, ones that their reader left, full ones.
+
+The output of a command is not its work. A scheduler whose log collector restarts still gets the exit code of
+the audit, so that a broken pipe never reads as "clean". Standard output that cannot be written for another
+reason, such as a full disk, is an error: the report that was asked for is not there.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+import click
+
+from auditor.errors import OutputError
+
+_CLOSED_ERRNOS = frozenset((errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN, errno.ENOTCONN))
+"""Errors of a pipe or socket whose reader has left."""
+
+
+class StandardStream(io.FileIO):
+    """The bytes of standard output or standard error.
+
+    Writes succeed after the reader has left, and go nowhere. Of standard error that holds for every error:
+    a message that cannot be shown changes no result.
+    """
+
+    def __init__(self, number: int, title: str, is_error_stream: bool, closefd: bool = False) -> None:
+        super().__init__(number, "w", closefd=closefd)
+        self._title = title
+        self._is_error_stream = is_error_stream
+        # A terminal that was closed answers EIO, a disk that fails does too.
+        self._closed_errnos = _CLOSED_ERRNOS | ({errno.EIO} if os.isatty(number) else set())
+        self._discards = False
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes; all of them count as written where nobody reads them any more.
+
+        Raises:
+            OutputError: standard output cannot be written, as on a full disk.
+        """
+        rest = memoryview(data).cast("B")
+        size = rest.nbytes
+        try:
+            # All of it: with python -u nobody above writes what a part of a pipe's room left over.
+            while rest and not self._discards:
+                written = super().write(rest)
+                if written is None:
+                    # The pipe is full, and whoever made it lets nobody wait in write.
+                    select.select((), (self.fileno(),), ())
+                rest = rest[written or 0 :]
+        except OSError as error:
+            self._discards = error.errno in self._closed_errnos
+            if not (self._discards or self._is_error_stream):
+                raise OutputError(f"{self._title}: cannot be written: {error.strerror}") from error
+        return size
+
+    def discard(self) -> None:
+        """Let all that is written from now on go nowhere."""
+        self._discards = True
+
+
+@contextmanager
+def protected_streams() -> Iterator[None]:
+    """Put a `StandardStream` below ``sys.stdout`` and ``sys.stderr`` while the block runs.
+
+    Streams that are not Python's own stay, as those of a notebook and of a test. What standard output still
+    holds after the block is forgotten: Python would try to write it again, and end with 120.
+    """
+    _open_closed_streams()
+    replaced = []
+    for name, title in (("stdout", "standard output"), ("stderr", "standard error")):
+        stream = getattr(sys, name)
+        if stream is getattr(sys, f"__{name}__"):
+            with suppress(OSError):
+                stream.flush()
+            raw = StandardStream(stream.fileno(), title, name == "stderr")
+            setattr(sys, name, _text(raw, stream))
+            replaced.append((name, stream, raw))
+    try:
+        yield
+    finally:
+        for name, stream, raw in replaced:
+            with suppress(OutputError):
+                getattr(sys, name).flush()
+            raw.discard()
+            setattr(sys, name, stream)
+
+
+def error_stream_copy() -> TextIO | None:
+    """Standard error under a number of its own, for the time while another file has its number.
+
+    Returns None if it has no number, as where a test put a text in its place. The caller closes it.
+    """
+    try:
+        number = os.dup(sys.stderr.fileno())
+    except OSError:
+        return None
+    copy = _text(StandardStream(number, "standard error", True, closefd=True), sys.stderr)
+    copy.reconfigure(line_buffering=True)
+    return copy
+
+
+@contextmanager
+def written_output() -> Iterator[None]:
+    """Write out what the block prints, also where the block fails.
+
+    Raises:
+        OutputError: standard output cannot be written, as on a full disk, and the block did not fail.
+    """
+    try:
+        yield
+    except click.exceptions.Exit:
+        sys.stdout.flush()
+        raise
+    except BaseException:
+        with suppress(OutputError):
+            sys.stdout.flush()
+        raise
+    else:
+        sys.stdout.flush()
+
+
+def _text(raw: StandardStream, like: TextIO) -> io.TextIOWrapper:
+    """A text stream with the encoding and the buffering of another one."""
+    assert isinstance(like, io.TextIOWrapper)
+    # As Python has it: with -u bytes are not buffered either.
+    buffer = raw if like.write_through else io.BufferedWriter(raw)
+    return io.TextIOWrapper(
+        buffer,
+        like.encoding,
+        like.errors,
+        line_buffering=like.line_buffering,
+        write_through=like.write_through,
+    )
+
+
+def _open_closed_streams() -> None:
+    """Give standard streams that the caller has closed to the null device.
+
+    Else the next file that is opened gets their number, and what is printed goes into it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            stream = os.fdopen(number, mode, closefd=False)
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)

@@ -1,0 +1,190 @@
+"""What the server's own class makes of a BP-34 value (``AvailabilityOfEntriesOfLedger``, 4.17.2 and 4.18.0).
+
+No verdict rests on it. It shows what BookKeeper's own tools would answer, oddities included:
+
+    accepted    a negative version, a negative count, bytes after the last group, groups out of order (they
+                are sorted), of equal start (the last one stays), of no or negative size, that end before
+                they start
+    refused     fewer than 64 bytes, a version above 0, fewer groups than promised, a group that would divide
+                by a period of 0
+
+Membership looks at the group with the greatest start at or before the entry, and at no other group.
+``unavailable`` stops at the first hole of two entries or more: it calls every later entry unavailable.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from auditor.codecs.availability.groups import GROUP, HEADER
+from auditor.errors import CoverageLimitError, DecodeError
+
+_WHAT = "availability"
+_MAX_LONG = 2**63 - 1
+Group = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class JavaAvailability:
+    """The answers of the server's class; ``groups`` are (first, last, size, period), sorted by first.
+
+    >>> JavaAvailability.of([1, 2, 4, 5]).groups
+    ((1, 1, 2, 0), (4, 4, 2, 0))
+    """
+
+    groups: tuple[Group, ...]
+
+    @classmethod
+    def of(cls, entries: Iterable[int]) -> JavaAvailability:
+        """Add entries in any order, as the class's constructor does: one group a run. It drops entry -1.
+
+        >>> JavaAvailability.of([5, 3, -1, 3]).groups
+        ((3, 3, 1, 0), (5, 5, 1, 0))
+        """
+        groups: dict[int, Group] = {}
+        # The class takes a start of -1 for "no run yet", so that a run from -1 on is lost.
+        start, size = -1, 0
+        for entry in entries:
+            if start == -1:
+                start, size = entry, 1
+            elif start <= entry < start + size:
+                continue
+            elif entry == start + size:
+                size += 1
+            else:
+                groups[start] = (start, start, size, 0)
+                start, size = entry, 1
+        if start != -1:
+            groups[start] = (start, start, size, 0)
+        return cls(tuple(sorted(groups.values())))
+
+    @classmethod
+    def parse(cls, data: bytes) -> JavaAvailability:
+        """Read a value. Raises `DecodeError` where the class raises an exception.
+
+        >>> JavaAvailability.parse(bytes(64)).total
+        0
+        """
+        if len(data) < HEADER.size:
+            raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER.size} header bytes")
+        version, count = HEADER.unpack_from(data)
+        if version > 0:
+            raise DecodeError(_WHAT, 0, f"version {version} is newer than 0")
+        count = max(count, 0)
+        if HEADER.size + count * GROUP.itemsize > len(data):
+            raise DecodeError(_WHAT, len(data), f"{count} groups promised, the data ends before")
+        listed: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
+        for row, (first, last, _, period) in enumerate(listed):
+            if first != last and not period:
+                where = HEADER.size + row * GROUP.itemsize
+                raise DecodeError(_WHAT, where, "a group that repeats with a period of 0")
+        # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
+        return cls(tuple(sorted({group[0]: group for group in listed}.values())))
+
+    @property
+    def total(self) -> int:
+        """How many entries the class says there are: overlaps count twice, bad groups count below nothing."""
+        return _long(sum(map(_entries_in, self.groups)))
+
+    def contains(self, entry: int) -> bool:
+        """Return what ``isEntryAvailable`` answers.
+
+        >>> JavaAvailability(((0, 10, 4, 2),)).contains(14)
+        True
+        """
+        row = self._floor(entry)
+        return row >= 0 and _holds(self.groups[row], entry)
+
+    def entries(self, limit: int) -> list[int]:
+        """Every entry for which ``isEntryAvailable`` is true, ascending.
+
+        Raises `CoverageLimitError` for more than ``limit`` of them, or of the runs that they are in.
+
+        >>> JavaAvailability(((0, 10, 4, 5), (7, 7, 2, 0))).entries(100)
+        [0, 1, 2, 3, 5, 6, 7, 8]
+        """
+        found: list[int] = []
+        ends = [*(group[0] for group in self.groups), _MAX_LONG + 1][1:]
+        for group, next_first in zip(self.groups, ends, strict=True):
+            first, _, size, period = group
+            end = min(_reach(group) + 1, next_first)
+            # Without a period there is one run. The class's remainder does not see a period's sign.
+            step = abs(period) or max(end - first, 1)
+            runs = range(first, end, step)
+            if len(runs) > limit:
+                raise CoverageLimitError(f"more than {limit} runs to list")
+            for start in runs:
+                run = range(start, min(start + min(size, step), end))
+                if len(found) + len(run) > limit:
+                    raise CoverageLimitError(f"more than {limit} entries to list")
+                found += run
+        return found
+
+    def unavailable(self, start: int, last: int, wanted: Iterable[int]) -> list[int]:
+        """Return what ``getUnavailableEntries`` answers for the entries ``wanted`` of ``start..last``.
+
+        >>> JavaAvailability.of([1, 5]).unavailable(0, 6, range(7))
+        [0, 2, 3, 4, 5, 6]
+        """
+        wanted = set(wanted)
+        missing: list[int] = []
+        current: Group | None = None
+        exhausted = False
+        for entry in range(start, last + 1):
+            held = False
+            if not exhausted:
+                if current is None or entry > _reach(current):
+                    row = self._floor(entry)
+                    current = self.groups[row] if row >= 0 else None
+                    # The class stops looking here, although later groups may hold what is wanted.
+                    exhausted = not self.groups if current is None else entry > _reach(current)
+                held = not exhausted and current is not None and _holds(current, entry)
+            if entry in wanted and not held:
+                missing.append(entry)
+        return missing
+
+    def tobytes(self) -> bytes:
+        """Write what ``serializeStateOfEntriesOfLedger`` writes: version 0 and the groups as they are.
+
+        >>> JavaAvailability.of([]).tobytes() == bytes(64)
+        True
+        """
+        return HEADER.pack(0, len(self.groups)) + np.array(list(self.groups), GROUP).tobytes()
+
+    def _floor(self, entry: int) -> int:
+        return bisect_right(self.groups, entry, key=lambda group: group[0]) - 1
+
+
+def _entries_in(group: Group) -> int:
+    first, last, size, period = group
+    if first == last:
+        return size
+    span = _long(last - first)
+    runs = abs(span) // abs(period)
+    return _long(((runs if (span < 0) == (period < 0) else -runs) + 1) * size)
+
+
+def _holds(group: Group, entry: int) -> bool:
+    first, _, size, period = group
+    if not first <= entry <= _reach(group):
+        return False
+    since = _long(entry - first)
+    if not period:
+        return since < size
+    # Java's remainder has the sign of what is divided.
+    rest = abs(since) % abs(period)
+    return (rest if since >= 0 else -rest) < size
+
+
+def _reach(group: Group) -> int:
+    """One past the last run's last entry: where the class believes that a group ends."""
+    return _long(group[1] + group[2])
+
+
+def _long(number: int) -> int:
+    """Wrap around as a Java long does."""
+    return (number + 2**63) % 2**64 - 2**63

@@ -1,0 +1,134 @@
+"""What a collector that reads the entries of a log takes it to hold, however damaged the log is.
+
+A collector reads the entries of a log that has no ledgers map. Compaction reads the entries of every log that
+it rewrites. The rules are those of ``DefaultEntryLogger.scanEntryLog`` and, for logs of the direct logger, of
+``LogReaderScan.scan``. Neither asks whether a record can be one. So one wrong size hides what follows it. The
+log is deleted once nothing is left of what precedes the wrong size (bookkeeper #2264, #2373):
+
+    size                default logger                       direct logger
+    ------------------  -----------------------------------  -----------------------------------------------
+    negative            the next byte is looked at           goes on at the next block of 4096 bytes;
+                                                             at the start of one it never ends
+    0                   the next byte is looked at           the log ends there
+    beyond the file     the log ends there                   fails, unless the buffer that is read reaches as
+                                                             far: then the record counts, whole
+    too large for Java  fails (`MAY_FAIL_BYTES`)             fails likewise
+    ledger id below 0   the record is passed over            the record is passed over
+
+A scan that fails has the collector leave the log alone, and compaction too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.bookie.entry_log import DIRECT_HEADER_BYTES, HEADER_BYTES
+from auditor.codecs.bookie.entry_log_records import EntryLogRecords
+from auditor.codecs.bookie.length_prefixed import BLOCK, LENGTH, Longs, ReadAt
+
+DIRECT_BUFFER_BYTES = 8 << 20
+"""What the direct logger reads at once (dbStorage_directIOEntryLoggerReadBufferSizeMB)."""
+
+MAY_FAIL_BYTES = 64 << 20
+"""The scan of a longer record fails if it is more than Java's direct memory has left."""
+
+_LEDGER_BYTES = 8
+
+
+class ScannedLog(NamedTuple):
+    """The records that a collector's scan of a log counts, in its order: arrays of one length.
+
+    ``offsets`` are where records start, and ``sizes`` whole records with the four bytes of their own size.
+    ``may_fail``: a record of more than `MAY_FAIL_BYTES` was met, so that the scan may have failed instead.
+    """
+
+    offsets: Longs
+    ledger_ids: Longs
+    sizes: Longs
+    may_fail: bool
+
+    def sums(self) -> dict[int, int]:
+        """Return the bytes of each ledger, as the collector adds them up."""
+        ledgers, which = np.unique(self.ledger_ids, return_inverse=True)
+        totals = np.zeros(len(ledgers), np.int64)
+        np.add.at(totals, which, self.sizes)
+        return dict(zip(ledgers.tolist(), totals.tolist(), strict=True))
+
+    def contains(self, offsets: Longs) -> NDArray[np.bool_]:
+        """Return which records, by their starts, the scan counts."""
+        if not len(self.offsets):
+            return np.zeros(len(offsets), np.bool_)
+        place = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
+        found: NDArray[np.bool_] = self.offsets[place] == offsets
+        return found
+
+
+def scan_log(
+    read_at: ReadAt, size: int, direct: bool, buffer_bytes: int = DIRECT_BUFFER_BYTES
+) -> ScannedLog | None:
+    """Scan a log of ``size`` bytes as the server does; None if the server's scan fails.
+
+    Args:
+        read_at: gives bytes of the file.
+        size: the length of the file.
+        direct: whether the direct logger reads it.
+        buffer_bytes: what the direct logger reads at once.
+
+    >>> data = bytes(1024) + bytes.fromhex("00000008 0000000000000007 80000008 0000000000000009")
+    >>> scan_log(lambda at, length: data[at : at + length], len(data), direct=False).sums()
+    {7: 12}
+    """
+    if direct:
+        return _scan_direct(read_at, size, buffer_bytes)
+    records = EntryLogRecords(read_at, size)
+    nothing = np.zeros(0, np.int64)
+    parts = [(nothing, nothing, nothing), *records.as_collected(HEADER_BYTES)]
+    offsets, ledgers, sizes = (np.concatenate(column) for column in zip(*parts, strict=True))
+    largest = int(sizes.max(initial=0))
+    if records.cut_at is not None:
+        largest = max(largest, int.from_bytes(read_at(records.cut_at, LENGTH.size), signed=True))
+    return ScannedLog(offsets, ledgers, sizes, largest > MAY_FAIL_BYTES)
+
+
+def _scan_direct(read_at: ReadAt, size: int, buffer_bytes: int) -> ScannedLog | None:
+    try:
+        rows = np.array(list(_direct_records(read_at, size, buffer_bytes)), np.int64).reshape(-1, 3)
+    except EOFError:
+        return None
+    counted = rows[rows[:, 1] >= 0]
+    offsets, ledgers, sizes = (np.ascontiguousarray(column) for column in counted.T)
+    return ScannedLog(offsets, ledgers, sizes, int(rows[:, 2].max(initial=0)) > MAY_FAIL_BYTES)
+
+
+def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[tuple[int, int, int]]:
+    """Start, ledger and size of each record. Raises EOFError where the server's scan fails."""
+    # The last buffer that is read reaches past the end of the file, in zeros.
+    limit = -(-size // buffer_bytes) * buffer_bytes
+    at, head = HEADER_BYTES, bytes(_LEDGER_BYTES)
+    begin, block = 0, b""
+    while at < size:
+        if not begin <= at <= begin + len(block) - LENGTH.size - _LEDGER_BYTES:
+            begin, block = at, read_at(at, min(BLOCK, size - at))
+            block = block.ljust(LENGTH.size + _LEDGER_BYTES, b"\0")
+        place = at - begin
+        (length,) = LENGTH.unpack_from(block, place)
+        if length < 0:
+            if at % DIRECT_HEADER_BYTES == 0:
+                # The next block is this one: the server looks at the same four bytes for ever.
+                raise EOFError
+            at += -at % DIRECT_HEADER_BYTES
+            continue
+        if not length:
+            return
+        start = at + LENGTH.size
+        if start >= size or start + length > limit:
+            raise EOFError
+        # Of a shorter record the server takes what the one before it left in the buffer.
+        taken = block[place + LENGTH.size :][: min(length, _LEDGER_BYTES)]
+        head = taken + head[len(taken) :]
+        yield at, int.from_bytes(head, signed=True), LENGTH.size + length
+        at = start + length

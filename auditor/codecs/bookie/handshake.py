@@ -1,0 +1,132 @@
+"""What a client and a bookie say before the first request: the switch to TLS, and the login.
+
+    START_TLS  protocol 3 only, in clear
+      request   {header 1, startTLSRequest 106: {}}
+      answer    {header 1, status 2}             then the client's TLS handshake; frames inside are the same
+
+    AUTH       protocol 3, and protocol 2 after the frame's length
+      request   {header 1, authRequest 102: {plugin name 1, payload 2}}
+      answer    {header 1, status 2, authResponse 102: {plugin name 1, payload 2}}
+      version 2 0: version u8 = 2, 1: operation u8 = 3, 2: flags u16 = 0, 4: the plugin's message; both ways
+
+A bookie that is not satisfied with the TLS handshake alone (a login is due, or the role in the certificate is
+not authorised) answers the same START_TLS a second time, inside TLS, with EIO (`AuthHandler` and
+`BookieRequestProcessor.onStartTLSComplete` of the server). So an answer is matched by operation and number.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from auditor.codecs.bookie.wire import LENGTH, VERSION, VERSION_2, Status
+from auditor.codecs.protobuf import wire as proto_wire
+from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
+from auditor.errors import DecodeError
+
+START_TLS = int(pb.START_TLS)
+AUTH = int(pb.AUTH)
+SASL_PLUGIN = "sasl"
+"""The name of `SASLBookieAuthProviderFactory`."""
+NO_PLUGIN = "AuthDisabledPlugin"
+"""Who answers AUTH where a bookie wants no login, or has what it wants."""
+MAX_HANDSHAKE_BYTES = 1 << 20
+"""No message of a handshake is longer: a Kerberos token with a large authorisation part has about 64 KiB."""
+
+_WHAT = "bookie's handshake"
+_AUTH_2 = struct.Struct(">BBH")
+_OPERATION_2 = 3  # BookieProtocol.AUTH
+_SHORTEST_TAG = b"\x0a"  # field 1, the header: a message of version 2 begins with a 0, 1 or 2
+
+
+@dataclass(frozen=True, slots=True)
+class HandshakeAnswer:
+    """What a bookie answered; ``payload`` and ``plugin`` are None where it sent no message of a plugin.
+
+    ``txn_id`` is None in version 2.
+    """
+
+    operation: int
+    status: int
+    txn_id: int | None = None
+    plugin: str | None = None
+    payload: bytes | None = None
+
+
+def start_tls_request(txn_id: int) -> bytes:
+    """Write the frame that asks for TLS, its length included.
+
+    >>> start_tls_request(7).hex()
+    '0000000b0a06080310091807d20600'
+    """
+    header = pb.RequestHeader(version=pb.VERSION_THREE, operation=pb.START_TLS, txnId=txn_id)
+    return _framed(pb.StartTlsRequest(header=header, startTLSRequest=pb.StartTls()).SerializeToString())
+
+
+def auth_request(txn_id: int, payload: bytes, version: int = VERSION) -> bytes:
+    """Write the frame with a token of SASL, its length included; version 2 has no ``txn_id``.
+
+    >>> auth_request(7, b"").hex()
+    '000000130a06080310051807b206080a047361736c1200'
+    >>> auth_request(7, b"", version=2).hex()
+    '0000000c020300000a047361736c1200'
+    """
+    message = pb.AuthMessage(authPluginName=SASL_PLUGIN, payload=payload)
+    if version == VERSION_2:
+        return _framed(_AUTH_2.pack(VERSION_2, _OPERATION_2, 0) + message.SerializeToString())
+    header = pb.RequestHeader(version=pb.VERSION_THREE, operation=pb.AUTH, txnId=txn_id)
+    return _framed(pb.AuthRequest(header=header, authRequest=message).SerializeToString())
+
+
+def handshake_answer(message: bytes) -> HandshakeAnswer:
+    """Read an answer in either version: a frame without its length.
+
+    >>> handshake_answer(bytes.fromhex("0a0608031005180710f603"))
+    HandshakeAnswer(operation=5, status=502, txn_id=7, plugin=None, payload=None)
+    >>> handshake_answer(bytes.fromhex("020300000a047361736c120161"))
+    HandshakeAnswer(operation=5, status=0, txn_id=None, plugin='sasl', payload=b'a')
+
+    Raises `DecodeError` for what is neither. An answer to another request is read all the same, and has its
+    own operation.
+    """
+    if len(message) > MAX_HANDSHAKE_BYTES:
+        raise DecodeError(_WHAT, 0, f"{len(message)} bytes, more than {MAX_HANDSHAKE_BYTES}")
+    if message[:1] != _SHORTEST_TAG:
+        return _answer_2(message)
+    response = proto_wire.parse(pb.HandshakeResponse, message, _WHAT, most=MAX_HANDSHAKE_BYTES)
+    header = response.header
+    if header.version != VERSION:
+        raise DecodeError(_WHAT, 0, f"version {header.version}, not {VERSION}")
+    if not response.HasField("authResponse"):
+        return HandshakeAnswer(header.operation, response.status, header.txnId)
+    said = response.authResponse
+    return HandshakeAnswer(header.operation, response.status, header.txnId, said.authPluginName, said.payload)
+
+
+def is_late_start_tls(head: bytes) -> bool:
+    """Whether a frame that begins so is the second answer to a START_TLS.
+
+    >>> is_late_start_tls(bytes.fromhex("0a0608031009180010f503")), is_late_start_tls(bytes(28))
+    (True, False)
+    """
+    if head[:1] != _SHORTEST_TAG:
+        return False
+    try:
+        return handshake_answer(head).operation == START_TLS
+    except DecodeError:
+        return False  # a cut answer to a request, or damage, which its own reader names
+
+
+def _answer_2(message: bytes) -> HandshakeAnswer:
+    if len(message) < _AUTH_2.size:
+        raise DecodeError(_WHAT, len(message), f"{len(message)} bytes, not {_AUTH_2.size} or more")
+    version, operation, _ = _AUTH_2.unpack_from(message)
+    if (version, operation) != (VERSION_2, _OPERATION_2):
+        raise DecodeError(_WHAT, 0, f"version {version}, operation {operation}: an answer to no question")
+    said = proto_wire.parse(pb.AuthMessage, message, _WHAT, _AUTH_2.size, most=MAX_HANDSHAKE_BYTES)
+    # Version 2 has no status here: a bookie that refuses ends the connection.
+    return HandshakeAnswer(AUTH, int(Status.EOK), None, said.authPluginName, said.payload)
+
+
+def _framed(message: bytes) -> bytes:
+    return LENGTH.pack(len(message)) + message

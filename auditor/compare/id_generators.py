@@ -1,0 +1,68 @@
+"""Whether the copy's id generator is behind ids in use: then it gives out the id of a ledger a second time.
+
+The counters themselves are not compared: they are of a moment. But a store that was copied without its
+generator begins to count anew, and bookies may have entries of the ledgers whose ids it gives out again.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from auditor.compare.store_side import StoreSide
+from auditor.model.comparison import CopyState, StoreItem
+from auditor.model.states import LISTED
+from auditor.spark import functions as F
+from auditor.spark.types import Column
+from auditor.tables.claims import application_of
+from auditor.tables.cluster_state import Ids, ids_drawn
+from auditor.tables.id_generators import DRAWING_APPLICATIONS
+
+_BUCKET_BITS = 56
+"""etcd has an id generator for each value of an id's top byte (EtcdIdGenerator)."""
+_PATH = "idgen"
+
+
+class GeneratorDifference(NamedTuple):
+    """What comparing the copy's generator gave: a row of `STORE_DIFFERENCES` if it is behind, or a note."""
+
+    row: tuple[object, ...] | None = None
+    note: str | None = None
+
+
+def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifference:
+    """Compare the next ids of the copy with the ids that the source's generator gave out.
+
+    An id counts if a ledger of either store has it, and if the source's generator gave it out or the ledger
+    is of an application that never chooses an id. Runs one query.
+    """
+    given_out = ids_drawn(source.nodes, source.layout)
+    # Of a running copy after its ledgers: a ledger that is created meanwhile has an id that was given out.
+    ledgers = copy.ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
+    ledgers = ledgers.unionByName(
+        source.ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
+    )
+    nodes = copy.store.cluster() if copy.live else copy.nodes
+    next_ids = ids_drawn(nodes, copy.layout)
+    if not next_ids:
+        return GeneratorDifference(note="copy: its id generator does not tell which id is next: not compared")
+    is_drawn = application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS)
+    in_use = F.coalesce(is_drawn, F.lit(False))
+    if given_out:
+        in_use |= F.col("ledger_id") < _next_id(given_out)
+    ahead = ledgers.where((F.col("scope_id") == 0) & F.col("status").isin(*LISTED) & in_use)
+    ahead = ahead.withColumn("next", _next_id(next_ids)).where("ledger_id >= next")
+    row = ahead.agg(F.max(F.struct("ledger_id", "next")).alias("highest")).first()
+    if row is None or row["highest"] is None:
+        return GeneratorDifference()
+    ledger_id, next_id = row["highest"]
+    fields = [f"the copy gives out ledger {next_id} next, and ledger {ledger_id} is in use"]
+    item, change = str(StoreItem.ID_GENERATOR), str(CopyState.DIFFERENT)
+    return GeneratorDifference((item, change, None, None, _PATH, fields, None, None, None))
+
+
+def _next_id(ids: Sequence[Ids]) -> Column:
+    """The next id of the generator that gives out ids like ``ledger_id``."""
+    if len(ids) == 1:
+        return F.lit(ids[0].next)
+    nexts = [F.lit(part) for generator in ids for part in (generator.low >> _BUCKET_BITS, generator.next)]
+    bucket = F.shiftrightunsigned("ledger_id", _BUCKET_BITS).cast("long")
+    return F.create_map(*nexts)[bucket]

@@ -1,0 +1,71 @@
+"""What the gate says of taking bookies out: the holds that forbid it, or the commands that do it.
+
+A bookie that runs is stopped first, so that holds on stopping it count too.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from auditor.actions.commands import decommission_command
+from auditor.actions.gate import HeldRun, by_importance, permit
+from auditor.actions.objects import bookie
+from auditor.model.decommission import Blocker, Cause
+from auditor.model.holds import ActionKind, FactReason, Hold, HoldNotice, notice_of
+from auditor.model.permission import Allowed, Permission, Refused, RunUnfit
+
+_CAUSES = {
+    str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
+    str(FactReason.LAST_SERVED_COPY): Cause.LAST_SERVED,
+}
+"""Holds that end while the bookie runs, and with nothing copied by hand; all others are `Cause.HELD`."""
+
+_UNFIT = {
+    RunUnfit.NO_HOLDS: Cause.NO_HOLDS,
+    RunUnfit.DATA_TOO_OLD: Cause.DATA_TOO_OLD,
+    RunUnfit.NO_EARLIER_RUN: Cause.NO_EARLIER_RUN,
+}
+
+
+def permit_decommission(run: HeldRun, bookies: Sequence[str], live: Sequence[str]) -> Permission:
+    """Whether bookies may be taken out; those that are ``live`` must be permitted to stop, too."""
+    objects = [bookie(name) for name in bookies]
+    answer = permit(run, ActionKind.DECOMMISSION, objects)
+    stop = permit(run, ActionKind.STOP, [bookie(name) for name in live])
+    if isinstance(stop, Allowed):
+        return answer
+    if isinstance(answer, Allowed):
+        return Refused(answer.kind, answer.objects, stop.holds)
+    holds = by_importance(dict.fromkeys((*answer.holds, *stop.holds)))
+    return Refused(answer.kind, answer.objects, holds, answer.why, answer.unfit)
+
+
+def gate_blockers(permission: Permission) -> Iterator[Blocker]:
+    """The causes of a refusal: certain holds, doubt if there is nothing else, and what the run lacks."""
+    if isinstance(permission, Allowed):
+        return
+    certain: dict[Cause, list[Hold]] = {}
+    for hold in permission.holds:
+        if hold.certain:
+            certain.setdefault(_CAUSES.get(hold.reason, Cause.HELD), []).append(hold)
+    for cause in (Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS):
+        if cause in certain:
+            yield Blocker(cause, detail=_reasons(certain[cause]))
+    if permission.holds and not certain:
+        yield Blocker(Cause.DOUBT, detail=_reasons(permission.holds))
+    if permission.unfit:
+        yield Blocker(_UNFIT[permission.unfit])
+
+
+def _reasons(holds: Sequence[Hold]) -> str:
+    return ", ".join(dict.fromkeys(hold.reason for hold in holds))
+
+
+def notices_of(permission: Permission) -> tuple[HoldNotice, ...]:
+    """The holds of a refusal, the most important first."""
+    return () if isinstance(permission, Allowed) else tuple(map(notice_of, permission.holds))
+
+
+def decommission_commands(permission: Permission, bookies: Sequence[str]) -> tuple[str, ...]:
+    """The commands that take the bookies out, one after the other; none while the gate refuses."""
+    if isinstance(permission, Refused):
+        return ()
+    return tuple(decommission_command(permission, name) for name in bookies)

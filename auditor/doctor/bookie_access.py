@@ -1,0 +1,92 @@
+"""Which bookies would answer an audit: each is sent one read that it can refuse, of no entry that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from auditor.model.amounts import and_more, plural
+from auditor.model.options import AuditOptions
+from auditor.model.report import CLEAN, NOT_COVERED
+from auditor.reports.doctor import BOOKIES, Line, State
+from auditor.sources.bookies.rpc.access import BookieAccess, read_access
+from auditor.sources.bookies.rpc.connection import Address
+from auditor.sources.bookies.rpc.probe import Reception, probe_bookies
+from auditor.sources.metadata.credentials import credentials_file
+
+MAX_BOOKIES_ASKED = 20
+MAX_BOOKIES_NAMED = 20
+
+
+def access_lines(
+    registered: Sequence[Mapping[str, object]], rpc: bool, options: AuditOptions
+) -> Iterator[Line]:
+    """Yield what registered bookies answer.
+
+    Args:
+        registered: rows of the table registrations.
+        rpc: whether ``rpc:`` is a source: a bookie that does not answer is unread then. Else bookies are only
+            asked for entries that seem to be missing.
+        options: of the audit.
+
+    Raises:
+        UsageError: the credentials file is invalid.
+    """
+    access = read_access(credentials_file(options.credentials))
+    used = [row for row in registered if row["used"]]
+    if not used and not rpc:
+        return  # nobody runs who could be asked
+    problems = {
+        str(row["bookie_id"]): f"gives no address ({row['unresolved']})"
+        for row in used
+        if row["host"] is None
+    }
+    addresses: dict[str, Address] = {
+        str(row["bookie_id"]): (str(row["host"]), int(str(row["port"])))
+        for row in used
+        if row["host"] is not None
+    }
+    asked = dict(list(addresses.items())[:MAX_BOOKIES_ASKED])
+    results = probe_bookies(asked, access, options.timeout)
+    problems |= {
+        name: f"{result.reception}: {result.reason}"
+        for name, result in results.items()
+        if result.reception is not Reception.SERVED
+    }
+    served = sum(result.reception is Reception.SERVED for result in results.values())
+    part = f" ({len(addresses) - len(asked):,} more were not asked)" if len(addresses) > len(asked) else ""
+    asked_of = f"{served:,} of {plural(len(asked), 'registered bookie')} asked"
+    said = f"{asked_of} answer a read{part}, {_manner(access)}"
+    code = NOT_COVERED if rpc else CLEAN
+    if problems or not used:
+        consequence = (
+            "what is on the others is unknown"
+            if rpc
+            else "what seems to be missing on the others cannot be confirmed by asking them"
+        )
+        yield BOOKIES.warn("access", f"{said}; {consequence}", None, code)
+    else:
+        yield BOOKIES.ok("access", said)
+    named = [f"{name}: {problems[name]}" for name in sorted(problems)[:MAX_BOOKIES_NAMED]]
+    for words in named + and_more(len(problems) - MAX_BOOKIES_NAMED):
+        yield BOOKIES.warn("no access", words, None, code)
+    yield _rates(options)
+
+
+def _manner(access: BookieAccess) -> str:
+    """How connections are made, and what that means for the entries that witness reads get."""
+    login = "" if access.sasl is None else f", with a login by {access.sasl.mechanism}"
+    if access.tls is None:
+        return f"in clear{login}: witness reads get entries unencrypted, unless [bookies.tls] is given"
+    if not access.tls.verify:
+        return f"over TLS that takes any bookie for the right one{login}"
+    return f"over TLS{login}"
+
+
+def _rates(options: AuditOptions) -> Line:
+    rate = (
+        f"{options.bookie_rate_limit:,.0f} requests a second"
+        if options.bookie_rate_limit
+        else "no rate limit"
+    )
+    said = f"{rate} to one bookie, {options.bookie_in_flight} of them unanswered"
+    return Line("bookies", "rates", State.OK if options.bookie_rate_limit else State.WARN, said)

@@ -1,0 +1,62 @@
+"""Whether the stores of owners that an audit is to join can be read, and are declared complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from auditor.errors import StoreError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.options import AuditOptions
+from auditor.model.report import UNREACHABLE
+from auditor.reports.doctor import OWNERS, Line
+from auditor.sources.metadata.store import MetadataStore, NeighbourStore, Tree
+from auditor.sources.metadata.stores import check_reachable, open_store, store_options
+from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, declared_stores, named_stores
+
+
+def look_at_owners(options: AuditOptions) -> Iterator[Line]:
+    """Yield a line per store that ``--owners`` names, and one about ``--owners-complete``.
+
+    Raises:
+        UsageError: a store is invalid.
+    """
+    stores, declared = named_stores(options), declared_stores(options)
+    if stores:
+        for store in stores:
+            yield _access(store, options)
+    names = None if stores is None else {store.text for store in stores}
+    if declared and (names is None or names == {*declared}):
+        yield OWNERS.ok("complete", "these stores are declared complete")
+    elif declared:
+        unequal = sorted({*declared} ^ (names or set()))
+        said = f"--owners-complete and --owners name different stores: {', '.join(unequal)}"
+        yield OWNERS.warn(
+            "complete", said, "name each store with both; else no ledger is confirmed to be unowned"
+        )
+    elif stores:
+        said = "no store is declared complete: no ledger will be confirmed to be unowned"
+        yield OWNERS.not_asked("complete", said, "--owners-complete, for each store, if no other exists")
+
+
+def _access(store: OwnersUri, options: AuditOptions) -> Line:
+    tree = APPLICATIONS[store.application].trees[0]
+    uri = store.tree(tree)
+    try:
+        check_reachable(uri)
+        with closing(open_store(uri, store_options(options))) as opened:
+            is_there = _has_owners(opened, tree)
+    except (StoreError, OSError) as error:
+        return OWNERS.fail("access", f"{store.text}: {error}", None, UNREACHABLE)
+    if not is_there:
+        way_out = f"the chroot above {tree} belongs into the URI"
+        return OWNERS.fail("access", f"{store.text}: nothing of {store.application}", way_out, UNREACHABLE)
+    return OWNERS.ok("access", f"{store.text}: {tree} can be read")
+
+
+def _has_owners(store: MetadataStore, tree: str) -> bool:
+    """Whether a store opened at the tree has it; of a saved one the first znode below it is looked for."""
+    if store.live:
+        return isinstance(store, NeighbourStore) and store.has_beside(tree)
+    parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, 1)
+    return any(len(batch.paths) > 0 for part in parts for batch in store.read(part))

@@ -1,0 +1,60 @@
+"""Which known bookies are down: who has a cookie in the store and no registration."""
+
+from collections.abc import Iterator
+
+from auditor.model.amounts import and_more, plural
+from auditor.reports.doctor import BOOKIES, Line
+from auditor.sources.metadata.store import ClusterNodes
+from auditor.tables.registry import registrations, store_cookies
+
+MAX_BOOKIES_NAMED = 20
+"""So many bookies that are down are named; more are counted."""
+
+_LISTS = ("available", "bookies")
+"""Below the root: where bookies are registered in ZooKeeper, and in etcd with BookKeeper's own driver."""
+
+
+def registration_lines(root: str, nodes: ClusterNodes) -> Iterator[Line]:
+    """Yield a line on how many known bookies are registered, and one for each that is not.
+
+    Args:
+        root: The path or scope below which the cluster is.
+        nodes: What the store has of the cluster itself.
+    """
+    known = {cookie.bookie_id for cookie in store_cookies(nodes)}
+    registered = {str(row["bookie_id"]) for row in registrations(nodes)}
+    known |= registered
+    if not known:
+        yield BOOKIES.not_asked("registered", "the store names no bookie")
+        return
+    if any(_is_registration(path, root) for path, _ in nodes.gaps):
+        said = "registrations could not be read completely: which bookies are down is not known"
+        yield BOOKIES.not_asked("registered", said)
+        return
+    if not registered:
+        said = f"none of {plural(len(known), 'bookie')} is registered: all are down, or the store was saved "
+        yield BOOKIES.not_asked("registered", f"{said}without registrations")
+        return
+    down = sorted(known - registered)
+    said = (
+        f"{len(known) - len(down):,} of {plural(len(known), 'known bookie')} {_verb(len(known))} registered"
+    )
+    yield BOOKIES.warn("registered", said) if down else BOOKIES.ok("registered", said)
+    for name in down[:MAX_BOOKIES_NAMED]:
+        yield BOOKIES.warn(
+            "down",
+            f"{name}: not registered (down or never started); copies on it can be checked only from its "
+            "directories",
+            "start it, or pass its directories with --bookies",
+        )
+    for words in and_more(len(down) - MAX_BOOKIES_NAMED):
+        yield BOOKIES.warn("down", words)
+
+
+def _verb(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _is_registration(path: str, root: str) -> bool:
+    """Whether a place that could not be read may have held registrations."""
+    return path == root or path.removeprefix(f"{root}/").partition("/")[0] in _LISTS

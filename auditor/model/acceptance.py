@@ -1,0 +1,41 @@
+"""Which findings are accepted only one by one, for how long, and bound to which missing entries."""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+from auditor.model.finding import Missing, Urgency
+
+DATA_LOSS = (Urgency.DESTROYS_DATA, Urgency.LOST)
+"""Urgencies whose findings are accepted one by one; an unaccepted one keeps the exit code above 0."""
+
+MAX_ACCEPTED_DAYS = 7
+"""A finding of `DATA_LOSS` is accepted for so many days at most: somebody decides again every week."""
+
+_GROUP = struct.Struct(">qqii")  # a group as tables have it: first start, last start, size, period
+
+
+def latest_day(today: date) -> date:
+    """Return the last day until which a finding of `DATA_LOSS` can be accepted.
+
+    >>> latest_day(date(2026, 11, 26))
+    datetime.date(2026, 12, 3)
+    """
+    return today + timedelta(days=MAX_ACCEPTED_DAYS)
+
+
+def missing_digest(missing: Sequence[Missing]) -> str | None:
+    """Return the digest of the exact missing entries, 16 hex digits; None if no entry is missing.
+
+    `auditor.checks.finding_rows.MISSING_DIGEST` computes the same in Spark.
+
+    >>> missing_digest([Missing("bk1:3181", ((4, 4, 1, 0),), 1)])
+    '3be5380e0dd667e5'
+    """
+    if not missing:
+        return None
+    parts = (
+        f"{part.bookie_id} {b''.join(_GROUP.pack(*group) for group in part.groups).hex()}" for part in missing
+    )
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]

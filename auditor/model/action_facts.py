@@ -1,0 +1,52 @@
+"""The ordered list of actions of a run, and how many holds it has, as report.json says them."""
+
+from typing import Annotated, TypedDict
+
+from auditor.model.finding_words import CheckId, SeverityWord, UrgencyWord
+from auditor.model.holds import ActionKind
+from auditor.model.json_shape import Count, Facet, about
+
+
+class Action(TypedDict):
+    """One instruction of a run's ordered list: what to do first, to which objects.
+
+    ``kind`` is a word of `auditor.model.holds.ActionKind`, None where nothing is done that a hold could
+    forbid. ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits, is the first object, which
+    ``bkaudit explain`` takes.
+    """
+
+    kind: Annotated[str | None, Facet("enum", (*ActionKind, None)), about("null: it changes nothing")]
+    text: Annotated[str, about("what to do, with its objects")]
+    checks: Annotated[list[CheckId], about("the checks whose findings ask for it")]
+    urgency: UrgencyWord
+    severity: Annotated[SeverityWord, about("the worst of these findings")]
+    count: Annotated[Count, about("these findings")]
+    unsure: Annotated[Count, about("of count, those that are not confirmed")]
+    bookies: Annotated[list[str], about("all bookies that it is done to; none if it is done to ledgers")]
+    bookie_id: str | None
+    scope_id: str | None
+    ledger_id: str | None
+
+
+class ForbiddenAction(TypedDict):
+    """An instruction that findings ask for and holds forbid: what must not be done, and why."""
+
+    kind: Annotated[str, Facet("enum", (*ActionKind,))]
+    objects: Annotated[str, about("the bookies or ledgers, of many the first two")]
+    why: Annotated[str, about("the holds that forbid it")]
+    way_out: Annotated[str, about("what a later run has to see first")]
+    checks: list[CheckId]
+
+
+class HoldFacts(TypedDict):
+    """How many holds the run has (table holds).
+
+    ``urgent`` counts those of the two highest urgencies that nobody accepted: while there are any, the run
+    does not end with 0. ``earlier_run`` is the name of the run whose holds were carried on, None if no
+    earlier run with holds was found.
+    """
+
+    total: Count
+    urgent: Annotated[Count, about("of the two highest urgencies, and not accepted")]
+    carried: Annotated[Count, about("found by an earlier run, and not lifted")]
+    earlier_run: Annotated[str | None, about("the run whose holds were carried on; null: none was found")]

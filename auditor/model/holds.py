@@ -1,0 +1,213 @@
+"""Kinds of action, and holds: what must not be done to an object, why, and what ends that.
+
+A check declares its holds beside its severity (`HoldRule`). A run has them as rows of the table ``holds``
+(`auditor.tables.holds`), with those that come from facts (`FactReason`). `auditor.actions.gate` refuses
+whatever a hold forbids. docs/safety.md lists the kinds and what must be true for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ActionKind(StrEnum):
+    """What a person can do to a cluster: the one vocabulary of code, plan files and documents.
+
+    In the order in which actions on one object are taken: copies are made before something stops, disks and
+    metadata are put right before something starts, and what deletes comes last.
+    """
+
+    RECOVER = "recover"  # copy a ledger's entries to other bookies; closes a ledger that is open
+    STOP = "stop"  # stop a bookie
+    RESTORE_METADATA = "restore-metadata"  # put a ledger's metadata back
+    MAKE_COOKIE = "make-cookie"  # write a bookie's cookie into the metadata store
+    REBUILD_INDEX = "rebuild-index"  # write a bookie's index again from its entry logs; the bookie is stopped
+    START = "start"  # start a bookie; its garbage collector then runs
+    WAIT = "wait"  # leave it to the servers
+    COLLECT = "collect"  # have a bookie collect garbage
+    COMPACT = "compact"  # have a bookie rewrite entry logs; it collects garbage first
+    DECOMMISSION = "decommission"  # take a bookie out for good: its disks may be wiped afterwards
+    DELETE_COOKIE = "delete-cookie"  # delete a bookie's cookie: its data does not come back after that
+    DELETE_LEDGER = "delete-ledger"  # delete a ledger's metadata: its data is then collected
+
+
+DANGEROUS = frozenset(
+    {
+        ActionKind.COLLECT,
+        ActionKind.COMPACT,
+        ActionKind.DELETE_LEDGER,
+        ActionKind.DELETE_COOKIE,
+        ActionKind.DECOMMISSION,
+        ActionKind.RECOVER,
+        ActionKind.REBUILD_INDEX,
+    }
+)
+"""Kinds that can destroy data: each needs proof, and doubt is enough to refuse it."""
+
+NEEDS_TWO_RUNS = frozenset({ActionKind.DELETE_LEDGER, ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION})
+"""Kinds that rest on holds of earlier runs too: refused while there is no earlier run with holds."""
+
+ERASES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
+"""Kinds after which bytes on a bookie's disks are gone, or nobody looks for them any more."""
+
+
+class HoldObject(StrEnum):
+    """What a hold is on: column ``object`` of the table holds."""
+
+    BOOKIE = "bookie"
+    LEDGER = "ledger"
+    ENTRY_LOG = "entry-log"
+    SOURCE = "source"
+
+
+METADATA_SOURCE = "metadata"
+"""Key of a hold on the metadata store as a source: on all that rests on the absence of ledgers in it."""
+OWNERS_SOURCE = "owners"
+"""Key of a hold on the owner stores as a source: on all that rests on the absence of owners."""
+
+
+def bookie_source(bookie_id: str) -> str:
+    """The key of a hold on what was read of one bookie.
+
+    >>> bookie_source("bk1:3181")
+    'bookie bk1:3181'
+    """
+    return f"bookie {bookie_id}"
+
+
+HOLDS_PART = "tables/holds"
+"""Where a run keeps its holds."""
+
+
+class HoldTarget(StrEnum):
+    """Which objects of a finding its hold is on."""
+
+    BOOKIE = "bookie"  # the finding's bookie
+    LEDGER = "ledger"  # the finding's ledger
+    LACKING = "lacking"  # each bookie that lacks, or may lack, entries of the finding's ledger
+    HOLDERS = "holders"  # each bookie that has the finding's ledger and is in no ensemble of it
+    IDENTITY = "identity"  # each id in the evidence, under which the finding's bookie goes
+    COPIES = "copies"  # each bookie in the evidence whose copy of an entry is one of those that differ
+    METADATA = "metadata"  # the metadata store as a source
+    OWNERS = "owners"  # the owner stores as a source
+
+
+class Lift(StrEnum):
+    """What has to be seen before a later run lets go of a hold: column ``lift`` of the table holds."""
+
+    FINDING_GONE = "finding-gone"
+    FACT_GONE = "fact-gone"
+    DATA_ELSEWHERE = "data-elsewhere"
+
+    def condition(self, reasons: Sequence[str]) -> str:
+        """The condition for holds of some reasons, as a person reads it.
+
+        >>> Lift.FINDING_GONE.condition(["start-refused"])
+        'an audit looks for start-refused again and does not find it'
+        """
+        return _LIFTS[self].format(reasons=", ".join(reasons))
+
+
+_LIFTS = {
+    Lift.FINDING_GONE: "an audit looks for {reasons} again and does not find it",
+    Lift.FACT_GONE: "an audit reads everything that {reasons} depends on, and it is no longer so",
+    Lift.DATA_ELSEWHERE: "an audit reads all directories of the bookie, and every ledger on them has all its "
+    "copies elsewhere",
+}
+
+
+class FactReason(StrEnum):
+    """Reasons of holds that come from facts instead of findings: column ``reason`` of the table holds."""
+
+    LAST_KNOWN_COPY = "last-known-copy"
+    LAST_SERVED_COPY = "last-served-copy"
+    FOREIGN_COPY = "foreign-copy"
+    UNREAD_DISK = "unread-disk"
+    INDEX_DAMAGED = "index-damaged"
+    UNINDEXED_BYTES = "unindexed-bytes"
+    COPIES_DIFFER = "copies-differ"
+    NO_MEMBER_REGISTERED = "no-member-registered"
+    COPIES_ON_DOWN_BOOKIES = "copies-on-down-bookies"
+    OPEN_LEDGERS = "open-ledgers"
+    SOURCE_TOO_OLD = "source-too-old"
+    OWNERS_NOT_READ = "owners-not-read"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRule:
+    """What a finding forbids: these kinds, on these of its objects, until it is lifted.
+
+    A hold that lasts longer than its finding says so in ``lift``: the bookie with live data under an old id
+    is not found any more once it was stopped, and its cookie must still not be deleted.
+    """
+
+    on: HoldTarget
+    forbids: tuple[ActionKind, ...]
+    lift: Lift = Lift.FINDING_GONE
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One row of the table holds; ``certain`` is False where doubt alone is the reason."""
+
+    object: HoldObject
+    key: str
+    forbids: tuple[ActionKind, ...]
+    reason: str
+    certain: bool
+    first_seen: int
+    lift: Lift
+    message: str
+    urgency: str = "rest"
+    accepted: bool = False
+    carried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HoldNotice:
+    """A hold as reports show it: on what, why, since when (ms, UTC), and what lifts it.
+
+    ``lift`` is one of the words of `Lift`, ``lifted_when`` the same as a sentence.
+    """
+
+    object: HoldObject
+    key: str
+    forbids: tuple[ActionKind, ...]
+    reason: str
+    certain: bool
+    urgency: str
+    accepted: bool
+    carried: bool
+    first_seen: int
+    message: str
+    lift: Lift
+    lifted_when: str
+
+
+def notice_of(hold: Hold) -> HoldNotice:
+    """Return a hold as reports show it."""
+    return HoldNotice(
+        hold.object,
+        hold.key,
+        hold.forbids,
+        hold.reason,
+        hold.certain,
+        hold.urgency,
+        hold.accepted,
+        hold.carried,
+        hold.first_seen,
+        hold.message,
+        hold.lift,
+        hold.lift.condition([hold.reason]),
+    )
+
+
+def ledger_key(scope_id: int, ledger_id: int) -> str:
+    """The key of a hold on a ledger.
+
+    >>> ledger_key(0, 42)
+    '0/42'
+    """
+    return f"{scope_id}/{ledger_id}"

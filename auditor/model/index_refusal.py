@@ -1,0 +1,60 @@
+"""Why a bookie would not start: index directories that are configured apart from those of ledgers.
+
+    4.14, 4.15      they are stamped, and the cookie does not name them; DbLedgerStorage ignores them
+    4.16 to 4.18    the cookie names them (layout 5), and DbLedgerStorage keeps its index there
+
+Cookies are compared before the storage is opened (`auditor.model.start_refusal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from auditor.model.cookie import Cookie
+from auditor.model.start_refusal import INVALID_COOKIE, IO_EXCEPTION, Fault, Refusal
+
+FIRST_INDEX_LAYOUT = 5
+"""The first layout of cookies that name index directories: of 4.16.0 (``Cookie``)."""
+
+
+def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
+    """The refusal of index directories that the bookie's cookies, of a layout before 5, do not name.
+
+    Releases before 4.16 stamp these directories, and compare the others alone. From 4.16 on the configured
+    index directories must be those of the cookie, which has the ledger directories in their place; so does
+    the superset that allowStorageExpansion asks for (bookkeeper #2421). Nothing says which release starts.
+
+    >>> unnamed_index(["/i"], True).certain
+    False
+    """
+    way_out = (
+        "without indexDirectories it starts: DbLedgerStorage before 4.16 keeps no index there"
+        if in_rocksdb
+        else "write its index directories as indexDirs, with layout 5, into VERSION of all its directories "
+        "and into the store's cookie; the index is there, so do not take indexDirectories out"
+    )
+    reason = (
+        f"{', '.join(paths)}: index directories that its cookies do not name, as BookKeeper before 4.16 "
+        "writes them; from 4.16 on a bookie with such a configuration refuses to start"
+    )
+    return Refusal(
+        INVALID_COOKIE, Fault.INDEX_NOT_IN_COOKIE, reason, tuple(paths), certain=False, way_out=way_out
+    )
+
+
+def unequal_index_count(expected: Cookie, in_rocksdb: bool) -> Refusal | None:
+    """The refusal of DbLedgerStorage to keep ledgers in more or fewer directories than their index.
+
+    Since 4.16.0 (``DbLedgerStorage.initialize``).
+
+    >>> cookie = Cookie(5, "bk1", "/j", ("/l0", "/l1"), ("/i0",))
+    >>> print(unequal_index_count(cookie, True).reason)
+    2 ledger directories and 1 index directories: DbLedgerStorage needs as many of each
+    """
+    if not in_rocksdb or expected.index_dirs is None or len(expected.index_dirs) == len(expected.ledger_dirs):
+        return None
+    reason = (
+        f"{len(expected.ledger_dirs)} ledger directories and {len(expected.index_dirs)} index directories: "
+        "DbLedgerStorage needs as many of each"
+    )
+    return Refusal(IO_EXCEPTION, Fault.INDEX_COUNT, reason, expected.index_dirs)

@@ -1,0 +1,155 @@
+"""What each store of owners proves, and why the set of them is not proved complete.
+
+A ledger that no owner names is unowned only if every owner was read. Several Pulsar clusters can share one
+BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be restored from a backup or wiped. So the
+set of stores proves absence only if all of these hold:
+
+    claims      at least 99 % of the claims in ledgers' custom metadata are in namespaces that a store has
+    lists       of the ledgers that an earlier run saw listed, and that are still in BookKeeper, at most 1 %
+                are not named any more. Retention and deletion of topics remove the ledger too; a store that
+                lost its lists leaves it there
+    declared    the operator names exactly the stores that were read in ``owners_complete``
+    listed      every place of the stores could be listed
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from auditor.model.amounts import plural
+from auditor.model.source_scope import SourceKind, SourceScope
+
+EVERY_OWNER, OWN_REFERENCES, NOTHING = "every owner of a ledger", "the owners in this store", "nothing"
+"""Scopes of a store of owners. Deleting a ledger needs the first of them proved."""
+
+MAX_FOREIGN_SHARE = 0.01
+"""Of all claims: so many may be in namespaces that no store has."""
+
+MAX_DROPPED_SHARE = 0.01
+"""Of the ledgers that were listed before and are still there: so many may have lost their owner.
+
+A broker takes a ledger out of its list before it deletes it and only logs a failed delete (pulsar #13238), so
+a few are normal.
+"""
+
+DROPPED_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
+"""How long a ledger counts that lost its owner: a week for the operator to notice a store that lost lists."""
+
+ROLLOVER_MS = 240 * 60 * 1000
+"""Pulsar's longest time from one ledger of a topic to the next: managedLedgerMaxLedgerRolloverTimeMinutes in
+ServiceConfiguration (pulsar-broker-common) and conf/broker.conf, 240 unless set. Within it a broker writes
+the list of every topic in use again, so two runs that are so far apart see two versions of each list."""
+
+
+class ListCounts(NamedTuple):
+    """Of one store: ledgers that were listed before and are there, and of these the dropped ones."""
+
+    listed_before: int = 0
+    dropped: int = 0
+
+
+class StoreFacts(NamedTuple):
+    """Of one store: places that could not be listed, and the time of its newest value, ms."""
+
+    gaps: int = 0
+    newest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerCounts:
+    """What a run counts to judge its stores of owners; ``lists`` and ``facts`` are by store."""
+
+    claims: int
+    foreign_claims: int
+    unowned: int
+    lists: Mapping[str, ListCounts]
+    facts: Mapping[str, StoreFacts]
+
+
+def owner_store_rows(
+    counts: OwnerCounts, stores: Sequence[str], declared: Sequence[str], as_of: Mapping[str, int | None]
+) -> list[dict[str, Any]]:
+    """Return rows of `OWNER_STORES`: the stores that were read, declared, or listed ledgers before.
+
+    Args:
+        counts: What the run counted.
+        stores: The stores that were read, as ``--owners`` takes them.
+        declared: Those that ``owners_complete`` names.
+        as_of: The time of each store's data, ms.
+    """
+    sources = dict.fromkeys(
+        (*stores, *declared, *(name for name, count in counts.lists.items() if count.dropped))
+    )
+    of_store = {source: list(_store_reasons(source, counts, stores, declared)) for source in sources}
+    of_set = list(_set_reasons(counts))
+    is_complete = not of_set and not any(of_store.values())
+    rows = []
+    for source in sources:
+        is_read = source in stores
+        reasons = [*of_store[source], *of_set] or (
+            ["another store is not proved complete"] if not is_complete else []
+        )
+        scope = SourceScope(
+            source,
+            SourceKind.OWNERS,
+            EVERY_OWNER,
+            EVERY_OWNER if is_complete else (OWN_REFERENCES if is_read else NOTHING),
+            _proof(counts, source, is_read=is_read, is_declared=source in declared),
+            as_of.get(source),
+            "; ".join(reasons) or None,
+        )
+        lists, facts = counts.lists.get(source, ListCounts()), counts.facts.get(source, StoreFacts())
+        rows.append(
+            {
+                **asdict(scope),
+                **lists._asdict(),
+                "declared": source in declared,
+                "gaps": facts.gaps,
+                "claims": counts.claims,
+                "foreign_claims": counts.foreign_claims,
+                "unowned": counts.unowned,
+            }
+        )
+    return rows
+
+
+def incomplete_reasons(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return why the set of stores is not proved complete; empty if it is, or has no store.
+
+    >>> incomplete_reasons([{"source": "pulsar:zk://h1", "reason": "not declared"}])
+    ['pulsar:zk://h1: not declared']
+    """
+    return [f"{row['source']}: {row['reason']}" for row in rows if row["reason"] is not None]
+
+
+def _store_reasons(
+    source: str, counts: OwnerCounts, stores: Sequence[str], declared: Sequence[str]
+) -> Iterator[str]:
+    if source not in declared:
+        yield "owners_complete does not name it" if source in stores else "it was not read in this run"
+    elif source not in stores:
+        yield "owners_complete names it, and it was not read"
+    lists = counts.lists.get(source, ListCounts())
+    if lists.dropped > MAX_DROPPED_SHARE * lists.listed_before:
+        lost = f"{plural(lists.dropped, 'ledger')} of {lists.listed_before:,}"
+        yield f"its lists lost {lost} that an earlier run saw there and that are still in BookKeeper"
+    if gaps := counts.facts.get(source, StoreFacts()).gaps:
+        yield f"{plural(gaps, 'place')} of it could not be listed"
+
+
+def _set_reasons(counts: OwnerCounts) -> Iterator[str]:
+    if counts.foreign_claims > MAX_FOREIGN_SHARE * counts.claims:
+        yield (
+            f"{plural(counts.foreign_claims, 'ledger')} of {counts.claims:,} claim an owner in a namespace "
+            "that no store has"
+        )
+
+
+def _proof(counts: OwnerCounts, source: str, *, is_read: bool, is_declared: bool) -> str:
+    if not is_read:
+        return "not read"
+    lists = counts.lists.get(source, ListCounts())
+    near = counts.claims - counts.foreign_claims
+    claims = f"{near:,} of {counts.claims:,} claims are in namespaces of the stores"
+    dropped = f"{lists.dropped:,} of {lists.listed_before:,} ledgers that it listed before lost their owner"
+    return f"{'declared complete' if is_declared else 'read'}; {claims}; {dropped}"

@@ -1,0 +1,116 @@
+"""Answers of the gate: an action that is permitted, or one that is refused and why.
+
+The gate itself is `auditor.actions.gate`. These values stand here because instructions of other models, such
+as steps that free space, cannot be made without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from auditor.model.amounts import first_names
+from auditor.model.holds import ActionKind, Hold, HoldObject, Lift
+
+GATE_SEAL = object()
+"""What `Allowed` is made with. A test proves that the gate alone uses it."""
+REASONS_SHOWN = 3
+"""Holds in the sentence of a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionObject:
+    """A bookie, a ledger, an entry log or a source, by its key in the table holds."""
+
+    kind: HoldObject
+    key: str
+
+
+class RunUnfit(StrEnum):
+    """Why no action of a kind can rest on a run, whatever its holds are."""
+
+    NO_HOLDS = "no-holds"
+    DATA_TOO_OLD = "data-too-old"
+    NO_EARLIER_RUN = "no-earlier-run"
+    LOGS_NOT_READ = "logs-not-read"
+
+    @property
+    def sentence(self) -> str:
+        """Why, without a full stop."""
+        return _UNFIT[self]
+
+
+_UNFIT = {
+    RunUnfit.NO_HOLDS: "an earlier version of the program made this run, without holds; audit again",
+    RunUnfit.DATA_TOO_OLD: "the data of this run is more than 24 hours old; audit again",
+    RunUnfit.NO_EARLIER_RUN: "no earlier run of this cluster was found, so that holds of earlier runs are "
+    "not known; audit again beside this run",
+    RunUnfit.LOGS_NOT_READ: "the entry logs were not read, and an index made of them lacks what they lack; "
+    "audit again with --entry-logs",
+}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """An action that no hold forbids: what an instruction is made of. Only the gate makes it."""
+
+    kind: ActionKind
+    objects: tuple[ActionObject, ...]
+    made_by: object
+
+    def __post_init__(self) -> None:
+        if self.made_by is not GATE_SEAL:
+            raise TypeError("only auditor.actions.gate.permit allows an action")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An action that must not be taken: the holds that forbid it, the most important first.
+
+    ``why`` is a reason other than a hold. ``unfit`` is set if no action of this kind can rest on the run,
+    whatever its holds are.
+    """
+
+    kind: ActionKind
+    objects: tuple[ActionObject, ...]
+    holds: tuple[Hold, ...] = ()
+    why: str = ""
+    unfit: RunUnfit | None = None
+
+    @property
+    def certain(self) -> bool:
+        """Whether a fact that the run proved forbids it; False where doubt alone does."""
+        return any(hold.certain for hold in self.holds)
+
+    @property
+    def sentence(self) -> str:
+        """Why, in one sentence without its full stop."""
+        keys = [object.key for object in self.objects]
+        return first_names(hold_sentences(self.holds, keys), REASONS_SHOWN) or self.why
+
+    @property
+    def way_out(self) -> str:
+        """What a later run has to see before the action is permitted."""
+        reasons: dict[Lift, dict[str, None]] = {}
+        for hold in self.holds:
+            reasons.setdefault(hold.lift, {})[hold.reason] = None
+        return "; ".join(lift.condition([*names]) for lift, names in reasons.items()) or "audit again"
+
+
+def hold_sentences(holds: Sequence[Hold], named: Sequence[str] = ()) -> list[str]:
+    """What some holds say, each sentence once: its message with the reason behind it.
+
+    Objects that are ``named`` before the sentence are left out at the beginning of a message.
+    """
+    return list(dict.fromkeys(f"{_message_after(hold, named)} ({hold.reason})" for hold in holds))
+
+
+def _message_after(hold: Hold, named: Sequence[str]) -> str:
+    for name in named:
+        if hold.message.startswith(f"{name}: "):
+            return hold.message.removeprefix(f"{name}: ")
+    return hold.message
+
+
+Permission = Allowed | Refused

@@ -1,0 +1,168 @@
+"""Whether anything repairs ledgers, and which ledgers somebody can read: facts of one scan of the metadata.
+
+AutoRecovery leaves three traces in the store. Each of its processes has an ephemeral vote, and the lowest
+vote is the auditor's. The auditor writes a mark for each ledger that lacks a copy. A worker locks a ledger
+while it copies it. Workers do not register: a process with a vote also runs a worker (``AutoRecoveryMain``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, TypedDict
+
+from auditor.model.amounts import plural
+from auditor.model.json_shape import Count, about
+
+DAY_MS = 24 * 60 * 60 * 1000
+LONG_DELAY_S = 24 * 60 * 60
+"""A lost-bookie delay beyond a day is long: by then a mark that nobody works on is stuck (`mark-stuck`)."""
+
+CHECK_OVERDUE_MS = 30 * DAY_MS
+"""The auditor checks all ledgers every 7 days (``auditorPeriodicCheckInterval``). The shell's
+forceauditchecks sets the time of the last check back by 21 days, so a check is overdue only well beyond
+that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairState:
+    """AutoRecovery, its queue, and what depends on bookies that are down; times are ms since 1970.
+
+    ``sees_autorecovery`` is false if the store has no replication queue or not all of it was read. The fields
+    up to ``last_check`` then mean nothing.
+
+    Attributes:
+        auditor: the bookie id in the lowest live vote; None if there is no live vote.
+        auditor_down: that id is a known bookie which is surely not registered.
+        votes: live votes, one for each process of AutoRecovery.
+        disabled: replication is switched off. ``disabled_since`` is None if the store keeps no times.
+        delay_s: lostBookieRecoveryDelay in seconds; None if it is not set or not readable.
+        last_check: end of the newest server-side check of any kind; None if none ever ended.
+        age_ms: how old the cluster is; None if the store keeps no times.
+        registered: registered bookies; ``writable`` are those that take writes.
+        knows_registrations: false for saved metadata without any registration, which may predate all
+            sessions.
+        queued: marked ledgers. ``oldest`` is when the oldest mark was made; None without a mark.
+        queued_since: of these, ledgers marked after the scan of the previous run; 0 without one.
+        locked: ledgers that a worker holds.
+        depending: ledgers with entries, or an open end, on a bookie that is down.
+        waiting: ledgers that are marked or depend on a bookie that is down.
+        smallest_ensemble: of the ledgers that are open or less than a week old, else of all; 0 if unknown.
+        largest_ensemble: as ``smallest_ensemble``.
+        unavailable: ledgers with an entry that no registered member can serve.
+        unrecoverable: further ledgers that are not closed and that recovery cannot close.
+        single_copy: further ledgers with an entry that one registered member can serve, as others are down.
+        down: bookies that ledgers depend on and that are surely not registered, ascending.
+    """
+
+    sees_autorecovery: bool = False
+    auditor: str | None = None
+    auditor_down: bool = False
+    votes: int = 0
+    disabled: bool = False
+    disabled_since: int | None = None
+    delay_s: int | None = None
+    last_check: int | None = None
+    age_ms: int | None = None
+    registered: int = 0
+    writable: int = 0
+    knows_registrations: bool = False
+    queued: int = 0
+    oldest: int | None = None
+    queued_since: int = 0
+    locked: int = 0
+    depending: int = 0
+    waiting: int = 0
+    smallest_ensemble: int = 0
+    largest_ensemble: int = 0
+    unavailable: int = 0
+    unrecoverable: int = 0
+    single_copy: int = 0
+    down: tuple[str, ...] = ()
+
+    @property
+    def unmarked(self) -> int:
+        """Waiting ledgers without a mark: nobody copies them before the auditor marks them."""
+        return max(self.waiting - self.queued, 0)
+
+
+class RepairFacts(TypedDict):
+    """Whether anything repairs ledgers, and what somebody can read: `auditor.model.repair.RepairState`.
+
+    Times are ms since 1970. ``repaired_per_hour`` and ``remaining_ms`` are null if no earlier run says them.
+    """
+
+    sees_autorecovery: Annotated[bool, about("whether votes, marks and settings of AutoRecovery were read")]
+    auditor: Annotated[str | None, about("bookie id in the auditor's vote")]
+    auditor_down: Annotated[bool, about("that bookie is known and not registered")]
+    votes: Annotated[Count, about("processes of AutoRecovery; each runs a worker")]
+    disabled: Annotated[bool, about("replication is switched off")]
+    disabled_since: int | None
+    delay_s: Annotated[int | None, about("lostBookieRecoveryDelay, seconds")]
+    last_check: Annotated[int | None, about("when the newest server-side check ended")]
+    age_ms: Annotated[int | None, about("how old the cluster is")]
+    registered: Count
+    writable: Count
+    knows_registrations: Annotated[bool, about("false: saved metadata without any registration")]
+    queued: Annotated[Count, about("ledgers marked for re-replication")]
+    oldest: Annotated[int | None, about("when the oldest of these marks was made")]
+    queued_since: Annotated[Count, about("ledgers marked since the previous run")]
+    locked: Annotated[Count, about("ledgers that a worker holds")]
+    depending: Annotated[Count, about("ledgers that depend on a bookie that is down")]
+    waiting: Annotated[Count, about("ledgers that are marked or depend on a bookie that is down")]
+    smallest_ensemble: Annotated[Count, about("of open or recent ledgers; 0: not known")]
+    largest_ensemble: Annotated[Count, about("of open or recent ledgers; 0: not known")]
+    unavailable: Annotated[Count, about("ledgers with an entry that no registered member can serve")]
+    unrecoverable: Annotated[Count, about("further ledgers, not closed, that recovery cannot close")]
+    single_copy: Annotated[Count, about("further ledgers with an entry that one registered member can serve")]
+    down: Annotated[list[str], about("bookies that ledgers depend on and that are not registered")]
+    repaired_per_hour: Annotated[float | None, about("marks that went away since the previous run, an hour")]
+    remaining_ms: Annotated[int | None, about("estimated time to the end of the queue")]
+
+
+def waiting_words(state: RepairState) -> str:
+    """How many ledgers wait, as the end of a sentence.
+
+    >>> waiting_words(RepairState(waiting=15, queued=4)), waiting_words(RepairState())
+    ('15 ledgers wait for re-replication, 11 of them unmarked', 'no ledger waits for re-replication')
+    """
+    if not state.waiting:
+        return "no ledger waits for re-replication"
+    unmarked = f", {state.unmarked:,} of them unmarked" if state.unmarked else ""
+    return f"{plural(state.waiting, 'ledger waits', 'ledgers wait')} for re-replication{unmarked}"
+
+
+def single_copy_words(state: RepairState) -> str:
+    """Which ledgers have one reachable copy, and why; only for a state that has such ledgers.
+
+    >>> single_copy_words(RepairState(single_copy=15, down=("bk-5:3181",)))
+    '15 ledgers have one reachable copy: bk-5:3181 is down'
+    >>> single_copy_words(RepairState(single_copy=15, down=("bk-5:3181", "bk-6:3181")))
+    '15 ledgers have one reachable copy: 2 bookies are down'
+    """
+    have = plural(state.single_copy, "ledger has", "ledgers have")
+    down = f"{state.down[0]} is down" if len(state.down) == 1 else f"{len(state.down)} bookies are down"
+    return f"{have} one reachable copy: {down}"
+
+
+def repair_facts(state: RepairState, scan_time: int, previous: tuple[RepairFacts, int] | None) -> RepairFacts:
+    """What a report says of the repair state, with the rate since the previous run.
+
+    The rate counts marks that went away: those of the previous run and those made since, less those of now. A
+    mark that was made and removed between both runs is not seen, so that the rate is a lower bound.
+
+    Args:
+        state: of the run that is made.
+        scan_time: of the run that is made, ms.
+        previous: the facts and the scan time (ms) of the previous run; None if there is none.
+    """
+    values: dict[str, Any] = {field.name: getattr(state, field.name) for field in fields(state)}
+    values["down"] = list(state.down)
+    per_hour, remaining = None, None
+    if previous is not None and state.sees_autorecovery and previous[0]["sees_autorecovery"]:
+        elapsed = scan_time - previous[1]
+        repaired = previous[0]["queued"] + state.queued_since - state.queued
+        if elapsed > 0 and repaired > 0:
+            per_hour = round(repaired * 3_600_000 / elapsed, 1)
+            remaining = round(state.queued * elapsed / repaired) if state.queued else None
+    facts: RepairFacts = {**values, "repaired_per_hour": per_hour, "remaining_ms": remaining}  # type: ignore[typeddict-item]
+    return facts

@@ -1,0 +1,73 @@
+"""Why a bookie would not start: it cannot replay its journals from their marks on.
+
+Cookies come first (`auditor.model.start_refusal`); then ``BookieImpl.readJournal`` replays each journal from
+its mark. Releases 4.14 to 4.18 end at the same records. They differ in the setting that skips one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from auditor.model.start_refusal import IO_EXCEPTION, Fault, Refusal
+from auditor.model.states import ReplayError
+
+SKIP_SETTING = "skipReplayJournalInvalidRecord"
+SKIP_RELEASES = "4.14.8, 4.15.5, 4.16.3 and 4.17.0 on"
+"""The releases that have the setting (bookkeeper PR 3956)."""
+
+_EXCEPTIONS = {
+    ReplayError.INVALID_RECORD: IO_EXCEPTION,
+    ReplayError.SHORT_RECORD: "java.nio.BufferUnderflowException",
+    ReplayError.INVALID_PADDING: "java.lang.IllegalArgumentException",
+    ReplayError.INVALID_VERSION: IO_EXCEPTION,
+    ReplayError.INVALID_NAME: "java.lang.NumberFormatException",
+}
+
+
+class FailedReplay(NamedTuple):
+    """A journal file, or directory, at which the replay ends; ``reason`` says why, ``offset`` where."""
+
+    path: str
+    offset: int | None
+    reason: str
+    error: ReplayError
+
+
+def missing_journals(files: Sequence[tuple[str, str]], certain: bool) -> Refusal:
+    """The refusal to replay journals, (directory, name), from files that are not there.
+
+    >>> print(missing_journals([("/j", "1a.txn")], True).reason)
+    /j lacks 1a.txn, from which the bookie would replay its journal
+    """
+    reason = "; ".join(f"{path} lacks {name}" for path, name in files)
+    reason = f"{reason}, from which the bookie would replay its journal"
+    return Refusal(
+        IO_EXCEPTION, Fault.JOURNAL_GONE, reason, tuple(path for path, _ in files), certain=certain
+    )
+
+
+def failed_replay(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
+    """The refusal of journals whose replay ends with an exception; the first of them ends the start.
+
+    >>> damaged = FailedReplay("/j/1a.txn", 512, "a record of -9 bytes", ReplayError.INVALID_RECORD)
+    >>> print(failed_replay([damaged], certain=True).reason)
+    /j/1a.txn: a record of -9 bytes at byte 512, at which the replay of the journal ends
+    """
+    places = "; ".join(
+        f"{failure.path}: {failure.reason}" + ("" if failure.offset is None else f" at byte {failure.offset}")
+        for failure in failures
+    )
+    skippable = all(failure.error is ReplayError.INVALID_RECORD for failure in failures)
+    way_out = (
+        f"with {SKIP_SETTING}=true ({SKIP_RELEASES}) it starts without the records from there to the end of "
+        "the file; have other bookies' copies of these entries checked first"
+    )
+    return Refusal(
+        _EXCEPTIONS[failures[0].error],
+        Fault.JOURNAL_INVALID_RECORD if skippable else Fault.JOURNAL_UNREADABLE,
+        f"{places}, at which the replay of the journal ends",
+        tuple(failure.path for failure in failures),
+        certain=certain,
+        way_out=way_out if skippable else None,
+    )

@@ -1,0 +1,275 @@
+"""Steps for what bookies that are not registered should have: one step for all of it where that is safe."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+
+from auditor.actions import procedures
+from auditor.actions.gate import permit
+from auditor.actions.objects import bookie as bookie_object
+from auditor.decommission.rehearse import rehearse_by_ledger
+from auditor.model.amounts import first_names, plural
+from auditor.model.decommission import OF_LEDGERS, Blocker, Cause
+from auditor.model.finding import Urgency
+from auditor.model.holds import ActionKind
+from auditor.model.permission import Refused
+from auditor.model.plan import EXPIRY_MS, Condition, Fact, PlanFinding, PlanStep, RefusalReason, RefusedStep
+from auditor.plan.parts import LedgerRow, ledgers_naming, ledgers_of, make_step, permit_each_ledger, refuse
+from auditor.plan.replication_steps import (
+    WAYS,
+    WORKING,
+    LackingCopies,
+    copy_each,
+    copy_steps,
+    fault_of,
+    sort_findings,
+    wait_step,
+)
+from auditor.plan.situation import MOST_LEDGERS, FindingGroups, Situation
+from auditor.reports.decommission import CAUSES
+from auditor.simulate.windows import Longs
+
+Steps = Iterator[PlanStep | RefusedStep]
+
+_NAMED = 5
+_REASONS = {
+    Cause.ONLY_COPY: RefusalReason.NO_COPY,
+    Cause.UNREADABLE: RefusalReason.NO_COPY,
+    Cause.NO_SPARE: RefusalReason.NO_SPARE,
+    Cause.NO_ADMISSIBLE: RefusalReason.NO_SPARE,
+    Cause.NO_COVERAGE: RefusalReason.LIVE_WRITER,
+}
+_START_IT = "start the bookie again, or find its disks; nothing else has these entries"
+_WAYS_OUT = {
+    Cause.ONLY_COPY: _START_IT,
+    Cause.UNREADABLE: _START_IT,
+    Cause.NO_SPARE: "add a bookie, or let a read-only one write again",
+    Cause.NO_ADMISSIBLE: "add a bookie in another rack, or loosen the placement policy",
+    Cause.NO_COVERAGE: "start the bookie again, and let the writer close them",
+    Cause.NO_AUDITOR: "start AutoRecovery on a bookie",
+    Cause.IDLE_WORKERS: "start replication workers, or find out why they stopped",
+}
+"""What to do about a cause while the bookies are down."""
+_NEEDS_A_START = {
+    Cause.ONLY_COPY: "keep the bookie's disks; nothing else has these entries",
+    Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
+    Cause.NO_COVERAGE: "mend what keeps the bookie from starting, and let the writer close them",
+}
+"""Causes that a start of the bookies ends, and what to do while a hold forbids it."""
+
+
+def replication_steps(now: Situation) -> Steps:
+    """All steps that bring copies back; what a lost bookie explains is one step, not one a ledger."""
+    lacking = sort_findings(now)
+    yield from _lost_bookies(now, lacking)
+    yield from copy_steps(now, lacking)
+
+
+def _lost_bookies(now: Situation, lacking: LackingCopies) -> Steps:
+    """What ledgers wait for on bookies that are not registered, and that no step starts again."""
+    groups = _not_starting(now, now.by_bookie("on-unregistered-bookie"))
+    forgotten = _not_starting(now, now.by_bookie("mark-missing"))
+    if not groups:
+        return
+    causes = {blocker.cause for blocker in now.queue.blockers}
+    lost = sorted({*groups, *forgotten})
+    named = tuple(finding for bookie in lost for finding in _findings(bookie, groups, forgotten))
+    about = f"have the ledgers of {first_names(lost, _NAMED)} copied"
+    if Cause.REPLICATION_OFF in causes:
+        what = CAUSES[Cause.REPLICATION_OFF][0]
+        way = "find out who switched it off and why, then switch it on again, and plan again"
+        yield refuse(ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, about, what, way, named)
+    elif causes:
+        yield from _recover_all(now, lost, named, causes, _urgency(groups, forgotten))
+    elif now.queue.doubts:
+        what = "marks of under-replication were not read: what AutoRecovery does is not known"
+        yield refuse(ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, about, what, "audit again", named)
+    else:
+        if sure := {bookie: group for bookie, group in forgotten.items() if group.sure}:
+            yield from _mark_again(now, sure)
+        for bookie, group in forgotten.items():
+            if not group.sure:
+                why, way = WAYS[RefusalReason.UNSURE]
+                about = f"have the ledgers of {bookie} marked"
+                yield refuse(ActionKind.RECOVER, RefusalReason.UNSURE, about, why, way, group.named())
+        marked = now.marks_of([bookie for bookie in lost if bookie not in forgotten])
+        for bookie, (count, ledgers) in marked.items():
+            also = lacking.waiting.pop(bookie, FindingGroups())
+            ledgers = list(dict.fromkeys([*also.ledgers, *ledgers]))[:MOST_LEDGERS]
+            findings = (*_findings(bookie, groups, forgotten), *also.named())
+            yield from wait_step(now, bookie, findings, also, ledgers, max(count, len(ledgers)))
+
+
+def _not_starting(now: Situation, groups: Mapping[str, FindingGroups]) -> dict[str, FindingGroups]:
+    return {bookie: group for bookie, group in groups.items() if bookie not in now.starting}
+
+
+def _findings(bookie: str, *groups: Mapping[str, FindingGroups]) -> tuple[PlanFinding, ...]:
+    return tuple(finding for group in groups if bookie in group for finding in group[bookie].named())
+
+
+def _urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
+    urgencies = [group.urgency for by_bookie in groups for group in by_bookie.values()]
+    return min(urgencies, key=lambda urgency: urgency.rank, default=Urgency.REST)
+
+
+def _held_ledgers(now: Situation, lost: Sequence[str]) -> list[int]:
+    """The first ledgers of these bookies that must not be copied."""
+    keys = (hold.key for hold in now.run.holds.on_ledgers(ActionKind.RECOVER))
+    held_ids: list[int] = []
+    while part := list(islice((int(key[2:]) for key in keys if key.startswith("0/")), MOST_LEDGERS)):
+        rows = ledgers_of(now.run, set(part))
+        held_ids += [id for id, row in rows.items() if row.members & {*lost}]
+        if len(held_ids) >= MOST_LEDGERS:
+            break
+    return sorted(set(held_ids))[:MOST_LEDGERS]
+
+
+def _copy_the_others(
+    now: Situation,
+    lost: Sequence[str],
+    findings: tuple[PlanFinding, ...],
+    urgency: Urgency,
+    held_ids: Sequence[int],
+    without: Longs,
+) -> Steps:
+    """Refuse held ledgers, and copy all others of lost bookies one by one: one command copies them all."""
+    about = f"copy {{}} off {first_names(lost, _NAMED)}"
+    _, refused = permit_each_ledger(now.run, ActionKind.RECOVER, about, findings, lost, held_ids)
+    yield from refused
+    left_out = np.concatenate([without, np.array(held_ids, np.int64)])
+    for bookie in lost:
+        rows = list(ledgers_naming(now.run, [bookie], MOST_LEDGERS, without=left_out))
+        good = [row for row in rows if fault_of(now, bookie, row) is None]
+        yield from copy_each(now, bookie, findings, good, urgency)
+        left_out = np.concatenate([left_out, np.array([row.ledger_id for row in rows], np.int64)])
+
+
+def _mark_again(now: Situation, forgotten: Mapping[str, FindingGroups]) -> Steps:
+    bookies = sorted(forgotten)
+    findings = [finding for bookie in bookies for finding in forgotten[bookie].named()]
+    urgency = _urgency(forgotten)
+    if held_ids := _held_ledgers(now, bookies):
+        yield from _copy_the_others(now, bookies, tuple(findings), urgency, held_ids, now.marks.ids)
+        return
+    rows = list(ledgers_naming(now.run, bookies, MOST_LEDGERS, closed=False, without=now.marks.ids))
+    ids = [row.ledger_id for row in rows]
+    count = sum(forgotten[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
+    names = first_names(bookies, _NAMED)
+    about = f"have {{}} of {names} marked, which the auditor forgot"
+    allowed, refused = permit_each_ledger(now.run, ActionKind.RECOVER, about, findings, bookies, ids)
+    yield from refused
+    if allowed is None or refused:
+        return
+    yield make_step(
+        allowed, about.format(plural(count, "ledger")), findings, procedures.MARK_LEDGERS.filled(allowed, {}),
+        urgency=urgency,
+        effect="the auditor marks every ledger of every bookie that is not registered, and workers copy them",
+        risk="writes; copying loads the bookies", undo=f"{procedures.REPLICATION_STOPS}; marks stay",
+        needs=[f"{names} will not be back soon{_else_start(now, bookies)}"],
+        ledgers=[row.planned() for row in rows], ledger_count=_count(rows, count),
+        expires=now.facts.scan_time + EXPIRY_MS,
+        requires=[*WORKING, *(Condition(Fact.REGISTERED, bookie, "no") for bookie in bookies)],
+        done_when=[Condition(Fact.QUEUED, bookie, "yes") for bookie in bookies],
+    )  # fmt: skip
+
+
+def _recover_all(
+    now: Situation,
+    lost: Sequence[str],
+    findings: tuple[PlanFinding, ...],
+    causes: set[Cause],
+    urgency: Urgency,
+) -> Steps:
+    """Copy what lost bookies should have without AutoRecovery, by a rehearsal of that."""
+    rehearsal, sums = rehearse_by_ledger(now.run, lost)
+    stuck = sums.stuck()
+    trial = rehearsal.together
+    names = first_names(lost, _NAMED)
+    for blocker in trial.blockers:
+        if blocker.cause in OF_LEDGERS:
+            yield _blocked(now, lost, blocker, findings)
+    if trial.work.open_ends:
+        yield refuse(
+            ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
+            f"copy {plural(trial.work.open_ends, 'ledger')} that are not closed off {names}",
+            "recover closes them under their writers; -sk leaves open ones alone, not those in recovery",
+            "let their applications close them, and plan again", findings, (), trial.work.open_ends,
+        )  # fmt: skip
+    if not trial.work.ledgers - trial.work.open_ends:
+        return
+    # One command copies all ledgers of a bookie, those too that must not be copied.
+    if (held_ids := _held_ledgers(now, lost)) or _has_no_digest(now, lost, stuck):
+        yield from _copy_the_others(now, lost, findings, urgency, held_ids, stuck)
+        return
+    rows = list(ledgers_naming(now.run, lost, MOST_LEDGERS, without=stuck))
+    about = f"copy what {names} should have to other bookies, without AutoRecovery"
+    ids = [row.ledger_id for row in rows]
+    allowed, refused = permit_each_ledger(now.run, ActionKind.RECOVER, about, findings, lost, ids)
+    yield from refused
+    if allowed is None or refused:
+        return
+    why = "; ".join(CAUSES[cause][0] for cause in sorted(causes))
+    yield make_step(
+        allowed, about, findings, procedures.COPY_ALL_LEDGERS.filled(allowed, {"BOOKIE": ",".join(lost)}),
+        urgency=urgency, bookie_id=lost[0] if len(lost) == 1 else None,
+        effect=f"no closed ledger with copies elsewhere names {names} any more. AutoRecovery: {why}",
+        bytes=trial.work.copied_bytes,
+        risk="danger; without -rate it copies unthrottled; it takes no lock, and closes ledgers in recovery",
+        undo="none is needed: no entry is deleted that has no other copy",
+        needs=[
+            f"{names} will not be back with its disks{_else_start(now, lost)}",
+            *(
+                f"rather, where you can: {_way_out(now, lost, cause)}"
+                for cause in sorted(causes)
+                if cause in _WAYS_OUT
+            ),
+        ],
+        ledgers=[row.planned() for row in rows], ledger_count=_count(rows, trial.work.ledgers),
+        expires=now.facts.scan_time + EXPIRY_MS,
+        requires=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost],
+        done_when=[Condition(Fact.NAMES, bookie, "no") for bookie in lost],
+    )  # fmt: skip
+
+
+def _refused_start(now: Situation, lost: Sequence[str]) -> Refused | None:
+    """Why one of these bookies must not be started; None if all may be."""
+    answers = (permit(now.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost)
+    return next((answer for answer in answers if isinstance(answer, Refused)), None)
+
+
+def _else_start(now: Situation, lost: Sequence[str]) -> str:
+    """What to do instead of copying, behind the condition that bookies will not be back."""
+    if (refused := _refused_start(now, lost)) is None:
+        return ": else start it, and copy nothing"
+    return f"; do not start it as it is: {refused.sentence}"
+
+
+def _way_out(now: Situation, lost: Sequence[str], cause: Cause) -> str:
+    """What to do about a cause; a start only of bookies that may be started."""
+    if cause in _NEEDS_A_START and (refused := _refused_start(now, lost)) is not None:
+        return f"{_NEEDS_A_START[cause]}; do not start it as it is: {refused.sentence}"
+    return _WAYS_OUT[cause]
+
+
+def _has_no_digest(now: Situation, lost: Sequence[str], stuck: Longs) -> bool:
+    """Whether one of the first of these ledgers has a record without digest type and password."""
+    rows = ledgers_naming(now.run, lost, MOST_LEDGERS, without=stuck)
+    return any(row.digest_type is None for row in rows)
+
+
+def _count(listed: Sequence[LedgerRow], count: int) -> int:
+    """How many ledgers there are: those that are listed, unless only the first are."""
+    return len(listed) if len(listed) < MOST_LEDGERS else max(len(listed), count)
+
+
+def _blocked(
+    now: Situation, lost: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
+) -> RefusedStep:
+    names = first_names(lost, _NAMED)
+    return refuse(
+        ActionKind.RECOVER, _REASONS[blocker.cause], f"copy {plural(blocker.ledgers, 'ledger')} off {names}",
+        CAUSES[blocker.cause][0], _way_out(now, lost, blocker.cause), findings,
+        [int(sample.ledger_id) for sample in blocker.samples], blocker.ledgers,
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""Steps that bring back bookies with needed copies: put exchanged disks back, and start what is down.
+
+While a bookie is to be started, nothing is copied off it (`auditor.plan.replication_steps`).
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from auditor.actions import procedures
+from auditor.actions.objects import bookie as bookie_object
+from auditor.model.amounts import first_names, plural
+from auditor.model.arrow import ds
+from auditor.model.finding import Confidence, Urgency
+from auditor.model.holds import ActionKind, FactReason
+from auditor.model.plan import EXPIRY_MS, Condition, Fact, PlanStep, RefusedStep
+from auditor.plan.parts import ledgers_of, make_step, permit_or_refuse
+from auditor.plan.situation import MOST_LEDGERS, FindingGroups, Situation
+
+Steps = Iterator[PlanStep | RefusedStep]
+
+EXCHANGED = ("disk-id-mismatch", "ledgers-in-wrong-directory")
+"""Findings of directories that are in the place of others."""
+_NAMED = 5
+
+
+def put_disks_back(now: Situation) -> Steps:
+    """Bookies with disks of each other, or with their own in each other's places: a step for each set."""
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in now.asking(*EXCHANGED):
+        if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in now.exchanged:
+            rows[row["bookie_id"]].append(row)
+            now.addressed[row["id"]] += 1
+    partners = {name: _partners(name, its_rows) for name, its_rows in rows.items()}
+    remaining = sorted(rows)
+    while remaining:
+        together = _connected(remaining[0], partners)
+        remaining = [name for name in remaining if name not in together]
+        yield _put_back(now, sorted(together & rows.keys()), rows)
+
+
+def _partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
+    """The bookies whose cookies are on its disks, and itself."""
+    directories = [place for row in rows for place in json.loads(row["evidence"])["directories"]]
+    return {bookie, *(place["names"] for place in directories if place.get("names"))}
+
+
+def _connected(bookie: str, partners: Mapping[str, set[str]]) -> set[str]:
+    together, waiting = set[str](), {bookie}
+    while waiting:
+        name = waiting.pop()
+        together.add(name)
+        waiting |= partners.get(name, set()) - together
+        waiting |= {other for other, names in partners.items() if name in names} - together
+    return together
+
+
+def _put_back(
+    now: Situation, bookies: list[str], rows: Mapping[str, list[dict[str, Any]]]
+) -> PlanStep | RefusedStep:
+    groups, places = FindingGroups(), dict[str, None]()
+    conditions: list[str] = []
+    for name in bookies:
+        for row in rows[name]:
+            groups.add(row)
+            conditions.append(f"{row['id']} {row['fingerprint']} {name}")
+            for place in json.loads(row["evidence"])["directories"]:
+                places[f"{place['path']} (of {place['names']})" if place.get("names") else place["path"]] = (
+                    None
+                )
+    names = first_names(bookies, _NAMED)
+    about = f"put the disks of {names} back in their places"
+    running = [name for name in bookies if now.bookies.get(name, {}).get("registered")]
+    objects = [bookie_object(name) for name in running]
+    allowed = permit_or_refuse(now.run, ActionKind.STOP, about, groups.named(), *objects)
+    if isinstance(allowed, RefusedStep):
+        return allowed
+    typed = [procedures.stop_bookie(allowed, name, "lets go of its disks") for name in running]
+    return make_step(
+        allowed, about, groups.named(), [*typed, procedures.exchange_disks(allowed, running, [*places])],
+        urgency=groups.urgency,
+        effect=f"each of {names} has its own data again; nothing is copied. Audit before it starts",
+        risk="load; none of their copies can be read while they are stopped",
+        undo="exchange them again",
+        needs=["VERSION in each directory names the bookie that it belongs to; never copy VERSION"],
+        expires=now.facts.scan_time + EXPIRY_MS,
+        requires=[Condition(Fact.FINDING, condition, "there") for condition in conditions],
+        done_when=[Condition(Fact.FINDING, condition, "gone") for condition in conditions],
+    )  # fmt: skip
+
+
+_NEED_A_START = {FactReason.NO_MEMBER_REGISTERED, FactReason.COPIES_ON_DOWN_BOOKIES}
+
+
+def start_bookies(now: Situation) -> Steps:
+    """Bookies that are down and that alone have, or may have, entries of ledgers."""
+    holds = (hold for hold in now.run.holds.on_ledgers(ActionKind.RECOVER) if hold.reason in _NEED_A_START)
+    keys = (hold.key.removeprefix("0/") for hold in holds if hold.key.startswith("0/"))
+    ids = [int(key) for key in islice(keys, MOST_LEDGERS)]
+    ledgers_of_bookie: dict[str, list[int]] = defaultdict(list)
+    lacking = _lacking(now, ids)
+    for ledger, row in sorted(ledgers_of(now.run, ids).items()):
+        for name in sorted(row.members & {*now.lost} - lacking.get(ledger, set())):
+            ledgers_of_bookie[name].append(ledger)
+    groups: dict[str, FindingGroups] = defaultdict(FindingGroups)
+    for finding in now.asking("on-unregistered-bookie", "bookie-down") if ledgers_of_bookie else ():
+        groups[finding["bookie_id"]].add(finding)
+    for name, ledgers in ledgers_of_bookie.items():
+        yield _start(now, name, ledgers, groups[name])
+
+
+def _lacking(now: Situation, ids: list[int]) -> dict[int, set[str]]:
+    """The bookies that lack entries of these ledgers."""
+    chosen = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
+    rows = now.run.table("judged", ["ledger_id", "missing"], chosen).to_pylist() if ids else []
+    return {row["ledger_id"]: {part["bookie_id"] for part in row["missing"] or ()} for row in rows}
+
+
+def _start(now: Situation, bookie: str, ledgers: list[int], groups: FindingGroups) -> PlanStep | RefusedStep:
+    count = plural(len(ledgers), "ledger")
+    about = f"start {bookie}: no registered bookie has all entries of {count} of it"
+    allowed = permit_or_refuse(now.run, ActionKind.START, about, groups.named(), bookie_object(bookie))
+    if isinstance(allowed, RefusedStep):
+        return allowed
+    now.starting.add(bookie)
+    return make_step(
+        allowed, about, groups.named(), [procedures.start_bookie(allowed, bookie)], urgency=Urgency.LOST,
+        bookie_id=bookie, effect=f"clients and workers can read {count} again; audit then",
+        risk="none; its garbage collector runs again", undo="none is needed",
+        needs=[f"such as ledger {first_names([str(ledger) for ledger in ledgers], _NAMED)}"],
+        expires=now.facts.scan_time + EXPIRY_MS,
+        requires=[Condition(Fact.REGISTERED, bookie, "no")],
+        done_when=[Condition(Fact.REGISTERED, bookie, "yes")],
+    )  # fmt: skip

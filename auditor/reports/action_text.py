@@ -1,0 +1,72 @@
+"""The ordered list of actions in words: the first one for the first screen, all of them for a run."""
+
+from collections.abc import Sequence
+
+from auditor.model.action_facts import Action, ForbiddenAction
+from auditor.model.amounts import plural
+from auditor.model.finding import Confidence, Finding, Severity, Urgency
+from auditor.model.report import Report
+from auditor.model.run_facts import Step
+from auditor.reports.finding_text import command_for
+from auditor.reports.plain_text import fold_text, labelled
+
+LABEL_COLUMNS = 15
+FIRST_ACTION, ALL_ACTIONS = "first action", "all actions"
+
+
+def first_action_lines(report: Report, run: str, width: int) -> list[str]:
+    """The first action and the command that explains it; no line if nothing has to be done.
+
+    Args:
+        report: The report of a run.
+        run: How commands name the run.
+        width: Columns of the text; the command is never folded.
+    """
+    if (action := report.first_action) is None:
+        return []
+    text = f"{action['text']}{unconfirmed_note(action)}"
+    command = object_command(action["checks"][0], action, run)
+    lines = labelled(FIRST_ACTION, text, width, columns=LABEL_COLUMNS)
+    return [*lines, f"{'':<{LABEL_COLUMNS}}{command}"]
+
+
+def action_lines(number: int, action: Action, run: str, width: int) -> list[str]:
+    """A numbered action with the findings that ask for it, and the command that explains it."""
+    findings = f"{', '.join(action['checks'])}, {plural(action['count'], 'finding')}"
+    text = f"{number}. {action['text']}{unconfirmed_note(action)} [{findings}]"
+    command = object_command(action["checks"][0], action, run)
+    return [*fold_text(text, width, "  ", "     "), f"     {command}"]
+
+
+def forbidden_lines(forbidden: Sequence[ForbiddenAction], width: int) -> list[str]:
+    """What must not be done although findings ask for it, each with the holds that forbid it."""
+    lines = []
+    for refused in forbidden:
+        lines += fold_text(forbidden_sentence(refused), width, "  ", "    ")
+        lines += fold_text(f"until: {refused['way_out']}", width, "    ", "      ")
+    return lines
+
+
+def forbidden_sentence(refused: ForbiddenAction) -> str:
+    """One thing that must not be done, and why.
+
+    >>> forbidden_sentence({"kind": "start", "objects": "bk1:3181", "why": "its disk is not mounted",
+    ...                     "way_out": "audit again", "checks": ["bookie-down"]})
+    'do not start bk1:3181: its disk is not mounted'
+    """
+    return f"do not {refused['kind'].replace('-', ' ')} {refused['objects']}: {refused['why']}"
+
+
+def unconfirmed_note(action: Action) -> str:
+    """What follows an instruction if none of its findings is confirmed; empty if some are."""
+    if action["urgency"] == Urgency.UNSEEN or action["unsure"] < action["count"]:
+        return ""
+    return " (unconfirmed)"
+
+
+def object_command(check: str, subject: Action | Step, run: str) -> str:
+    """The command that explains the first object of an action or a step."""
+    scope, ledger = (None if id is None else int(id) for id in (subject["scope_id"], subject["ledger_id"]))
+    severity = Severity(subject["severity"])
+    first = Finding(check, severity, Confidence.CONFIRMED, scope, ledger, subject["bookie_id"])
+    return command_for(first, run) or f"bkaudit explain check {check}"

@@ -1,0 +1,75 @@
+"""Holds in words: what must not be done to a bookie or a ledger, why, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from auditor.actions.gate import HeldRun, by_importance
+from auditor.model.holds import METADATA_SOURCE, ActionKind, HoldObject, bookie_source, ledger_key
+from auditor.model.ledger_id import LedgerId
+from auditor.model.permission import ActionObject, Refused
+from auditor.reports.plain_text import fold_text
+
+_WORDS = {
+    ActionKind.RECOVER: "recover",
+    ActionKind.STOP: "stop",
+    ActionKind.RESTORE_METADATA: "restore metadata of",
+    ActionKind.MAKE_COOKIE: "make a cookie for",
+    ActionKind.REBUILD_INDEX: "rebuild the index of",
+    ActionKind.START: "start",
+    ActionKind.WAIT: "wait for the repair of",
+    ActionKind.COLLECT: "collect garbage on",
+    ActionKind.COMPACT: "compact",
+    ActionKind.DECOMMISSION: "decommission",
+    ActionKind.DELETE_COOKIE: "delete the cookie of",
+    ActionKind.DELETE_LEDGER: "delete",
+}
+
+
+def refusal_text(refused: Refused) -> str:
+    """One action that must not be taken, and why: what stands in the place of its command.
+
+    >>> from auditor.model.permission import RunUnfit
+    >>> objects = (ActionObject(HoldObject.LEDGER, "0/42"),)
+    >>> old = RunUnfit.DATA_TOO_OLD
+    >>> refusal_text(Refused(ActionKind.RECOVER, objects, why=old.sentence, unfit=old))
+    'Do not: recover ledger 42: the data of this run is more than 24 hours old; audit again'
+    """
+    names = " and ".join(dict.fromkeys(map(_name, refused.objects))) or "anything"
+    # Most messages begin with their object, which stands here already.
+    return f"Do not: {_WORDS[refused.kind]} {names}: {refused.sentence.removeprefix(f'{names}: ')}"
+
+
+def _name(object: ActionObject) -> str:
+    if object.kind is not HoldObject.LEDGER:
+        return object.key
+    scope, _, number = object.key.partition("/")
+    return LedgerId(int(number), int(scope)).in_words
+
+
+def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:
+    """All holds on a bookie, on what was read of it, and on the metadata that it was judged by."""
+    keys = (
+        (HoldObject.BOOKIE, bookie_id),
+        (HoldObject.SOURCE, bookie_source(bookie_id)),
+        (HoldObject.SOURCE, METADATA_SOURCE),
+    )
+    return _hold_lines(run, [ActionObject(*key) for key in keys], width)
+
+
+def ledger_hold_lines(run: HeldRun, ledger_id: int, scope_id: int, width: int) -> list[str]:
+    """All holds on a ledger."""
+    key = ledger_key(scope_id, ledger_id)
+    return _hold_lines(run, [ActionObject(HoldObject.LEDGER, key)], width)
+
+
+def _hold_lines(run: HeldRun, objects: Sequence[ActionObject], width: int) -> list[str]:
+    """A heading and each hold with the kinds that it forbids, the most important first; empty if none."""
+    lines = []
+    for hold in by_importance(run.holds.of(objects)):
+        kinds = ", ".join(kind.replace("-", " ") for kind in hold.forbids)
+        reason = hold.reason if hold.certain else f"{hold.reason}, unconfirmed"
+        reason = f"{reason}, from an earlier run" if hold.carried else reason
+        lines += fold_text(f"{kinds}: {hold.message} ({reason})", width, "  ", "    ")
+        lines += fold_text(f"until: {hold.lift.condition([hold.reason])}", width, "    ", "      ")
+    return ["do not", *lines] if lines else []

@@ -1,0 +1,64 @@
+"""One bookie's part of a ledger: what it should hold, what it holds, and how these differ."""
+
+import numpy as np
+
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability.groups import GROUP, Groups
+from auditor.codecs.availability.wire import missing_entries
+from auditor.model.ledger_id import LedgerId
+from auditor.model.views import LedgerView, ReplicaView
+from auditor.reports.finding_text import entries
+from auditor.reports.plain_text import printable, wrap_words
+
+_LABEL = 14
+
+
+def replica_text(ledger: LedgerView, bookie_id: str, listed: Groups | None, width: int) -> str:
+    """Show what a bookie should hold of a ledger, and what it holds by a listing or by the run.
+
+    Args:
+        ledger: The ledger, as a run saw it.
+        bookie_id: A bookie, which need not be in one of the ledger's ensembles.
+        listed: The entries that the bookie holds, as groups of dtype `GROUP`; None: take the run's.
+        width: Columns.
+    """
+    view = next((each for each in ledger.replicas if each.bookie_id == bookie_id), None)
+    name = LedgerId(ledger.ledger_id, ledger.scope_id).in_words
+    member = view is not None and view.member
+    lines = [("should hold", _entries(_groups(view.expected) if view else _groups(b"")))]
+    if not member:
+        lines.append(("note", f"no ensemble of the ledger names {printable(bookie_id)}"))
+    if view is not None:
+        lines.append(("in this run", _known(view)))
+    held = _groups(view.held) if listed is None and view is not None else listed
+    if held is not None:
+        expected = _groups(view.expected) if view else _groups(b"")
+        if listed is not None:
+            lines.append(("listed", _entries(held)))
+        known = listed is not None or (view is not None and view.known)
+        lines.append(("missing" if known else "unknown", _entries(missing_entries(held, expected))))
+        lines.append(("not expected", _entries(missing_entries(expected, held))))
+    if ledger.state is not None and ledger.state != "CLOSED":
+        lines.append(
+            ("note", "the ledger is not closed: entries after the newest one that was seen may exist")
+        )
+    head = f"{name} on {printable(bookie_id)}"
+    body = [
+        line
+        for label, words in lines
+        for line in wrap_words(words, width, f"  {label:<{_LABEL}}", " " * (_LABEL + 2))
+    ]
+    return "\n".join([head, *body])
+
+
+def _known(view: ReplicaView) -> str:
+    held = _entries(_groups(view.held))
+    return held if view.known else f"{held}; the rest is unknown: {view.reason or view.state}"
+
+
+def _entries(groups: Groups) -> str:
+    return entries(groups.tolist(), coverage.count(groups)) if len(groups) else "nothing"
+
+
+def _groups(packed: bytes) -> Groups:
+    return np.frombuffer(packed, GROUP)

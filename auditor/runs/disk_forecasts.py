@@ -1,0 +1,123 @@
+"""How full the disks of a run's bookies are, and when they will be full.
+
+The forecast comes from the free bytes that the runs beside a run have seen. Nothing is said unless three runs
+or more, an hour apart at least, agree: between each two of them the disk filled, and no two of these rates
+differ by more than a factor of `AGREE`. The newest three must agree; how many before them do makes the
+forecast surer. A disk whose size or number changed in between begins anew.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+
+from auditor.model.space import DISK_BYTES, FULL, NO_BOOKIE, DiskTotal, FileSystem, FillForecast
+from auditor.runs.reader import RunReader
+from auditor.runs.siblings import sibling_runs
+
+_FILE_SYSTEM = ("device", "capacity_bytes", "free_bytes", "seen")
+
+
+def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
+    """One total a bookie, by id; none where entry logs were not read. A row per directory is in memory.
+
+    Raises:
+        RunError: the table disks is broken.
+    """
+    if "disks" not in run.table_names():
+        return ()
+    bytes: dict[str, Counter[str]] = {}
+    unread: Counter[str] = Counter()
+    systems: dict[str, dict[int, FileSystem]] = {}
+    columns = ["bookie_id", *(kind.column for kind in DISK_BYTES), *_FILE_SYSTEM, "reason"]
+    for batch in run.batches("tables/disks", columns):
+        for row in batch.to_pylist():
+            name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
+            counts = bytes.setdefault(name, Counter())
+            counts.update({kind.name: row[kind.column] or 0 for kind in DISK_BYTES})
+            unread[name] += row["reason"] is not None
+            if row["capacity_bytes"] is not None:
+                systems.setdefault(name, {})[row["device"]] = FileSystem(
+                    *(row[each] for each in _FILE_SYSTEM)
+                )
+    return tuple(
+        DiskTotal(
+            name,
+            **{kind.name: bytes[name][kind.name] for kind in DISK_BYTES},
+            file_systems=tuple(sorted(systems.get(name, {}).values(), key=lambda each: -each.used)),
+            unread=unread[name],
+        )
+        for name in sorted(bytes)
+    )
+
+
+LEAST_RUNS = 3
+MOST_RUNS = 10
+"""So many runs are looked at, the newest."""
+
+APART_MS = 3_600_000
+AGREE = 2.0
+_DAY_MS = 86_400_000
+
+
+def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillForecast, ...]:
+    """One a bookie of which runs agree, the first to be full first; ``disks`` are those of the run.
+
+    Raises:
+        RunError: the directory of runs cannot be listed, or a table disks is broken.
+    """
+    series = {(total.name, each.device): [each] for total in disks for each in total.file_systems}
+    for totals in islice(_runs_before(run), MOST_RUNS - 1) if series else ():
+        for total in totals:
+            for each in total.file_systems:
+                if (seen := series.get((total.name, each.device))) is not None:
+                    seen.append(each)  # what is not there any more has no series
+    soonest: dict[str, FillForecast] = {}
+    for (name, _), seen in series.items():
+        found = forecast(name, seen)
+        if found is not None and (name not in soonest or found.days < soonest[name].days):
+            soonest[name] = found
+    return tuple(sorted(soonest.values(), key=lambda each: (each.days, each.name)))
+
+
+def forecast(name: str, seen: Sequence[FileSystem]) -> FillForecast | None:
+    """When one file system is full, as it was ``seen``, the newest first; None where runs do not agree.
+
+    >>> day, size = 86_400_000, 1000
+    >>> falling = [FileSystem(1, size, free, when * day) for when, free in ((3, 200), (2, 300), (1, 400))]
+    >>> forecast("bk1", falling)
+    FillForecast(name='bk1', days=1.5, rate=100.0, runs=3)
+    >>> forecast("bk1", falling[:2]) is None
+    True
+    """
+    points = _apart(seen)
+    rates: list[float] = []
+    for newer, older in pairwise(points):
+        rate = (older.free - newer.free) / (newer.seen - older.seen) * _DAY_MS
+        if rate <= 0 or newer.capacity != older.capacity or max([*rates, rate]) > AGREE * min([*rates, rate]):
+            break
+        rates.append(rate)
+    runs = len(rates) + 1
+    if runs < LEAST_RUNS:
+        return None
+    first, last = points[0], points[runs - 1]
+    rate = (last.free - first.free) / (first.seen - last.seen) * _DAY_MS
+    left = first.free - round((1 - FULL) * first.capacity)
+    return FillForecast(name, max(left / rate, 0.0), rate, runs)
+
+
+def _apart(seen: Sequence[FileSystem]) -> list[FileSystem]:
+    """Those that are an hour before the one that was taken last."""
+    points: list[FileSystem] = []
+    for each in seen:
+        if not points or points[-1].seen - each.seen >= APART_MS:
+            points.append(each)
+    return points
+
+
+def _runs_before(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:
+    """What the runs of the cluster before this one saw of disks, the newest first."""
+    beside = sibling_runs(run.path, run.report.cluster)
+    finished = run.report.run.finished
+    for each in reversed([each for each in beside if each.finished < finished]):
+        if totals := disk_totals(RunReader(each.path)):
+            yield totals

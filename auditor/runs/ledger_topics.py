@@ -1,0 +1,47 @@
+"""Which topic owns each of some ledgers, by one pass over a run's table ownership."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.runs.owners import NAMES, has_owners, owned
+from auditor.runs.reader import RunReader
+
+_NOBODY = -1
+
+
+def topics_of(run: RunReader, ids: NDArray[np.int64]) -> pa.DictionaryArray:
+    """Return the topic of each ledger as tenant/namespace/topic, null where none is known to own it.
+
+    What is held is a number a ledger and the name of each topic once.
+
+    Args:
+        run: A finished run; one without owners knows no topic.
+        ids: Scope and id of each ledger, (n, 2). Applications know ledgers of scope 0 only.
+    """
+    codes = np.full(len(ids), _NOBODY, np.int32)
+    numbers: dict[str, int] = {}
+    scope_id = ids[:, 0]
+    rows = np.flatnonzero(scope_id == 0)
+    rows = rows[np.argsort(ids[rows, 1], kind="stable")]
+    ledgers = ids[rows, 1]
+    if len(ledgers) and has_owners(run):
+        for batch in run.batches("tables/ownership", ["ledger_id", *NAMES, "standing", "borrowed"]):
+            mine = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
+            place = np.searchsorted(ledgers, mine["ledger_id"].to_numpy(zero_copy_only=False))
+            place = np.minimum(place, len(ledgers) - 1)
+            hit = ledgers[place] == mine["ledger_id"].to_numpy(zero_copy_only=False)
+            names = _names(mine.filter(pa.array(hit)))
+            known = [numbers.setdefault(name, len(numbers)) for name in names.dictionary.to_pylist()]
+            of_batch = np.array(known, np.int32)[names.indices.to_numpy(zero_copy_only=False)]
+            codes[rows[place[hit]]] = of_batch
+    indices = pa.array(codes, pa.int32(), mask=codes == _NOBODY)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbers), pa.string()))
+
+
+def _names(ownership: pa.RecordBatch) -> pa.DictionaryArray:
+    """The names of the owners of a batch; parts that are not known are left out."""
+    parts = [ownership[name] for name in NAMES]
+    whole = pc.binary_join_element_wise(*parts, "/", null_handling="skip")
+    return whole.dictionary_encode()

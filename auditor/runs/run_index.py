@@ -1,0 +1,142 @@
+"""The index of a directory of runs: a summary of each report, so that an audit parses no report twice.
+
+    RUNS/.bkaudit-runs.json.gz    {"format", "version", "runs": {name: [bytes, mtime in ns, summary]}}
+
+A summary counts as long as the report has the size and the time that the index says; all other reports are
+read. So a run that was removed, replaced or restored needs no care. The whole index is stale where another
+version of the program wrote it, and missing where it cannot be read or fails the checksum of gzip: then all
+reports are read. Only audits write it, and only after they had to read some reports: whoever shows a history
+may have no right to write there.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from auditor.errors import RunError, RunUsageError
+from auditor.model.arrow import fs, pa
+from auditor.model.history import RunSummary
+from auditor.model.run_facts import REPORT, program_version
+from auditor.runs.reader import RunReader
+from auditor.sources.file_systems import child_of, run_files
+
+RUN_INDEX = ".bkaudit-runs.json.gz"
+FORMAT = "bookkeeper-auditor/run-index/1"
+
+WRITE_AFTER_READS = 20
+"""The index is written once so many reports had to be read, which takes 0.1 s: 10,000 runs take 0.2 s."""
+
+_COMPRESSION_LEVEL = 1
+"""Level 9 takes five times as long and saves a fifth."""
+
+
+def directories_with(file: str, directory: str | Path, missing: bool = False) -> list[str]:
+    """The directories right below ``directory`` that have ``file``, by name.
+
+    None where there is no directory, if it may be ``missing``.
+
+    Raises:
+        RunError: no such directory, or one that cannot be listed.
+    """
+    return list(_file_infos(file, directory, missing))
+
+
+def run_summaries(
+    directory: str | Path, renew_index: bool = False
+) -> Iterator[tuple[str, RunSummary | RunError]]:
+    """Every finished run right below a directory by path, and its summary, or why its report cannot be read.
+
+    With ``renew_index`` the index is written where it lacked many of them. That it cannot be written is no
+    error: the next audit reads the reports again.
+
+    Raises: as `directories_with`.
+    """
+    infos = _file_infos(REPORT, directory)
+    known = _read_index(directory) if infos else {}
+    rows: dict[str, list[Any]] = {}
+    read_count = 0
+    for path, info in infos.items():
+        name = _name_of(path)
+        row = known.get(name)
+        if row is None or row[:2] != [info.size, info.mtime_ns]:
+            read_count += 1
+            try:
+                summary = RunSummary.of(path, RunReader(path).report)
+            except RunError as error:
+                yield path, error
+                continue
+            fields = asdict(summary)
+            del fields["path"]
+            row = [info.size, info.mtime_ns, fields]
+        rows[name] = row
+        yield path, RunSummary(path=path, **row[2])
+    if renew_index and (read_count >= WRITE_AFTER_READS or len(known) - len(rows) >= WRITE_AFTER_READS):
+        _write_index(directory, rows)
+
+
+def is_file(files: Any, path: str) -> bool:
+    """Whether there is a file, in a directory that may be somebody else's."""
+    try:
+        return bool(files.get_file_info(path).type == fs.FileType.File)
+    except PermissionError:
+        return False
+
+
+def _file_infos(file: str, directory: str | Path, missing: bool = False) -> dict[str, Any]:
+    """What the file system says of ``file`` in each directory right below, by the directory's path."""
+    files, base = run_files(str(directory))
+    try:
+        entries = files.get_file_info(fs.FileSelector(base, allow_not_found=missing))
+        below = sorted(entry.base_name for entry in entries if entry.type == fs.FileType.Directory)
+        paths = [f"{base.rstrip('/')}/{name}/{file}" for name in below]
+        try:
+            infos = files.get_file_info(paths)  # side by side, where a store answers slowly
+        except PermissionError:
+            infos = [files.get_file_info(path) if is_file(files, path) else None for path in paths]
+    except (OSError, pa.ArrowException) as error:
+        raise RunUsageError(f"{directory}: {error}") from error
+    there = {
+        child_of(directory, name): info
+        for name, info in zip(below, infos, strict=True)
+        if info is not None and info.type == fs.FileType.File
+    }
+    return dict(sorted(there.items()))
+
+
+def _name_of(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _read_index(directory: str | Path) -> Mapping[str, list[Any]]:
+    """The rows of the index by the name of the run; none if it is missing, damaged or of another version."""
+    files, base = run_files(str(directory))
+    try:
+        with files.open_input_stream(f"{base.rstrip('/')}/{RUN_INDEX}", compression=None) as stream:
+            index = json.loads(gzip.decompress(stream.read()))
+    except (OSError, pa.ArrowException, EOFError, zlib.error, ValueError, RecursionError):
+        return {}
+    if not isinstance(index, dict) or _header() != {key: index.get(key) for key in _header()}:
+        return {}
+    rows: dict[str, list[Any]] = index["runs"]
+    return rows
+
+
+def _write_index(directory: str | Path, rows: Mapping[str, list[Any]]) -> None:
+    files, base = run_files(str(directory))
+    path = f"{base.rstrip('/')}/{RUN_INDEX}"
+    data = gzip.compress(json.dumps({**_header(), "runs": rows}).encode(), _COMPRESSION_LEVEL)
+    with suppress(OSError, pa.ArrowException):
+        with files.open_output_stream(f"{path}.part", compression=None) as stream:
+            stream.write(data)
+        files.move(f"{path}.part", path)
+
+
+def _header() -> dict[str, str]:
+    return {"format": FORMAT, "version": program_version()}

@@ -1,0 +1,181 @@
+"""What depends on each bookie alone: last known copies, last copies that are served, and open ledgers.
+
+A copy is known if the bookie's index shows it, and served if the bookie is registered besides. Where other
+copies are unknown the last one is possible only; that is enough for a hold.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auditor.model.exposure import BookieExposure
+from auditor.runs.directory import RunDirectory
+from auditor.simulate.run_windows import RunWindows
+from auditor.simulate.windows import (
+    HELD,
+    NO_BOOKIE,
+    UNKNOWN,
+    BookieNumbers,
+    Bools,
+    SegmentColumns,
+    Windows,
+    count_true,
+)
+
+_COUNTS = (
+    *("last_known", "last_known_possible", "last_known_degraded"),
+    *("last_served", "last_served_possible", "last_served_degraded"),
+    "open_ledgers",
+)
+
+
+class ExposureSums:
+    """Adds up `BookieExposure` over batches of windows.
+
+    ``registered`` are the bookies that answer, None where registrations were not seen: then every bookie
+    with a known copy is taken to serve it.
+    """
+
+    def __init__(self, registered: frozenset[str] | None) -> None:
+        self._registered = registered
+        self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+
+    def concerns(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
+        """Which ledgers have to be looked at: open ones, and those with a member that does not answer."""
+        found = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
+        if self._registered is not None:
+            down = np.array([name not in self._registered for name in numbers.names], bool)
+            found |= segments.any_of_members(down[segments.members])
+        return found
+
+    def add(self, windows: Windows, numbers: BookieNumbers) -> None:
+        """Add windows, all of each of their ledgers."""
+        names = numbers.names
+        for name in _COUNTS:
+            sums = self._sums.setdefault(name, np.zeros(0, np.int64))
+            self._sums[name] = np.concatenate([sums, np.zeros(len(names) - len(sums), np.int64)])
+        present = windows.bookies != NO_BOOKIE
+        self._count("open_ledgers", windows, present & windows.open_end[:, None])
+        known, unknown, served = self.copies(windows, numbers)
+        self._add_last(windows, known, unknown, "last_known")
+        self._add_last(windows, known & served, unknown & served, "last_served")
+
+    def copies(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
+        """Return which copies are known, which may be there, and which are on a bookie that answers.
+
+        Each is of the shape of ``windows.bookies``; open ends have no copies.
+        """
+        names = numbers.names
+        answers = np.array([self._registered is None or name in self._registered for name in names] + [False])
+        judged = (windows.bookies != NO_BOOKIE) & ~windows.open_end[:, None]
+        known, unknown = judged & (windows.copies == HELD), judged & (windows.copies == UNKNOWN)
+        return known, unknown, answers[windows.bookies]
+
+    def _add_last(self, windows: Windows, known: Bools, unknown: Bools, name: str) -> None:
+        alone = (count_true(known) == 1) & (count_true(unknown) == 0)
+        self._count(name, windows, known & alone[:, None])
+        possible = possible_last_copies(known, unknown)
+        self._count(f"{name}_possible", windows, possible)
+        replicated = count_true(windows.bookies != NO_BOOKIE) > 1
+        self._count(f"{name}_degraded", windows, possible & replicated[:, None])
+
+    def _count(self, name: str, windows: Windows, flags: Bools) -> None:
+        """Count each ledger once for each bookie that a flag of one of its windows is on."""
+        row, place = np.nonzero(flags)
+        if not len(row):
+            return
+        sums = self._sums[name]
+        pairs = np.unique(windows.ledger[row] * len(sums) + windows.bookies[row, place])
+        ledger, bookie = np.divmod(pairs, len(sums))
+        np.add.at(sums, bookie, windows.times[ledger])
+
+    def result(self, numbers: BookieNumbers) -> tuple[BookieExposure, ...]:
+        """The bookies on which anything depends alone, ascending by id."""
+        rows = zip(
+            numbers.names, *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNTS), strict=False
+        )
+        exposures = (BookieExposure(name, *map(int, counts)) for name, *counts in rows)
+        return tuple(sorted((row for row in exposures if row.is_exposed), key=lambda row: row.bookie_id))
+
+
+def possible_last_copies(known: Bools, unknown: Bools) -> Bools:
+    """Return which copies are, or may be, the last of their windows.
+
+    With one known copy that copy may be the last; with none, any of the unknown ones.
+    """
+    certain = count_true(known)
+    last: Bools = np.where((certain == 1)[:, None], known, unknown & (certain == 0)[:, None])
+    return last
+
+
+@dataclass(frozen=True, slots=True)
+class DependentLedger:
+    """A ledger of scope 0 with an entry whose last copy is, or may be, on one bookie.
+
+    ``copy_off`` is a bookie that should have that entry too and is down or may lack it; where nobody else
+    should have it, the bookie itself.
+    """
+
+    ledger_id: int
+    bookie_id: str
+    copy_off: str
+
+
+def find_dependent_ledgers(
+    run: RunDirectory, listed: bool, bookies: Collection[str], most: int
+) -> list[DependentLedger]:
+    """Return the first ledgers that depend on one of these bookies alone; one pass over the run's ledgers.
+
+    Args:
+        run: A finished run.
+        listed: Whether all registrations were seen.
+        bookies: The bookies on which they depend.
+        most: How many are returned at most.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    sums = ExposureSums(registered_bookies(run, listed))
+    windows = RunWindows(run, merge=False, among=lambda segments: sums.concerns(segments, windows.numbers))
+    found: dict[int, DependentLedger] = {}
+    for batch in windows:
+        names = windows.numbers.names
+        chosen = np.array([name in bookies for name in names] + [False])
+        known, unknown, served = sums.copies(batch, windows.numbers)
+        last = possible_last_copies(known, unknown) | possible_last_copies(known & served, unknown & served)
+        assert batch.ids is not None  # nothing was merged
+        for row, place in np.argwhere(last & chosen[batch.bookies]).tolist():
+            scope, ledger = batch.ids[batch.ledger[row]].tolist()
+            if scope == 0 and ledger not in found:
+                if len(found) == most:
+                    return list(found.values())
+                seats = [number for number in batch.bookies[row].tolist() if number != NO_BOOKIE]
+                bookie = names[batch.bookies[row, place]]
+                others = [names[number] for number in seats if names[number] != bookie]
+                found[ledger] = DependentLedger(ledger, bookie, min(others, default=bookie))
+    return list(found.values())
+
+
+def registered_bookies(run: RunDirectory, listed: bool) -> frozenset[str] | None:
+    """The registered bookies of a run; None where registrations were not ``listed``, or there are none."""
+    rows = run.read("tables/bookies", ["bookie_id", "registered"])
+    names: Sequence[str] = rows.filter(rows["registered"].is_valid())["bookie_id"].to_pylist()
+    return frozenset(names) if listed and names else None
+
+
+def find_exposures(run: RunDirectory, listed: bool) -> tuple[BookieExposure, ...]:
+    """The bookies of a run on which anything depends alone; one pass over its ledgers.
+
+    Args:
+        run: Its tables ledgers, judged and bookies are finished.
+        listed: Whether all registrations were seen.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    sums = ExposureSums(registered_bookies(run, listed))
+    windows = RunWindows(run, merge=False, among=lambda segments: sums.concerns(segments, windows.numbers))
+    for batch in windows:
+        sums.add(batch, windows.numbers)
+    return sums.result(windows.numbers)

@@ -1,0 +1,98 @@
+"""Complete answers of a simulation as Arrow tables: every ledger, owner and single failure."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+
+import pyarrow as pa
+
+from auditor.errors import RunUsageError, UsageError
+from auditor.model.simulation import OwnerLoss, Simulation
+from auditor.runs.ledger_topics import topics_of
+from auditor.runs.reader import RunReader
+from auditor.simulate.simulation import FATES, FailureAnswer
+
+OF_FAILURE = ("ledgers", "topics", "namespaces")
+"""Tables of one failure, the first of them unless another is named."""
+
+FAILURES = "failures"
+"""The table of all single failures."""
+
+TABLES = (*OF_FAILURE, FAILURES)
+
+
+def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
+    """Return each ledger that a failure concerns: its fate, what it loses, and its topic if that is known."""
+    rows = answer.ledgers
+    words = [FATES[lost, unrecoverable] for lost, unrecoverable in rows[:, [2, 5]].tolist()]
+    return pa.table(
+        {
+            "scope_id": rows[:, 0],
+            "ledger_id": rows[:, 1],
+            "fate": pa.array(words, pa.string()),
+            "entries": rows[:, 3],
+            "bytes": rows[:, 4],
+            "topic": topics_of(run, rows[:, :2]),
+        }
+    )
+
+
+def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
+    """Return what each namespace or topic loses; an empty name stands for nobody.
+
+    Raises:
+        RunUsageError: the run read no owners.
+    """
+    if owners is None:
+        raise RunUsageError("this run read no owners: audit with --owners")
+    names = [field.name for field in fields(OwnerLoss)]
+    types = {"name": pa.string()}
+    columns = {
+        name: pa.array([getattr(owner, name) for owner in owners], types.get(name, pa.int64()))
+        for name in names
+    }
+    return pa.table(columns)
+
+
+def failures_table(found: Simulation) -> pa.Table:
+    """Return every single failure of every level: amounts by index, sure and possible, and by promise."""
+    singles = [failure for level in found.levels for failure in level.singles]
+    rows = []
+    for failure in singles:
+        row: dict[str, str | int] = {
+            "level": failure.level,
+            "name": failure.names[0],
+            "bookies": failure.bookies,
+        }
+        for bound, outcome in (
+            ("", failure.today.sure),
+            ("possible_", failure.today.possible),
+            ("promised_", failure.promise.sure),
+        ):
+            row |= {f"{bound}lost_{name}": number for name, number in asdict(outcome.lost).items()}
+            row[f"{bound}below_ack_quorum"] = outcome.below_ack.ledgers
+            row[f"{bound}below_write_quorum"] = outcome.below_write.ledgers
+            row[f"{bound}unrecoverable"] = outcome.unrecoverable
+        rows.append(row)
+    if not rows:
+        raise UsageError(f"--table {FAILURES}: the run knows no bookie")
+    return pa.Table.from_pylist(rows)
+
+
+def simulation_table(
+    name: str | None, run: RunReader, answer: FailureAnswer | None, found: Simulation
+) -> pa.Table:
+    """Return the table of this name; None: the ledgers of a failure, or all single failures.
+
+    Raises:
+        UsageError: the table is of a failure, and none was asked for.
+        RunUsageError: the run read no owners.
+    """
+    if name == FAILURES or (name is None and answer is None):
+        return failures_table(found)
+    if answer is None:
+        raise UsageError(f"--table {name}: name a failure with --lose or --any")
+    if name == "topics":
+        return owners_table(answer.topics)
+    if name == "namespaces":
+        return owners_table(answer.namespaces)
+    return ledgers_table(run, answer)

@@ -1,0 +1,102 @@
+"""The entry logs of some directories by their id, with their sizes: where a location of an index leads."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
+from auditor.model.states import LogFileKind
+from auditor.sources.bookies.entry_logs.rows import list_logs
+from auditor.sources.regular_file import open_regular
+
+_RECORD = struct.Struct(">iqq")
+
+
+class LogPaths:
+    """The logs of some directories by id; not ``known`` where there is no directory. Raises OSError."""
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        self.known = bool(directories)
+        self._directories = directories
+        self._paths = self._list()
+
+    def _list(self) -> dict[int, str]:
+        paths: dict[int, str] = {}
+        for directory in self._directories:
+            for log in list_logs(directory):
+                if log.kind == LogFileKind.LOG:
+                    paths.setdefault(log.log_id, f"{directory}/current/{log.name}")
+        return paths
+
+    def path(self, log_id: int) -> str | None:
+        """Where a log lies; None where there is none."""
+        return self._paths.get(log_id)
+
+
+class LogSizes(LogPaths):
+    """Logs with their sizes: ``ids`` ascending, ``sizes`` of the same length."""
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        super().__init__(directories)
+        self._absent: set[int] = set()
+        self._measure()
+
+    def _measure(self) -> None:
+        paths = self._paths
+        sizes = {log_id: size for log_id in sorted(paths) if (size := _size(paths[log_id])) is not None}
+        self.ids = np.array(list(sizes), np.int64)
+        self.sizes = np.array(list(sizes.values()), np.int64)
+
+    def list_again(self) -> None:
+        """List the directories again. Raises OSError."""
+        self._paths = self._list()
+        self._measure()
+
+    def list_unknown(self, log_ids: Longs) -> None:
+        """List the directories again where a log is asked for that was not there so far. Raises OSError."""
+        if not self.known:
+            return
+        wanted = set(np.unique(log_ids).tolist()) - set(self.ids.tolist()) - self._absent
+        if wanted:
+            self.list_again()
+            self._absent |= wanted - set(self.ids.tolist())
+
+    def decimal_name(self, log_id: int) -> int | None:
+        """The id under which a log is found that was named after the decimal digits of its id; None: none is.
+
+        A start that finishes a transactional compaction gives such names (bookkeeper #4804): log 12 is then
+        in 12.log, which is the name of log 18. The bookie looks for c.log.
+        """
+        other = int(str(log_id), 16)
+        return other if other != log_id and other in self._paths else None
+
+    def lacking(self, log_ids: Longs, offsets: Longs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which places are in a log that is not there, and which are past the end of theirs."""
+        if not len(self.ids):
+            return np.ones(len(log_ids), np.bool_), np.zeros(len(log_ids), np.bool_)
+        at = np.minimum(np.searchsorted(self.ids, log_ids), len(self.ids) - 1)
+        there = self.ids[at] == log_ids
+        return ~there, there & (offsets + RECORD_IDS > self.sizes[at])
+
+    def record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
+        """Size, ledger and entry of a record, by where its entry is; None where the log ends before."""
+        with open_regular(self._paths[log_id]) as file:
+            data = os.pread(file.fileno(), _RECORD.size, max(0, offset - 4))
+        if len(data) < _RECORD.size:
+            return None
+        size, ledger_id, entry_id = _RECORD.unpack(data)
+        return size, ledger_id, entry_id
+
+
+def _size(path: str) -> int | None:
+    """None where a running bookie has deleted it since it was listed."""
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError:
+        return None

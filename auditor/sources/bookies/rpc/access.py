@@ -1,0 +1,306 @@
+"""How a connection to a bookie begins: TLS, then a login, as ``[bookies]`` of the credentials file says.
+
+A bookie takes both in either order. TLS comes first here, so that no token of a login is sent in clear. With
+``[bookies.tls]`` there is no way around TLS: a bookie that refuses START_TLS is not asked anything.
+
+A bookie that does not take a login says nothing (`SASLBookieAuthProvider` logs a stack trace and drops the
+message). So AUTH has a time limit of its own. After it the same connection is asked for an entry that cannot
+exist: where that is refused too, the bookie is well, and the login is what it does not take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from asyncio import IncompleteReadError, StreamReader, StreamWriter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NoReturn
+
+from auditor.codecs.bookie.handshake import (
+    AUTH,
+    MAX_HANDSHAKE_BYTES,
+    NO_PLUGIN,
+    START_TLS,
+    HandshakeAnswer,
+    auth_request,
+    handshake_answer,
+    is_late_start_tls,
+    start_tls_request,
+)
+from auditor.codecs.bookie.wire import (
+    IMPOSSIBLE_LEDGER,
+    LENGTH,
+    Status,
+    frame_length,
+    read_answer,
+    read_request,
+    status_text,
+)
+from auditor.errors import DecodeError, RefusedError, UnreadError, UsageError
+from auditor.sources.bookies.rpc.sasl import SaslFailedError, SaslLogin, missing_package
+from auditor.sources.metadata.credentials import Sasl, Tls, read_credentials
+from auditor.sources.tls_alerts import certificate_problem
+
+AUTH_SECONDS = 5.0
+"""A bookie answers each token within milliseconds, or never."""
+
+TLS_SECTION = "[bookies.tls] of the credentials file"
+SASL_SECTION = "[bookies.sasl] of the credentials file"
+
+
+@dataclass(frozen=True)
+class BookieAccess:
+    """What a connection to a bookie needs beside its address. Make it with `read_access`, in each process.
+
+    ``context`` is there if and only if ``tls`` is. Both None: a connection in clear, without a login.
+    """
+
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+    context: ssl.SSLContext | None = None
+
+    @property
+    def refusal(self) -> str:
+        """What it means that a bookie calls a request not authorised (EUA), and what to do."""
+        if self.sasl is not None:
+            return f"the bookie does not accept the login of {SASL_SECTION} (saslJaasClientAllowedIds)"
+        if self.tls is None:
+            return (
+                "the bookie requires authentication; add [bookies.sasl] or [bookies.tls] to the "
+                "credentials file"
+            )
+        if self.tls.certificate is None:
+            return (
+                "the bookie requires a login, or a client certificate with one of its roles; add "
+                f"[bookies.sasl], or certificate and key to {TLS_SECTION}"
+            )
+        return (
+            "the bookie accepts neither the role in the client certificate (OU of its subject; "
+            "authorizedRoles of the bookie) nor a client without a login ([bookies.sasl])"
+        )
+
+    def connection_error(self, where: str, error: OSError) -> UnreadError:
+        """Return the error for a connection that broke; a `RefusedError` for an alert about a certificate."""
+        if self.tls is None or not isinstance(error, ssl.SSLError):
+            return UnreadError(where, f"the connection broke: {error.strerror or error}")
+        if isinstance(error, ssl.SSLCertVerificationError):
+            help_ = (
+                f"remove check_hostname from {TLS_SECTION}, or issue a certificate with that name"
+                if "mismatch" in error.verify_message
+                else f"name its authority as ca in {TLS_SECTION}"
+            )
+            return RefusedError(
+                where, f"the certificate of the bookie is not accepted ({error.verify_message}); {help_}"
+            )
+        problem = certificate_problem(error.reason or "", self.tls.certificate, TLS_SECTION, "bookie")
+        if problem is not None:
+            return RefusedError(where, problem)
+        return UnreadError(where, f"TLS failed: {error.reason or error}")
+
+
+IN_CLEAR = BookieAccess()
+
+
+def read_access(credentials: str | None) -> BookieAccess:
+    """Read the sections for bookies of a credentials file, and the certificates that they name.
+
+    Raises:
+        UsageError: as `read_credentials`; a certificate or key that is not PEM; GSSAPI without its package.
+    """
+    bookies = read_credentials(credentials).bookies
+    if bookies.sasl is not None and (package := missing_package(bookies.sasl)):
+        raise UsageError(
+            f"bookies.sasl.mechanism: {bookies.sasl.mechanism} needs the Python package {package}, which is "
+            "not installed: pip install kerberos"
+        )
+    return BookieAccess(bookies.tls, bookies.sasl, None if bookies.tls is None else _context(bookies.tls))
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=tls.ca)
+    except (OSError, ValueError):
+        raise UsageError(f"bookies.tls.ca: {tls.ca} holds no certificate in PEM") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = tls.check_hostname
+    if not tls.verify:
+        context.verify_mode = ssl.CERT_NONE
+    if tls.certificate is not None:
+        try:
+            # Without a password OpenSSL would ask at the terminal for that of an encrypted key.
+            context.load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
+        except (OSError, ValueError):
+            raise UsageError(
+                f"bookies.tls.certificate: {tls.certificate} and its key are no pair in PEM that the "
+                "key_password opens; docs/sources.md says how to convert JKS and PKCS12"
+            ) from None
+    return context
+
+
+async def enter(
+    reader: StreamReader,
+    writer: StreamWriter,
+    where: str,
+    host: str,
+    version: int,
+    timeout_s: float,
+    access: BookieAccess,
+) -> None:
+    """Do on a new connection what ``access`` asks for; the protocol's ``version`` is that of what follows.
+
+    Raises:
+        RefusedError: the bookie does not take it.
+        UnreadError: no answer, or the connection broke.
+    """
+    if access.tls is not None:
+        await start_tls(reader, writer, where, host, timeout_s, access)
+    if access.sasl is not None:
+        await log_in(reader, writer, where, host, version, timeout_s, access)
+
+
+async def start_tls(
+    reader: StreamReader, writer: StreamWriter, where: str, host: str, timeout_s: float, access: BookieAccess
+) -> None:
+    """Go over to TLS; the name to verify is ``host``, as registered. Raises as `enter`."""
+    assert access.context is not None
+    try:
+        async with asyncio.timeout(timeout_s):
+            writer.write(start_tls_request(0))
+            heard = await _answer(reader, START_TLS, 0)
+            if heard.status != Status.EOK:
+                raise RefusedError(
+                    where,
+                    f"the bookie refuses TLS ({status_text(heard.status)} to START_TLS), and {TLS_SECTION} "
+                    "allows no other connection; configure TLS on the bookie, or remove the section",
+                )
+            await writer.start_tls(access.context, server_hostname=host)
+    except (TimeoutError, IncompleteReadError, OSError, ValueError, DecodeError) as error:
+        _fail(error, where, "START_TLS", timeout_s, access)
+
+
+async def log_in(
+    reader: StreamReader,
+    writer: StreamWriter,
+    where: str,
+    host: str,
+    version: int,
+    timeout_s: float,
+    access: BookieAccess,
+) -> None:
+    """Log in by SASL. Raises as `enter`."""
+    assert access.sasl is not None
+    seconds = min(timeout_s, AUTH_SECONDS)
+    try:
+        login = SaslLogin(access.sasl, host)
+        token: bytes | None = login.first_token()
+        number = 0
+        while token is not None:
+            number += 1
+            writer.write(auth_request(number, token, version))
+            if login.is_complete:
+                await writer.drain()
+                return  # the last token of GSSAPI is not answered
+            async with asyncio.timeout(seconds):
+                heard = await _answer(reader, AUTH, number)
+            if heard.status != Status.EOK:
+                raise RefusedError(
+                    where,
+                    f"the bookie has another login than SASL ({status_text(heard.status)} to AUTH); one with "
+                    "roles takes a client certificate: [bookies.tls]",
+                )
+            if heard.plugin == NO_PLUGIN:
+                return  # it wants no login, or the role in the certificate is enough
+            token = login.next_token(heard.payload or b"")
+    except SaslFailedError as error:
+        raise RefusedError(where, f"{error}; see {SASL_SECTION}") from None
+    except TimeoutError:
+        if await _refuses_reads(reader, writer, version, seconds):
+            raise RefusedError(
+                where,
+                f"the bookie does not take the login: no answer to AUTH within {seconds:g} s, and reads are "
+                f"refused; check user and password of {SASL_SECTION}, and saslJaasClientAllowedIds "
+                "of the bookie",
+            ) from None
+        raise UnreadError(where, f"no answer to AUTH within {seconds:g} s") from None
+    except (IncompleteReadError, OSError, ValueError, DecodeError) as error:
+        _fail(error, where, "AUTH", seconds, access)
+
+
+class Requirement(StrEnum):
+    """What a bookie wants that calls a plain client not authorised."""
+
+    LOGIN = "login"  # SASL, over TLS or not
+    CERTIFICATE = "certificate"  # TLS, and a client certificate with a role
+    OTHER = "other"  # an authentication that this program does not have
+
+
+async def find_requirement(
+    reader: StreamReader, writer: StreamWriter, where: str, timeout_s: float
+) -> Requirement:
+    """Find out what a bookie wants that refused a read, on a new connection that is of no use afterwards.
+
+    SASL answers an empty first token with a challenge (DIGEST-MD5) or not at all (GSSAPI); any other provider
+    refuses the name of the plugin at once. The bookie logs an ERROR unless it has DIGEST-MD5.
+
+    Raises:
+        UnreadError: no answer, or the connection broke.
+    """
+    seconds = min(timeout_s, AUTH_SECONDS)
+    try:
+        try:
+            async with asyncio.timeout(seconds):
+                writer.write(auth_request(1, b""))
+                if (await _answer(reader, AUTH, 1)).status == Status.EOK:
+                    return Requirement.LOGIN
+        except TimeoutError:
+            return Requirement.LOGIN
+        async with asyncio.timeout(seconds):
+            writer.write(start_tls_request(0))
+            if (await _answer(reader, START_TLS, 0)).status == Status.EOK:
+                return Requirement.CERTIFICATE
+            return Requirement.OTHER
+    except (TimeoutError, IncompleteReadError, OSError, DecodeError) as error:
+        _fail(error, where, "START_TLS", seconds, IN_CLEAR)
+
+
+async def _refuses_reads(reader: StreamReader, writer: StreamWriter, version: int, seconds: float) -> bool:
+    """Whether a bookie that was silent to AUTH refuses a read, as of a client that is not logged in."""
+    try:
+        async with asyncio.timeout(seconds):
+            writer.write(read_request(0, IMPOSSIBLE_LEDGER, 0, version=version))
+            while is_late_start_tls(frame := await _frame(reader)):
+                pass
+            return read_answer(frame, len(frame), version).status == Status.EUA
+    except (TimeoutError, IncompleteReadError, OSError, DecodeError):
+        return False
+
+
+async def _answer(reader: StreamReader, operation: int, number: int) -> HandshakeAnswer:
+    """The answer to one message of a handshake; a late second one to START_TLS is passed over."""
+    while True:
+        heard = handshake_answer(await _frame(reader))
+        if heard.operation == operation and heard.txn_id in (number, None):
+            return heard
+        if heard.operation != START_TLS:
+            raise DecodeError(
+                "bookie's handshake", 0, f"operation {heard.operation}: an answer to no question"
+            )
+
+
+async def _frame(reader: StreamReader) -> bytes:
+    length = frame_length(await reader.readexactly(LENGTH.size))
+    if length > MAX_HANDSHAKE_BYTES:
+        raise DecodeError("bookie's handshake", 0, f"{length} bytes, more than {MAX_HANDSHAKE_BYTES}")
+    return await reader.readexactly(length)
+
+
+def _fail(error: Exception, where: str, step: str, seconds: float, access: BookieAccess) -> NoReturn:
+    """Raise the error for a handshake that came to nothing."""
+    if isinstance(error, TimeoutError):
+        raise UnreadError(where, f"no answer to {step} within {seconds:g} s") from None
+    if isinstance(error, IncompleteReadError):
+        raise UnreadError(where, f"the bookie closed the connection after {step}") from None
+    if isinstance(error, OSError):
+        raise access.connection_error(where, error) from None
+    raise UnreadError(where, f"{step} failed: {error}") from None

@@ -1,0 +1,112 @@
+"""Whether a bookie serves this client: one read that can be refused, of an entry that cannot exist."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from auditor.codecs.bookie.wire import IMPOSSIBLE_LEDGER, VERSION, VERSION_2, Status, status_text
+from auditor.errors import RefusedError, UnreadError
+from auditor.sources.bookies.rpc.access import IN_CLEAR, BookieAccess, Requirement, find_requirement
+from auditor.sources.bookies.rpc.connection import Address, connect, end, open_connection
+from auditor.sources.bookies.rpc.reads import Entry, Reading
+
+
+class Reception(StrEnum):
+    """How a bookie receives this client."""
+
+    SERVED = "served"
+    LOGIN_REQUIRED = "login required"
+    CERTIFICATE_REQUIRED = "TLS and certificate required"
+    REFUSED = "refused"  # what the credentials file has for bookies is not taken
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """How a bookie received this client; ``reason`` is empty where it serves it, and has the way out else."""
+
+    reception: Reception
+    reason: str = ""
+
+
+def probe_bookies(
+    addresses: Mapping[str, Address], access: BookieAccess, timeout_s: float
+) -> dict[str, ProbeResult]:
+    """Send each bookie one read, all at a time; ask one that refuses a plain client what it wants."""
+
+    async def probe_all() -> list[ProbeResult]:
+        return await asyncio.gather(
+            *(_probe(host, port, access, timeout_s) for host, port in addresses.values())
+        )
+
+    return dict(zip(addresses, asyncio.run(probe_all()), strict=True))
+
+
+async def _probe(host: str, port: int, access: BookieAccess, timeout_s: float) -> ProbeResult:
+    result = await _read(host, port, VERSION, access, timeout_s)
+    if isinstance(result, UnreadError) and not isinstance(result, RefusedError):
+        # One that does not speak version 3 ends the connection.
+        older = await _read(host, port, VERSION_2, access, timeout_s)
+        result = result if isinstance(older, UnreadError) else older
+    if isinstance(result, RefusedError):
+        return ProbeResult(Reception.REFUSED, result.reason)
+    if isinstance(result, UnreadError):
+        return ProbeResult(Reception.SILENT, result.reason)
+    if result != Status.EUA:
+        return ProbeResult(Reception.SERVED)
+    if access.tls is not None or access.sasl is not None:
+        return ProbeResult(Reception.REFUSED, f"{access.refusal}: {status_text(result)}")
+    return await _requirement(host, port, timeout_s)
+
+
+async def _read(
+    host: str, port: int, version: int, access: BookieAccess, timeout_s: float
+) -> int | UnreadError:
+    """The status of the answer, or why there is none."""
+    try:
+        connection = await open_connection(host, port, timeout_s, Reading(version), access)
+    except UnreadError as error:
+        return error
+    try:
+        answer = await connection.ask(Entry(IMPOSSIBLE_LEDGER, 0))
+    except TimeoutError:
+        return UnreadError(connection.where, f"no answer to a read within {timeout_s:g} s")
+    except UnreadError as error:
+        return error
+    finally:
+        await connection.close()
+    return answer.status
+
+
+_REQUIREMENTS = {
+    Requirement.LOGIN: ProbeResult(
+        Reception.LOGIN_REQUIRED,
+        "the bookie requires a login by SASL; add [bookies.sasl] to the credentials file",
+    ),
+    Requirement.CERTIFICATE: ProbeResult(
+        Reception.CERTIFICATE_REQUIRED,
+        "the bookie requires TLS and a client certificate with one of its roles; add [bookies.tls] to the "
+        "credentials file",
+    ),
+    Requirement.OTHER: ProbeResult(
+        Reception.REFUSED,
+        "the bookie requires an authentication that is neither SASL nor a certificate; bkaudit has no other",
+    ),
+}
+
+
+async def _requirement(host: str, port: int, timeout_s: float) -> ProbeResult:
+    try:
+        where, reader, writer = await connect(host, port, timeout_s)
+    except UnreadError as error:
+        return ProbeResult(Reception.REFUSED, f"{IN_CLEAR.refusal} ({error.reason})")
+    try:
+        return _REQUIREMENTS[await find_requirement(reader, writer, where, timeout_s)]
+    except UnreadError:
+        return ProbeResult(Reception.REFUSED, IN_CLEAR.refusal)
+    finally:
+        writer.close()
+        await end(writer)

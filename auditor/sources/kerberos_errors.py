@@ -1,0 +1,53 @@
+"""What Kerberos has against a login, and what to do: tickets, principals, host names."""
+
+from __future__ import annotations
+
+import sys
+from typing import TypeGuard
+
+_HELP = (
+    (
+        ("No Kerberos credentials available", "No credentials cache found", "Credentials cache"),
+        "there is no ticket; run kinit as the user of this process, or name a keytab in KRB5_CLIENT_KTNAME, "
+        "here and on every executor",
+    ),
+    (("expired",), "the ticket is expired; run kinit again, or name a keytab in KRB5_CLIENT_KTNAME"),
+    (
+        ("not found in Kerberos database",),
+        "the KDC has no principal {principal}; the host must be written as in the server's own principal "
+        "(rdns and dns_canonicalize_hostname in krb5.conf decide what is asked for)",
+    ),
+    (("Clock skew",), "set the clocks of this machine, the KDC and the server by NTP"),
+    (
+        ("Cannot contact any KDC", "Cannot find KDC", "Cannot resolve"),
+        "no KDC of the realm answers; check [realms] in krb5.conf, or the file that KRB5_CONFIG names",
+    ),
+    (
+        ("Can't find client principal", "Matching credential not found", "principal in cache"),
+        "there is no ticket of that principal; run kinit for it, or check principal in the credentials file",
+    ),
+)
+
+
+def is_kerberos_error(error: object) -> TypeGuard[BaseException]:
+    """Whether something is an exception of the optional package ``kerberos``, which need not be there."""
+    kind = getattr(sys.modules.get("kerberos"), "KrbError", None)
+    return kind is not None and isinstance(error, kind)
+
+
+def kerberos_problem(error: BaseException, principal: str) -> str:
+    """Return Kerberos' own words for an error, and what to do where that is known.
+
+    Args:
+        error: of the package ``kerberos``; its arguments are pairs of text and code, the last is exact.
+        principal: of the server, without its realm.
+
+    >>> kerberos_problem(Exception(("Unspecified GSS failure", 1), ("Ticket expired", 2)), "bookkeeper/bk1")
+    'Kerberos: Ticket expired: the ticket is expired; run kinit again, or name a keytab in KRB5_CLIENT_KTNAME'
+    """
+    parts = [part[0] if isinstance(part, tuple) and part else part for part in error.args]
+    words = str(parts[-1]) if parts else type(error).__name__
+    for signs, help_ in _HELP:
+        if any(sign in words for sign in signs):
+            return f"Kerberos: {words}: {help_.format(principal=principal)}"
+    return f"Kerberos: {words}"

@@ -1,0 +1,67 @@
+"""Why a TLS connection to etcd fails: gRPC only says that it does, so one is opened by hand.
+
+Nothing is sent but the handshake. A server of TLS 1.3 refuses a client after the handshake, with an alert in
+the place of its first HTTP/2 frame. One of TLS 1.2 does so within the handshake.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from auditor.sources.metadata.credentials import Tls
+from auditor.sources.tls_alerts import certificate_problem
+
+_PROBE_SECONDS = 3.0
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING")
+_SECTION = "[etcd.tls] of the credentials file"
+
+
+def tls_problem(address: str, tls: Tls | None) -> str | None:
+    """Return what is wrong with TLS between this client and a server, and what to do.
+
+    Returns None if TLS works, or if there is no evidence that it is the problem.
+
+    Args:
+        address: HOST:PORT of the server.
+        tls: what the credentials file has for it; None is a plain connection.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        context = _context(tls)
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=host.strip("[]")) as secured,
+        ):
+            answers = bool(secured.recv(1))
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"the certificate of the server is not accepted ({error.verify_message}); "
+            f"name its authority as ca in {_SECTION}"
+        )
+    except ssl.SSLError as error:
+        return _alert(error.reason or "", tls)
+    except (OSError, ValueError):
+        return None
+    if tls is None and answers:
+        return f"the server requires TLS; add ca to {_SECTION}"
+    return None
+
+
+def _alert(reason: str, tls: Tls | None) -> str | None:
+    if any(word in reason for word in _NO_TLS):
+        return None if tls is None else f"the server does not use TLS; remove {_SECTION}"
+    certificate = None if tls is None else tls.certificate
+    return certificate_problem(reason, certificate, _SECTION, has_section=tls is not None)
+
+
+def _context(tls: Tls | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=None if tls is None else tls.ca)
+    if tls is None:
+        # Only whether it uses TLS is asked: nothing is read from it, and nothing believed.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif tls.certificate is not None:
+        context.load_cert_chain(tls.certificate, tls.key, tls.key_password)
+    context.set_alpn_protocols(["h2"])
+    return context

@@ -1,0 +1,55 @@
+"""Where else a saved store keeps a BookKeeper cluster, for messages about a root that it does not have."""
+
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote
+
+from auditor.model.amounts import first_names
+
+MAX_ROOTS = 20
+"""So many roots are looked for; a message names the first `ROOTS_NAMED`."""
+
+ROOTS_NAMED = 3
+
+OWN_MARKERS = ("layout", "instanceid")
+"""Keys that every cluster of BookKeeper's own etcd driver has below its scope."""
+
+PATH_MARKERS = ("LAYOUT", "INSTANCEID")
+"""What every cluster has below its root in ZooKeeper, and in etcd where Pulsar's own driver keeps it."""
+
+
+def roots_of(paths: Iterable[str], markers: tuple[str, ...] = OWN_MARKERS + PATH_MARKERS) -> list[str]:
+    """Return the roots below which some of these paths are a cluster's markers, in their order.
+
+    >>> roots_of(["/bk/one/layout", "/bk/one/instanceid", "/layout", "/x/layouts", "/two/INSTANCEID"])
+    ['/bk/one', '/two']
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        root, _, name = path.rpartition("/")
+        if root and name in markers:
+            found[root] = None
+            if len(found) == MAX_ROOTS:
+                break
+    return [*found]
+
+
+def other_roots_sentence(store: str, roots: Iterable[str], parameter: str) -> str | None:
+    """Return a clause that names the URIs of these roots; None if there is none.
+
+    Args:
+        store: The URI of the store without its query.
+        roots: The roots below which it keeps clusters.
+        parameter: The parameter of the URI that says the root.
+
+    >>> other_roots_sentence("dump:///a.jsonl", ["/bk/one"], "scope")
+    'it has one there: dump:///a.jsonl?scope=/bk/one'
+    """
+    uris = list(_uris(store, roots, parameter))
+    if not uris:
+        return None
+    return f"it has {'one there' if len(uris) == 1 else 'some there'}: {first_names(uris, ROOTS_NAMED)}"
+
+
+def _uris(store: str, roots: Iterable[str], parameter: str) -> Iterator[str]:
+    for root in roots:
+        yield f"{store}?{parameter}={quote(root, safe='/:')}"

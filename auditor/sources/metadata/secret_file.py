@@ -1,0 +1,136 @@
+"""A TOML file that may have secrets in it: each key is asked for by name, and the rest is refused.
+
+Errors name the file and the key, never a value.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from auditor.errors import UsageError, path_error
+from auditor.sources.regular_file import MAX_TOML_BYTES, open_regular, parse_toml, read_at_most
+
+
+class SecretFile:
+    """A TOML file and whether a secret is written in it.
+
+    Raises:
+        UsageError: no such file, or not TOML.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.holds_secrets = False
+        self.sections: list[Section] = []
+        try:
+            with open_regular(path) as stream:
+                self._status = os.fstat(stream.fileno())
+                values = parse_toml(read_at_most(stream, MAX_TOML_BYTES))
+        except OSError as error:
+            raise path_error(error, f"{path}: cannot read the credentials: {error.strerror}") from error
+        except ValueError as error:
+            raise UsageError(f"{path}: not TOML: {error}") from None
+        self.top = Section(self, "", values)
+
+    def end(self) -> None:
+        """Refuse what nothing asked for, and a file with a secret in it that others may read, as ssh does.
+
+        Raises:
+            UsageError: it is such a file.
+        """
+        for section in self.sections:
+            section.end()
+        if not self.holds_secrets or os.name != "posix":
+            return
+        # A secret that is mounted belongs to root and is given to a group, which cannot change the file.
+        allowed = stat.S_IRGRP if self._status.st_uid == 0 else 0
+        if stat.S_IMODE(self._status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed:
+            raise UsageError(
+                f"{self.path}: others may read this file, and a secret is written in it; chmod 600 it, "
+                "or name an environment variable instead (password_env)"
+            )
+
+
+class Section:
+    """One table of the file; what is taken out of it is known, and the rest is refused by `end`."""
+
+    def __init__(self, file: SecretFile, name: str, values: Mapping[str, Any]) -> None:
+        self._file = file
+        self._name = name
+        self._values = values
+        self._known: list[str] = []
+        file.sections.append(self)
+
+    def has(self, key: str) -> bool:
+        """Whether the key is given, as itself or as ``<key>_env``."""
+        return key in self._values or f"{key}_env" in self._values
+
+    def section(self, key: str) -> Section | None:
+        """The section of that name inside this one; None if there is none."""
+        self._known.append(key)
+        values = self._values.get(key)
+        if values is None:
+            return None
+        if not isinstance(values, dict):
+            self.wrong(key, f"it is a section, as in [{self._place(key)}]")
+        return Section(self._file, self._place(key), values)
+
+    def text(self, key: str, secret: bool = False) -> str | None:
+        """Text, as it stands there or from the variable that ``<key>_env`` names; None: not given."""
+        self._known += [key, f"{key}_env"]
+        value, variable = self._values.get(key), self._values.get(f"{key}_env")
+        for name, given in ((key, value), (f"{key}_env", variable)):
+            if given is not None and (not isinstance(given, str) or not given):
+                self.wrong(name, "it is not a string, or empty")
+        if value is not None and variable is not None:
+            self.wrong(key, f"it is given twice, here and as {key}_env")
+        if variable is not None:
+            value = os.environ.get(variable)
+            if not value:
+                self.wrong(f"{key}_env", "the environment has no such variable")
+        elif value is not None and secret:
+            self._file.holds_secrets = True
+        return value
+
+    def require(self, key: str, secret: bool = False) -> str:
+        """Text that must be given."""
+        value = self.text(key, secret)
+        if value is None:
+            self.wrong(key, "it is needed here")
+        return value
+
+    def flag(self, key: str, default: bool = True) -> bool:
+        """true or false; ``default`` if it is not given."""
+        self._known.append(key)
+        value = self._values.get(key, default)
+        if not isinstance(value, bool):
+            self.wrong(key, "it is true or false")
+        return value
+
+    def file(self, key: str) -> str | None:
+        """The path of a file that exists, from the directory of the TOML file on."""
+        value = self.text(key)
+        if value is None:
+            return None
+        path = self._file.path.parent / value
+        if not path.is_file():
+            self.wrong(key, "there is no such file")
+        return str(path)
+
+    def end(self) -> None:
+        """Refuse what nothing asked for."""
+        for key in self._values:
+            if key not in self._known:
+                shown = [name for name in self._known if not name.endswith("_env")]
+                self.wrong(key, f"no such key; there are {', '.join(shown)}")
+
+    def wrong(self, key: str, why: str) -> NoReturn:
+        """Refuse the value of a key, without repeating it."""
+        raise UsageError(f"{self._file.path}: {self._place(key)}: {why}")
+
+    def _place(self, key: str) -> str:
+        return f"{self._name}.{key}" if self._name else key

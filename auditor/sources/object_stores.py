@@ -1,0 +1,74 @@
+"""What an object store has against a request: a wrong key, missing rights, a bucket that is not there.
+
+pyarrow raises OSErrors without a number for these, as for damaged files. Their text names the service.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from auditor.errors import FileSystemError
+
+_SERVICES = re.compile(
+    r"AWS Error |google::cloud::Status|Azure Error|Bucket '[^']*' not found|[Nn]etwork connection|curlCode"
+)
+_REQUEST_ID = re.compile(r" ?\(Request ID: [^)]*\)")
+_OBJECT_STORES = ("s3", "gcs", "abfs")
+
+_checked: set[tuple[str, str]] = set()
+"""The buckets that this process has seen, with the kinds of their file systems."""
+
+
+def service_words(error: object) -> str | None:
+    """Return what the service of an object store said, in one line; None if an error is not from one.
+
+    >>> service_words(OSError("When listing: AWS Error ACCESS_DENIED during List: Denied (Request ID: x1)"))
+    'When listing: AWS Error ACCESS_DENIED during List: Denied'
+    >>> service_words(OSError("Parquet magic bytes not found in footer")) is None
+    True
+    """
+    text = str(error)
+    if not isinstance(error, OSError) or not _SERVICES.search(text):
+        return None
+    return _REQUEST_ID.sub("", text.strip().splitlines()[0])
+
+
+def require_bucket(path: str, files: Any, base: str) -> None:
+    """Refuse a place in a bucket that is not there, or that the credentials in use do not open.
+
+    Done once for each bucket and process. A bucket of which only a part may be listed is let pass.
+
+    Args:
+        path: as the user named it.
+        files: the pyarrow file system that it lies on.
+        base: where it is there.
+
+    Raises:
+        FileSystemError: with the words of the service.
+    """
+    bucket = base.partition("/")[0]
+    if files.type_name not in _OBJECT_STORES or (files.type_name, bucket) in _checked:
+        return
+    from pyarrow import fs
+
+    try:
+        is_there = files.get_file_info(bucket).type != fs.FileType.NotFound
+    except OSError:
+        # The answer to HEAD has no body: a listing brings the words, or shows that a part may be read.
+        is_there = _lists(path, files, base)
+    if not is_there:
+        raise FileSystemError(
+            f"{path}: there is no bucket {bucket}; check the name, the endpoint and the region"
+        )
+    _checked.add((files.type_name, bucket))
+
+
+def _lists(path: str, files: Any, base: str) -> bool:
+    from pyarrow import fs
+
+    try:
+        files.get_file_info(fs.FileSelector(base, allow_not_found=True))
+    except OSError as error:
+        raise FileSystemError(f"{path}: {service_words(error) or error}") from error
+    return True

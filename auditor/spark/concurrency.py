@@ -1,0 +1,50 @@
+"""How many tasks of a Spark session run side by side, so that they can share a bound on a server.
+
+`SparkContext.defaultParallelism` does not say that: ``spark.default.parallelism`` sets it to any number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from auditor.spark.types import SparkSession
+
+_UNBOUNDED = str((1 << 31) - 1)
+"""Spark's default of ``spark.dynamicAllocation.maxExecutors``."""
+
+
+def running_slots(spark: SparkSession) -> int:
+    """Return how many tasks the executors that are there now can run side by side, at least 1."""
+    context: Any = spark.sparkContext._jsc.sc()
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    return max(1, int(context.maxNumConcurrentTasks(profile)))
+
+
+def most_slots(spark: SparkSession) -> int | None:
+    """Return how many tasks can ever run side by side, whatever executors are still to come.
+
+    Returns None if nothing bounds that: a standalone master without ``spark.cores.max`` gives each worker
+    that joins, and dynamic allocation asks for as many executors as there are tasks.
+    """
+    context = spark.sparkContext
+    conf, master = context.getConf(), str(context.master)
+    task_cores = int(conf.get("spark.task.cpus", "1"))
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        return running_slots(spark)
+    if master.startswith("spark://"):
+        cores = conf.get("spark.cores.max")
+        return None if cores is None else max(1, int(cores) // task_cores)
+    if not master.startswith(("yarn", "k8s://")):
+        return None
+    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        executors = conf.get("spark.dynamicAllocation.maxExecutors", _UNBOUNDED)
+    else:
+        executors = conf.get("spark.executor.instances", "2")
+    if executors == _UNBOUNDED:
+        return None
+    return max(1, int(executors) * (int(conf.get("spark.executor.cores", "1")) // task_cores))
+
+
+def copies_of_task(spark: SparkSession) -> int:
+    """Return how many attempts of one task can run side by side: two where Spark speculates."""
+    return 2 if spark.sparkContext.getConf().get("spark.speculation", "false") == "true" else 1

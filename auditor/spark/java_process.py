@@ -1,0 +1,148 @@
+"""The Java process of a Spark session: it ends with a start that fails, and its end has evidence."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+_END_SECONDS = 2.0
+"""A connection breaks before the process that closed it has ended: so long the end is waited for."""
+
+_LOG_TAIL_BYTES = 65_536
+_MAX_LINE_CHARACTERS = 300
+_logs: list[Path] = []
+"""The file that the Java process writes to, if it is one."""
+
+_OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[None]:
+    """Let an interrupt wait for the end of the block: for steps after which a process must be known.
+
+    Python raises KeyboardInterrupt between any two instructions, also between the start of a process and the
+    assignment of its number. Only the main thread is interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pending: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: pending.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if pending:
+            signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def java_ends_with_failure() -> Iterator[None]:
+    """Kill the Java process that PySpark starts in the block, if the block fails or is interrupted.
+
+    PySpark forgets the process if it is interrupted while it waits for it. It also removes the directory in
+    which Java is about to write its port, so that Java fails, but never ends: its other threads go on.
+    """
+    from pyspark import SparkContext, java_gateway
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    class RecordedProcess(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            started.append(self)
+            with deferred_interrupts():
+                super().__init__(*arguments, **options)
+
+    setattr(java_gateway, "Popen", RecordedProcess)  # noqa: B010
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            _kill(process)
+        if started:
+            # A later session of this process would talk to the one that was killed.
+            SparkContext._gateway = SparkContext._jvm = None
+        raise
+    finally:
+        setattr(java_gateway, "Popen", subprocess.Popen)  # noqa: B010
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if getattr(process, "pid", None) is None:
+        return  # it could not be started
+    process.kill()
+    with suppress(KeyboardInterrupt):
+        process.wait()
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+
+
+def java_end() -> str | None:
+    """Return how the Java process of this process's sessions ended.
+
+    Returns None if it runs, if there is none, or if another program started it, as spark-submit does.
+
+    >>> java_end() is None
+    True
+    """
+    pyspark = sys.modules.get("pyspark")
+    gateway = pyspark and pyspark.SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return None
+    deadline = time.monotonic() + _END_SECONDS
+    while (code := process.poll()) is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return None if code is None else _end_text(code)
+
+
+def _end_text(code: int) -> str:
+    """The end of a process, by its status as `subprocess` has it.
+
+    >>> _end_text(3), _end_text(-9)
+    ('ended with status 3', 'was ended by signal 9 (SIGKILL)')
+    """
+    if code >= 0:
+        return f"ended with status {code}"
+    try:
+        name = f" ({signal.Signals(-code).name})"
+    except ValueError:
+        name = ""
+    return f"was ended by signal {-code}{name}"
+
+
+def remember_log(log: Path | None) -> None:
+    """Note where the Java process of this process's sessions writes what it says; None: standard error."""
+    _logs[:] = [] if log is None else [log]
+
+
+def log_evidence() -> str:
+    """Return a sentence with the last line of the Java process's log; empty if it has no log.
+
+    Lacking memory is named only if the log does, with the option that gives more.
+    """
+    if not _logs:
+        return ""
+    log = _logs[0]
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(file.tell() - _LOG_TAIL_BYTES, 0))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError as error:
+        return f" {log} cannot be read: {error.strerror}."
+    lines = ["".join(filter(str.isprintable, line)).strip() for line in lines]
+    memory = [line for line in lines if _OUT_OF_MEMORY in line]
+    last = next(reversed(memory or [line for line in lines if line]), None)
+    if last is None:
+        return f" {log} is empty."
+    advice = " Pass more with --driver-memory." if memory else ""
+    return f" {log}: {last[:_MAX_LINE_CHARACTERS]}.{advice}"

@@ -1,0 +1,86 @@
+"""Whose a ledger says it is: the owner's znode and namespace, from the custom metadata that Pulsar writes.
+
+    component              the owner's znode, below the root of its store
+    managed-ledger         /managed-ledgers/ + pulsar/managed-ledger [+ / + pulsar/cursor]
+    schema                 /schemas/ + pulsar/schemaId
+    compacted-ledger       the topic's (pulsar/compactedTopic) + /__compaction
+    delayed-index-bucket   the topic's (pulsar/delayedIndexTopic) + / + pulsar/delayedIndexCursor
+
+The first two are stored as their paths have them. Full names of topics, and cursors of buckets, are encoded
+here as Java does (`auditor.keys.pulsar`). A claim does not name the store: two Pulsar clusters with the same
+namespaces write the same claims.
+"""
+
+from collections.abc import Mapping
+
+from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS
+from auditor.spark import functions as F
+from auditor.spark.types import Column
+
+_FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
+
+
+def application_of(custom: Column) -> Column:
+    """Return the application that wrote a ledger's custom metadata; null where none says."""
+    return _text(custom, "application")
+
+
+def claim_of(custom: Column) -> Column:
+    """Return the znode of the owner that a ledger's custom metadata names; null where it names none."""
+    component = _text(custom, "component")
+    cursor = F.concat(F.lit("/"), _text(custom, "pulsar/cursor"))
+    managed = F.concat(
+        F.lit(f"/{MANAGED_LEDGERS}/"), _text(custom, "pulsar/managed-ledger"), F.coalesce(cursor, F.lit(""))
+    )
+    schema = F.concat(F.lit(f"/{SCHEMAS}/"), _text(custom, "pulsar/schemaId"))
+    compacted = F.concat(_topic_path(_text(custom, "pulsar/compactedTopic")), F.lit("/__compaction"))
+    reader = _text(custom, "pulsar/delayedIndexCursor")
+    # Brokers keep the name as they have it; one that is encoded already has one of these.
+    encoded = F.when(reader.rlike("[%+]"), reader).otherwise(F.url_encode(reader))
+    bucket = F.concat(_topic_path(_text(custom, "pulsar/delayedIndexTopic")), F.lit("/"), encoded)
+    return (
+        F.when(component == "managed-ledger", managed)
+        .when(component == "schema", schema)
+        .when(component == "compacted-ledger", compacted)
+        .when(component == "delayed-index-bucket", bucket)
+    )
+
+
+def namespace_of(path: Column) -> Column:
+    """Return ``tenant/namespace`` of a path below Pulsar's root; null where it has none.
+
+    V1 names have a cluster between the two, which is left out: schemas of V1 names have none.
+    """
+    parts = F.split(path, "/", 7)
+    tree, tenant = F.try_element_at(parts, F.lit(2)), F.try_element_at(parts, F.lit(3))
+    level = {number: F.try_element_at(parts, F.lit(number)) for number in (4, 5, 6)}
+    of_topic = F.when(level[5].isin("persistent", "segment"), level[4]).when(
+        level[6] == "persistent", level[5]
+    )
+    namespace = F.when(tree == SCHEMAS, level[4]).when(tree == MANAGED_LEDGERS, of_topic)
+    return F.concat(tenant, F.lit("/"), namespace)
+
+
+def path_below_root(chroots: Mapping[str, str]) -> Column:
+    """Return the column ``path`` without the chroot of the row's ``store``; ``chroots`` are by store."""
+    path = F.col("path")
+    below = path
+    for store, chroot in chroots.items():
+        if chroot:
+            below = F.when(F.col("store") == store, F.expr(f"substring(path, {len(chroot) + 1})")).otherwise(
+                below
+            )
+    return below
+
+
+def _topic_path(name: Column) -> Column:
+    """Return the path of a topic by its full name; null of another text."""
+    parts = [F.regexp_extract(name, _FULL_NAME, group) for group in (2, 3, 1)]
+    local = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
+    path = F.concat_ws("/", F.lit(f"/{MANAGED_LEDGERS}"), *parts, local)
+    return F.when(name.rlike(_FULL_NAME), path)
+
+
+def _text(custom: Column, key: str) -> Column:
+    # Anybody may write anything there: what is not text says nothing.
+    return F.try_validate_utf8(F.try_element_at(custom, F.lit(key)).cast("string"))

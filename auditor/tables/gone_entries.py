@@ -1,0 +1,90 @@
+"""gone_entries: entries that an index has in an entry log which is not there.
+
+The index says that the bookie has them, and the bookie cannot read them: they are no copies. What is gone is
+taken out of what the bookie holds before both sides are compared (`auditor.tables.unequal`), so that every
+later question sees it.
+
+Compaction moves entries to another log while a bookie runs: it writes them there, then the index, and
+deletes the old log last. So one look at a running bookie, or at a copy of its disks, can catch an index from
+before and a list of logs from after. Index and list are therefore read a second time, and only what both
+readings say is ``agreed``. A collection cannot be read again: its entries are gone if the bookie was stopped,
+and else unknown.
+
+A bookie without a single entry log has no rows. Its logs were left out of a copy, or lie on a disk that is
+away, and `entry-log-missing` says so.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from auditor.codecs.availability import coverage
+from auditor.errors import CoverageLimitError
+from auditor.model.columns import LEDGER, REPLICA, schema_of
+from auditor.model.states import GoneState
+from auditor.spark import functions as F
+from auditor.spark.part_tables import spark_types
+from auditor.spark.types import DataFrame
+from auditor.tables.judge_replicas import groups_of
+
+GONE_ENTRIES = schema_of(
+    ("bookie_id", pa.string(), "the bookie"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("groups", pa.binary(), "entries that the index has in a log which is not there, or past its end"),
+    ("entries", pa.int64(), "how many these are"),
+    ("logs", pa.list_(pa.int64()), "ids of these logs, at most 10"),
+    ("state", pa.string(), "agreed: index and list of logs were read twice; once: they were read once"),
+)
+"""The table ``gone_entries``."""
+
+MAX_LOGS = 10
+"""Logs that one row names."""
+
+_LOG = ("bookie_id", "logger", "log_id", *LEDGER)
+
+
+def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
+    """The rows of locations of ledgers in the metadata some entries of which are in no log."""
+    listed = ledgers.where("undecidable = false").select(*LEDGER)
+    return locations.where("gone is not null").join(listed, [*LEDGER], "left_semi")
+
+
+def gone_entries(wrong: DataFrame, again: DataFrame | None) -> DataFrame:
+    """Rows of `GONE_ENTRIES`.
+
+    Args:
+        wrong: rows of `entries_in_no_log`.
+        again: the table locations of the same bookies, read a second time; None if nothing can be read again.
+    """
+    rows = wrong.select(*_LOG, "gone", F.lit(False).alias("agreed"))
+    if again is not None:
+        failed = F.max(F.col("reason").isNotNull()).alias("failed")
+        reading = again.groupBy("bookie_id", "logger").agg(failed)
+        once = wrong.join(F.broadcast(reading), ["bookie_id", "logger"], "left")
+        rows = once.where("coalesce(failed, true)").select(*_LOG, "gone", F.lit(False).alias("agreed"))
+        twice = again.where("gone is not null").join(wrong.select(*_LOG).distinct(), [*_LOG], "left_semi")
+        rows = rows.unionByName(twice.select(*_LOG, "gone", F.lit(True).alias("agreed")))
+    found = rows.groupBy(*REPLICA).agg(
+        F.collect_list("gone").alias("sets"),
+        F.min("agreed").alias("agreed"),
+        F.slice(F.array_sort(F.collect_set("log_id")), 1, MAX_LOGS).alias("logs"),
+    )
+    return found.mapInArrow(_unite, spark_types(GONE_ENTRIES))
+
+
+def _unite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = [row for row in map(_row, batch.to_pylist()) if row is not None]
+        yield pa.RecordBatch.from_pylist(rows, schema=GONE_ENTRIES)
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        groups = coverage.union([groups_of(part) for part in row.pop("sets")])
+    except CoverageLimitError:
+        return None  # too irregular to compare: the index is believed, and entry-log-missing reports it
+    state = GoneState.AGREED if row.pop("agreed") else GoneState.ONCE
+    data = groups.tobytes()
+    return row | {"groups": data, "entries": coverage.count(groups), "state": state.value}

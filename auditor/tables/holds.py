@@ -1,0 +1,27 @@
+"""holds: what must not be done to an object of the cluster, why, and what would end that."""
+
+import pyarrow as pa
+
+from auditor.model.columns import schema_of
+
+HOLDS = schema_of(
+    ("object", pa.string(), "bookie, ledger, entry-log or source"),
+    (
+        "key",
+        pa.string(),
+        "bookie id; scope/ledger id; bookie id and entry log; metadata, owners, or bookie and id",
+    ),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null where the object is no ledger"),
+    ("ledger_id", pa.int64(), "the ledger; null where the object is no ledger"),
+    ("forbids", pa.list_(pa.string()), "kinds of action (docs/safety.md)"),
+    ("reason", pa.string(), "the check whose findings forbid it, or a fact (docs/safety.md)"),
+    ("certain", pa.bool_(), "false: doubt alone is the reason"),
+    ("urgency", pa.string(), "the highest urgency of these findings; rest for a fact"),
+    ("count", pa.int64(), "how many findings, ledgers or directories are the reason"),
+    ("accepted", pa.bool_(), "suppressions accept all of these findings; the hold stands all the same"),
+    ("first_seen", pa.int64(), "ms, UTC: the end of the first of an unbroken row of runs that have the hold"),
+    ("lift", pa.string(), "finding-gone, fact-gone or data-elsewhere: what a later run has to see"),
+    ("carried", pa.bool_(), "an earlier run found it, and this one has not seen what would lift it"),
+    ("message", pa.string(), "one sentence for a person"),
+)
+"""The table ``holds``: one row for each object and reason."""

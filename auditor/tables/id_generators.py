@@ -1,0 +1,100 @@
+"""id_generators: how far each id generator of the store is, and which ids at or above that are in use.
+
+A generator that is behind gives out an id again. If bookies still have entries of the deleted ledger with
+that id, they are served as entries of the new one (ScanAndCompareGarbageCollector keeps them, because the
+store lists the id again).
+
+An application may choose its ids itself (createLedgerAdv with an id). Three things tell ids that a generator
+gave out: the custom metadata of an application that always lets BookKeeper draw ids; ids that no generator of
+this kind can give out, which show that an application does choose; and that drawn ids are close together.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from auditor.model.columns import schema_of
+from auditor.model.ledger_id import LayoutKind
+from auditor.model.states import LISTED
+from auditor.spark import functions as F
+from auditor.spark.batches import arrow_frame
+from auditor.spark.types import DataFrame
+from auditor.tables.claims import application_of
+from auditor.tables.cluster_state import Ids
+
+ID_GENERATORS = schema_of(
+    ("low", pa.int64(), "the least id that the generator gives out"),
+    ("high", pa.int64(), "the greatest id that it gives out in its present form"),
+    ("next", pa.int64(), "the id that it gives out next"),
+    ("listed", pa.int64(), "listed ledgers from next to high, but for those created during the scan"),
+    ("listed_highest", pa.int64(), "the greatest of their ids; null: there is none"),
+    ("drawn", pa.int64(), "of these ledgers, those of applications that never choose an id"),
+    ("chosen", pa.int64(), "listed ledgers above high: an application chose their ids"),
+    ("held", pa.int64(), "ledgers without metadata from next on, of the bookie that has most of them"),
+    ("held_highest", pa.int64(), "the greatest of their ids; null: there is none"),
+)
+
+DRAWING_APPLICATIONS = ("pulsar",)
+"""Applications that let BookKeeper draw the ids of all their ledgers: Pulsar's ManagedLedgerImpl and
+BookkeeperSchemaStorage call asyncCreateLedger, which takes no id."""
+
+_MAX_SHORT_ID = (1 << 31) - 1
+"""ZkLedgerIdGenerator gives out 31 bits; LongZkLedgerIdGenerator goes on below idgen-long."""
+
+
+def highest_drawn(ids: Ids, layout: LayoutKind) -> int:
+    """Return the greatest id that a generator can give out before it takes another form.
+
+    >>> highest_drawn(Ids(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
+    2147483647
+    """
+    is_short = layout is not LayoutKind.ETCD and ids.next <= _MAX_SHORT_ID
+    return min(ids.high, _MAX_SHORT_ID) if is_short else ids.high
+
+
+def id_generators(
+    ledgers: DataFrame, undrawn: DataFrame, ids: Sequence[Ids], layout: LayoutKind, scan_time: int
+) -> DataFrame:
+    """Return the rows of `ID_GENERATORS`, one per generator.
+
+    Args:
+        ledgers: the table ledgers.
+        undrawn: the table undrawn.
+        ids: what the generators of the store say.
+        layout: where the store keeps ledgers.
+        scan_time: when the store's own znodes were read, ms. A dump is not of one moment: a ledger that was
+            created while it was made may have an id that its generator, read before, had not given out.
+    """
+    columns = {
+        "low": [generator.low for generator in ids],
+        "high": [highest_drawn(generator, layout) for generator in ids],
+        "next": [generator.next for generator in ids],
+        "end": [generator.high for generator in ids],
+    }
+    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    generators = F.broadcast(arrow_frame(ledgers.sparkSession, table))
+    above = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
+    settled = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
+    in_reach = F.col("ledger_id") <= F.col("high")
+    is_drawn = F.coalesce(application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS), F.lit(False))
+    listed = (
+        ledgers.where((F.col("scope_id") == 0) & settled)
+        .select("ledger_id", is_drawn.alias("is_drawn"))
+        .join(generators, above)
+        .groupBy("low")
+        .agg(
+            F.count_if(in_reach).alias("listed"),
+            F.max(F.when(in_reach, F.col("ledger_id"))).alias("listed_highest"),
+            F.count_if(in_reach & F.col("is_drawn")).alias("drawn"),
+            F.count_if(~in_reach).alias("chosen"),
+        )
+    )
+    of_generator = (F.col("highest") >= F.col("low")) & (F.col("highest") <= F.col("end"))
+    held = (
+        undrawn.select("undrawn", "highest")
+        .join(generators, of_generator)
+        .groupBy("low")
+        .agg(F.max("undrawn").alias("held"), F.max("highest").alias("held_highest"))
+    )
+    every = generators.join(listed, "low", "left").join(held, "low", "left")
+    return every.fillna(0, ["listed", "drawn", "chosen", "held"]).select(*ID_GENERATORS.names)

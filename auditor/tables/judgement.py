@@ -1,0 +1,42 @@
+"""The answer for one ledger whose replicas are not all what they should be: a value, made by `judge`."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from auditor.codecs.availability.groups import GROUP, Groups
+from auditor.tables.doubts import Doubt
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignCopy:
+    """What a bookie holds of a ledger of which no ensemble names it.
+
+    ``behind_end`` counts the entries behind the ledger's end that no takeover explains
+    (`auditor.tables.past_end`).
+    """
+
+    bookie_id: str
+    held: Groups
+    behind_end: int = 0
+
+
+@dataclass(slots=True)
+class Judgement:
+    """The answer for one ledger; group sets are canonical, bookies ascending."""
+
+    m: int = 0
+    mu: int = 0
+    class_entries: Groups | None = field(default_factory=lambda: np.empty(0, GROUP))  # see `entries_of_class`
+    missing: list[tuple[str, Groups]] = field(default_factory=list)
+    unknown: list[tuple[str, Groups, str]] = field(default_factory=list)  # why: see `why_unknown`
+    lagging: list[tuple[str, Groups]] = field(default_factory=list)
+    stale: list[tuple[str, Groups]] = field(default_factory=list)
+    surplus: list[tuple[str, Groups]] = field(default_factory=list)
+    past_end: list[tuple[str, Groups]] = field(default_factory=list)  # see `auditor.tables.past_end`
+    past_end_last: int | None = None
+    past_end_by_takeover: bool | None = None
+    foreign: list[ForeignCopy] = field(default_factory=list)
+    unindexed: list[tuple[str, Groups]] = field(default_factory=list)  # served, and not in a whole index
+    listed: list[tuple[str, Groups]] = field(default_factory=list)  # the same, listed and not asked for
+    doubts: set[Doubt] = field(default_factory=set)

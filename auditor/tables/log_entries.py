@@ -1,0 +1,214 @@
+"""log_entries: entries that an index lacks and that an entry log of the bookie has.
+
+A row is a ledger in an entry log, where the bookie's index lacks entries of the ledger, or where no index has
+some of them any more. The logs are read for it, headers only, and each of them once. A log that has none of
+these entries has no row: the index points elsewhere for all that it needs, and the bytes are superseded.
+
+Whether an entry is needed follows from the judgement of its ledger (judged):
+
+    missing, lagging     the segment that contains the entry names the bookie, and its index lacks the entry
+    gone (gone_entries)  the index has the entry in a log that is not there
+    no copy left         no index has the entry: any bookie's bytes count
+    any entry            the ledger is not closed, or its copies are unknown, its ensembles name the bookie,
+                         and the index has no location of it: every entry that the log has of it counts
+
+A collection has no logs, and one task reads a bounded number of bytes. There the entries are unknown, and
+the row says why.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.groups import GROUP, Groups, Longs
+from auditor.model.columns import LEDGER, REPLICA, schema_of
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import LedgerClass, LogFileKind, UnknownCopy
+from auditor.sources.bookies.collections.places import IN_COLLECTION
+from auditor.sources.bookies.entry_logs.reader import read_ledger_entries
+from auditor.spark import functions as F
+from auditor.spark.part_tables import spark_types
+from auditor.spark.types import Column, DataFrame
+from auditor.tables.verdicts import class_of
+
+LOG_ENTRIES = schema_of(
+    ("bookie_id", pa.string(), "the bookie"),
+    ("directory", pa.string(), "the ledger directory"),
+    ("path", pa.string(), "the log"),
+    ("log_id", pa.int64(), "its id"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("bytes", pa.int64(), "all bytes that the log has of the ledger"),
+    ("groups", pa.binary(), "entries in this log that the bookie's index lacks and needs; null: not known"),
+    ("entries", pa.int64(), "how many these are"),
+    ("needed_bytes", pa.int64(), "bytes of these entries in the log"),
+    ("lost", pa.binary(), "those of them that no index has any more; null: not known"),
+    ("lost_entries", pa.int64(), "how many these are"),
+    ("reason", pa.string(), "why the log was not read, or not to its end"),
+)
+"""The table ``log_entries``."""
+
+MAX_TASK_BYTES = 4 << 30
+"""Bytes of entry logs that one task reads at most, about: without its index a bookie's every log counts."""
+
+NOT_IN_COLLECTION = "its collection has no entry logs"
+OVER_LIMIT = f"one task reads {MAX_TASK_BYTES >> 30} GB of entry logs at most"
+
+_LOG = ("bookie_id", "directory", "path", "log_id")
+_OPEN_ENDED = (UnknownCopy.LIMBO, UnknownCopy.NOT_INDEXED, UnknownCopy.NOT_ASKED)
+"""Reasons for which the table judged does not say which entries the index lacks."""
+
+
+def log_entries(
+    entry_logs: DataFrame, locations: DataFrame, ledgers: DataFrame, judged: DataFrame, gone: DataFrame
+) -> DataFrame:
+    """Rows of `LOG_ENTRIES`; the arguments are the tables of these names, ``gone`` is gone_entries."""
+    in_logs = entry_logs.where(
+        F.col("ledger_id").isNotNull()
+        & F.col("bookie_id").isNotNull()
+        & (F.col("kind") == LogFileKind.LOG)
+        & (F.col("entry_bytes") > 0)
+    ).select(*_LOG, *LEDGER, F.col("entry_bytes").alias("bytes"))
+    # Another log may have what the index has in one that is not there, whatever the judgement of that is.
+    elsewhere = gone.select(*LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_flags())
+    lacking = _lacking(locations, ledgers, judged).unionByName(elsewhere)
+    members = in_logs.join(lacking, [*REPLICA])
+    anywhere = in_logs.join(_lost(judged), [*LEDGER])
+    of_ledger = members.unionByName(anywhere).groupBy(*_LOG, *LEDGER).agg(
+        F.max("bytes").alias("bytes"),
+        F.collect_list("wanted").alias("wanted"),
+        F.max("any_entry").alias("any_entry"),
+        F.max("no_copy").alias("no_copy"),
+    )  # fmt: skip
+    part = F.struct(*LEDGER, "bytes", "wanted", "any_entry", "no_copy")
+    logs = of_ledger.groupBy(*_LOG).agg(F.collect_list(part).alias("parts"))
+    tasks = logs.sparkSession.sparkContext.defaultParallelism
+    return logs.repartition(tasks).mapInArrow(_read, spark_types(LOG_ENTRIES))
+
+
+def _lacking(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
+    """Replicas whose index lacks entries: ``wanted`` are these entries, null with ``any_entry``."""
+
+    def of_set(column: str) -> DataFrame:
+        part = judged.select(*LEDGER, F.explode(column).alias("part"))
+        return part.select(*LEDGER, "part.bookie_id", F.col("part.groups").alias("wanted"), *_flags())
+
+    unknown = judged.select(*LEDGER, F.explode("unknown").alias("part")).where(
+        F.col("part.why").isin([str(why) for why in _OPEN_ENDED])
+    )
+    unclosed = ledgers.where(
+        F.col("ledger_id").isNotNull() & ~F.col("undecidable") & (F.col("state") != LedgerState.CLOSED)
+    ).select(*LEDGER, F.explode("replicas").alias("part"))
+    whole = unknown.select(*LEDGER, "part.bookie_id").unionByName(unclosed.select(*LEDGER, "part.bookie_id"))
+    located = locations.where(F.col("log_id").isNotNull()).select(*REPLICA).distinct()
+    nothing = F.lit(None).cast("binary")
+    without = whole.distinct().join(located, [*REPLICA], "left_anti").select(
+        *LEDGER, "bookie_id", nothing.alias("wanted"), *_flags(any_entry=True)
+    )  # fmt: skip
+    return of_set("missing").unionByName(of_set("lagging")).unionByName(without)
+
+
+def _lost(judged: DataFrame) -> DataFrame:
+    """Ledgers with entries that no index has: any bookie's logs may have their bytes."""
+    groups = F.col("class_entries.groups")
+    return judged.where(class_of("m") == LedgerClass.ENTRY_LOST).select(
+        *LEDGER,
+        groups.alias("wanted"),
+        groups.isNull().alias("any_entry"),
+        groups.alias("no_copy"),
+    )
+
+
+def _flags(any_entry: bool = False) -> tuple[Column, Column]:
+    return F.lit(any_entry).alias("any_entry"), F.lit(None).cast("binary").alias("no_copy")
+
+
+def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    bytes_left = MAX_TASK_BYTES
+    for batch in batches:
+        for log in batch.to_pylist():
+            parts = log.pop("parts")
+            reason = None
+            if IN_COLLECTION in log["path"]:
+                reason = NOT_IN_COLLECTION
+            elif bytes_left <= 0:
+                reason = OVER_LIMIT
+            if reason is None:
+                rows, size = rows_of_log(log["path"], parts)
+                bytes_left -= size
+            else:
+                rows = [_unknown(part, reason) for part in parts]
+            if rows:
+                yield pa.RecordBatch.from_pylist([log | row for row in rows], schema=LOG_ENTRIES)
+
+
+def rows_of_log(path: str, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of one log for the ledgers of ``parts``, and the length of the log in bytes.
+
+    A ledger of which the log has no needed entry has no row.
+    """
+    ids = np.unique(np.array([part["ledger_id"] for part in parts], np.int64))
+    try:
+        found = read_ledger_entries(path, ids)
+    except OSError as error:
+        # A running bookie may have deleted it by now.
+        reason = error.strerror or str(error)
+        return [_unknown(part, reason) for part in parts], 0
+    # Sorted once: a log may have entries of a hundred thousand ledgers.
+    order = np.argsort(found.ledger_ids, kind="stable")
+    sorted_ids = found.ledger_ids[order]
+    rows = []
+    for part in parts:
+        begin, end = np.searchsorted(sorted_ids, [part["ledger_id"], part["ledger_id"] + 1])
+        own = order[begin:end]
+        own = own[found.scope_ids[own] == part["scope_id"]]
+        row = _row(part, found.entry_ids[own], found.sizes[own], found.damage)
+        if row is not None:
+            rows.append(row)
+    return rows, found.log_bytes
+
+
+def _unknown(part: dict[str, Any], reason: str) -> dict[str, Any]:
+    return {name: part[name] for name in (*LEDGER, "bytes")} | {"reason": reason}
+
+
+def _row(part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None) -> dict[str, Any] | None:
+    """The row of one ledger; None where the log was read to its end and has none of the needed entries."""
+    lost = np.zeros(len(entries), np.bool_)
+    if part["no_copy"] is not None:
+        lost = coverage.contains(_groups(part["no_copy"]), entries)
+    needed = lost | _is_wanted(part, entries)
+    if not needed.any():
+        return None if damage is None else _unknown(part, damage)
+    of_needed, of_lost = np.unique(entries[needed]), np.unique(entries[lost])
+    return {
+        **{name: part[name] for name in (*LEDGER, "bytes")},
+        "groups": _folded(of_needed),
+        "entries": len(of_needed),
+        "needed_bytes": int(sizes[needed].sum()),
+        "lost": _folded(of_lost),
+        "lost_entries": len(of_lost),
+        "reason": damage,
+    }
+
+
+def _is_wanted(part: dict[str, Any], entries: Longs) -> NDArray[np.bool_]:
+    if part["any_entry"]:
+        return np.ones(len(entries), np.bool_)
+    wanted = np.zeros(len(entries), np.bool_)
+    for groups in part["wanted"]:
+        wanted |= coverage.contains(_groups(groups), entries)
+    return wanted
+
+
+def _groups(data: bytes) -> Groups:
+    return np.frombuffer(data, GROUP)
+
+
+def _folded(entries: Longs) -> bytes:
+    return fold_entries(entries, np.array([0, len(entries)], np.int64)).tobytes()

@@ -1,0 +1,122 @@
+"""What bookies said of entries of one ledger when they were asked for them by plain reads.
+
+And what that makes of entries that an index has in an entry log which is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.groups import GROUP, Groups
+from auditor.codecs.bookie.wire import Status, status_text
+from auditor.model.states import WitnessAnswer
+
+NOTHING: Groups = np.empty(0, GROUP)
+READ_ERROR = status_text(Status.EIO)
+"""What a bookie answers that cannot read an entry from its disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReplies:
+    """What one bookie said.
+
+    ``denied`` are entries that it does not have; with ``no_ledger`` it has none of them. ``failed`` are those
+    that it could not read from its disk, and ``failure`` says so. ``silent`` is why some of what it was to be
+    asked for has no other answer; None where all has. ``refused``: the only such reason is that it takes no
+    reads from this client.
+    """
+
+    served: Groups = field(default_factory=lambda: NOTHING)
+    denied: Groups = field(default_factory=lambda: NOTHING)
+    no_ledger: bool = False
+    silent: str | None = None
+    refused: bool = False
+    failed: Groups = field(default_factory=lambda: NOTHING)
+    failure: str | None = None
+
+    @property
+    def unheard(self) -> str | None:
+        """Why something that it was to be asked for has no answer, or an error of its disk for one."""
+        return self.silent or (self.failure if len(self.failed) else None)
+
+    def without(self, entries: Groups) -> ReadReplies:
+        """What it said of all other entries."""
+        parts = (self.served, self.denied, self.failed)
+        served, denied, failed = (coverage.difference(part, entries) for part in parts)
+        return replace(self, served=served, denied=denied, failed=failed)
+
+
+def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadReplies]:
+    """What each bookie said, from rows of the table witness of one ledger."""
+    by_bookie: dict[str, list[Mapping[str, Any]]] = {}
+    for row in answers:
+        by_bookie.setdefault(row["bookie_id"], []).append(row)
+    return {bookie: _replies_of(rows) for bookie, rows in by_bookie.items()}
+
+
+def _replies_of(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
+    def of(*answers: WitnessAnswer) -> list[Mapping[str, Any]]:
+        return [row for row in rows if row["answer"] in answers]
+
+    unknown, refused = of(WitnessAnswer.UNKNOWN), of(WitnessAnswer.REFUSED)
+    failed = [row for row in unknown if (row["reason"] or "").endswith(READ_ERROR)]
+    unheard = [row for row in unknown if row not in failed] or refused
+    # The least of the reasons, so that the same answers in another order give the same row.
+    return ReadReplies(
+        served=entries_of(of(WitnessAnswer.SERVED)),
+        denied=entries_of(of(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
+        no_ledger=bool(of(WitnessAnswer.NO_SUCH_LEDGER)),
+        silent=min((row["reason"] for row in unheard), default=None),
+        refused=bool(refused) and not unknown,
+        failed=entries_of(failed),
+        failure=min((row["reason"] for row in failed), default=None),
+    )
+
+
+def entries_of(rows: Iterable[Mapping[str, Any]]) -> Groups:
+    """The entries of rows of the table witness, as groups."""
+    ids = np.array(sorted({row["entry_id"] for row in rows}), np.int64)
+    return np.frombuffer(fold_entries(ids, np.array([0, len(ids)], np.int64)).tobytes(), GROUP)
+
+
+class GoneCopies(NamedTuple):
+    """Entries in no entry log: those ``missing``, and those that are ``unknown``; disjoint groups."""
+
+    missing: Groups
+    unknown: Groups
+
+
+def weigh_gone(gone: Groups, certain: bool, said: ReadReplies) -> GoneCopies:
+    """Decide whether entries in no entry log are missing.
+
+    Args:
+        gone: the entries, none of which is known to be elsewhere.
+        certain: whether index and list of logs agree in two readings, or the bookie was stopped.
+        said: what the bookie answered when it was asked.
+
+    Returns:
+        What the bookie served is neither missing nor unknown. One entry that it served says that the list of
+        its logs was incomplete, so that the rest is unknown. Else one that it denied, or could not read,
+        decides all of them.
+    """
+    rest = coverage.difference(gone, said.served)
+    denied = gone if said.no_ledger else coverage.union([said.denied, said.failed])
+    refused = coverage.intersection(rest, denied)
+    if len(coverage.intersection(gone, said.served)):
+        return GoneCopies(refused, coverage.difference(rest, refused))
+    nothing = rest[:0]
+    return GoneCopies(rest, nothing) if certain or len(refused) else GoneCopies(nothing, rest)
+
+
+def unite_by_bookie(sets: Sequence[tuple[str, Groups]]) -> list[tuple[str, Groups]]:
+    """Return the entries of each bookie in one set, in the order in which bookies come first."""
+    found: dict[str, Groups] = {}
+    for bookie_id, groups in sets:
+        found[bookie_id] = coverage.union([found[bookie_id], groups]) if bookie_id in found else groups
+    return list(found.items())

@@ -1,0 +1,123 @@
+"""unseen_entries: indexed entries that a collector does not see in their entry log.
+
+A record with a wrong size hides what follows it from whatever reads the entries of a log: a collector, where
+the log has no ledgers map, and compaction, whatever the log has (`auditor.codecs.bookie.collector_scan`). The
+bookie goes on to serve these entries, for its index says where they lie. They go with the log: when nothing
+is left of the ledgers that the collector counts, or when compaction rewrites what it sees.
+
+The logs are those with a sign of damage (``collector_scan`` of entry_logs), and those that were read because
+they go or are rewritten next (deletion_candidates). Each is read once more, headers only.
+
+How many entries are hidden is a lower bound. Each end of what the index has of a ledger in the log is a place
+that the scan meets or not. And the index cannot have more entries between the two than records lie there.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from auditor.codecs.bookie.collector_scan import scan_log
+from auditor.codecs.bookie.entry_log import DIRECT_HEADER_BYTES, is_direct
+from auditor.codecs.bookie.length_prefixed import LENGTH
+from auditor.model.columns import LEDGER, schema_of
+from auditor.model.states import CollectorScan, EntryLogState, LogFileKind
+from auditor.sources.bookies.collections.places import IN_COLLECTION
+from auditor.sources.bookies.entry_logs.reader import open_log
+from auditor.spark import functions as F
+from auditor.spark.part_tables import spark_types
+from auditor.spark.types import DataFrame
+from auditor.tables.log_entries import NOT_IN_COLLECTION
+
+UNSEEN_ENTRIES = schema_of(
+    ("bookie_id", pa.string(), "the bookie"),
+    ("path", pa.string(), "the log"),
+    ("log_id", pa.int64(), "its id"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("entries", pa.int64(), "entries of it that the index has in this log"),
+    ("unseen", pa.int64(), "of these at least so many are hidden by a damaged record; null: not known"),
+    ("offset", pa.int64(), "where one of them lies, as the index says"),
+    ("may_fail", pa.bool_(), "the scan may fail for want of memory, so that the log is left alone"),
+    ("reason", pa.string(), "why it is not known"),
+)
+"""The table ``unseen_entries``."""
+
+_LOG = ("bookie_id", "logger", "log_id")
+
+
+def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candidates: DataFrame) -> DataFrame:
+    """Rows of `UNSEEN_ENTRIES`; the arguments are the tables of these names."""
+    logs = entry_logs.where(
+        F.col("ledger_id").isNull() & F.col("bookie_id").isNotNull() & (F.col("kind") == LogFileKind.LOG)
+    )
+    going = deletion_candidates.where(F.col("state") == EntryLogState.DAMAGED).select(
+        "path", F.lit(True).alias("going")
+    )
+    hides = F.col("collector_scan").isin(CollectorScan.COUNTS, CollectorScan.MAY_FAIL)
+    damaged = logs.join(F.broadcast(going), "path", "left").where(hides | F.col("going"))
+    read_to = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
+    located = locations.where(F.col("log_id").isNotNull()).groupBy(*_LOG, *LEDGER).agg(
+        F.sum("entries").alias("entries"),
+        F.min("first_offset").alias("first"),
+        F.max("last_offset").alias("last"),
+    )  # fmt: skip
+    ledger = F.struct(*LEDGER, "entries", "first", "last")
+    parts = (
+        damaged.select(*_LOG, "path", read_to.alias("read_to"))
+        .join(located, [*_LOG])
+        .groupBy("bookie_id", "path", "log_id", "read_to")
+        .agg(F.collect_list(ledger).alias("ledgers"))
+    )
+    tasks = parts.sparkSession.sparkContext.defaultParallelism
+    return parts.repartition(tasks).mapInArrow(_read, spark_types(UNSEEN_ENTRIES))
+
+
+def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for log in batch.to_pylist():
+            ledgers, read_to = log.pop("ledgers"), log.pop("read_to")
+            rows = hidden_rows(log["path"], ledgers, read_to)
+            if rows:
+                yield pa.RecordBatch.from_pylist([log | row for row in rows], schema=UNSEEN_ENTRIES)
+
+
+def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_to: int | None) -> list[dict[str, Any]]:
+    """Return the rows of one log for ledgers that the index has in it.
+
+    A collector that fails at the log leaves it alone, so that there are none. Of a log that cannot be read
+    the rows are of ledgers that the index has behind byte ``read_to``, up to which it was read before.
+    """
+    if IN_COLLECTION in path:
+        return [_unknown(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_to or 0)]
+    try:
+        with open_log(path) as (read_at, status):
+            direct = is_direct(read_at(0, DIRECT_HEADER_BYTES))
+            found = scan_log(read_at, status.st_size, direct)
+    except OSError as error:
+        # A running bookie may have deleted it by now.
+        reason = error.strerror or str(error)
+        return [_unknown(part, reason) for part in ledgers if part["last"] > (read_to or 0)]
+    if found is None:
+        return []
+    rows = []
+    for part in ledgers:
+        # An index points behind the four bytes of a record's size.
+        ends = np.unique(np.array([part["first"], part["last"]], np.int64) - LENGTH.size)
+        hidden = ends[~found.contains(ends)]
+        between = slice(*np.searchsorted(found.offsets, [ends[0], ends[-1] + 1]))
+        seen = int((found.ledger_ids[between] == part["ledger_id"]).sum())
+        unseen = max(len(hidden), part["entries"] - seen)
+        if unseen > 0 and not part["scope_id"]:
+            offset = int(hidden[0]) + LENGTH.size if len(hidden) else None
+            rows.append(_of(part) | {"unseen": unseen, "offset": offset, "may_fail": found.may_fail})
+    return rows
+
+
+def _unknown(part: dict[str, Any], reason: str) -> dict[str, Any]:
+    return _of(part) | {"offset": part["last"], "reason": reason}
+
+
+def _of(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: part[name] for name in (*LEDGER, "entries")}

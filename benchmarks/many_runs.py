@@ -1,0 +1,73 @@
+"""The history of a directory with many runs: by its index, and by every report, as before there was one.
+
+BKAUDIT_RUNS runs (10,000) have the report of one audit with 100 sampled findings. An audit lists them twice
+with ``--since last``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.history import RunSummary
+from auditor.runs.run_index import RUN_INDEX, run_summaries
+from benchmarks.measure import Line, alternate
+from tests.findings.fingerprint import fingerprint
+from tests.reports.samples import report, tally
+
+COUNT = int(os.environ.get("BKAUDIT_RUNS", "10_000"))
+_SAMPLES = 100
+_REPORT = "report.json"
+
+
+def lines() -> Iterator[Line]:
+    """The runs listed by their reports, by the index, and by it after one more run."""
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        runs = Path(folder)
+        size = _write_runs(runs)
+        [by_reports] = alternate(lambda: _summaries(runs), rounds=1)
+        index_bytes = (runs / RUN_INDEX).stat().st_size
+        note = f"reports of {size / 1e3:.0f} kB, an index of {index_bytes / 1e6:.1f} MB"
+        yield Line("by every report, the index written", COUNT, "runs", by_reports, note=note)
+        for stage, name in (("by the index", "run-1"), ("by the index, which lacks one run", "another")):
+            (runs / "run-1").rename(runs / name)
+            [by_index] = alternate(lambda: _summaries(runs))
+            yield Line(stage, COUNT, "runs", by_index, "every report", COUNT, by_reports, goal=10)
+
+
+def _summaries(runs: Path) -> list[RunSummary]:
+    found = [summary for _, summary in run_summaries(runs, renew_index=True)]
+    assert len(found) == COUNT
+    return [summary for summary in found if isinstance(summary, RunSummary)]
+
+
+def _write_runs(runs: Path) -> int:
+    """Write the same report into directories of their own; returns its bytes."""
+    tallies = [tally("below-write-quorum", "warning", _SAMPLES)]
+    made = report(tallies, tuple(map(_finding, range(_SAMPLES))), changes=None, suppressions=[])
+    value = json.loads(made.to_json())
+    for number in range(COUNT):
+        value["run"]["finished"] = 1_795_000_000_000 + number
+        text = json.dumps(value, indent=2)
+        (runs / f"run-{number}").mkdir()
+        (runs / f"run-{number}" / _REPORT).write_text(text)
+    return len(text)
+
+
+def _finding(number: int) -> Finding:
+    bookie, entries = f"bk-{number % 97}:3181", number % 500 + 1
+    return Finding(
+        "below-write-quorum",
+        Severity.WARNING,
+        Confidence.CONFIRMED,
+        0,
+        number * 37,
+        missing=(Missing(bookie, ((0, 0, entries, 0),), entries),),
+        message=f"ledger {number * 37}: {entries} of 900 entries are below the write quorum of 2",
+        evidence={"state": "CLOSED", "write_quorum": 2, "ack_quorum": 2, "metadata_version": number % 7},
+        fingerprint=fingerprint("below-write-quorum", "one", 0, number * 37, None),
+    )

@@ -1,0 +1,43 @@
+"""Golden bytes of one version of BookKeeper: ``python -m proofs.bookkeeper 4.18.0 --out DIR``.
+
+Starts four bookies of that version (jars from Maven Central, once), has its client write a few ledgers to
+them, and packs what lies in their directories, with what its own classes read there. What it cannot have it
+names with the error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import lzma
+import shutil
+import tempfile
+from pathlib import Path
+
+from proofs.bookkeeper.cluster import make, pack
+
+
+def main() -> None:
+    """Make the files of one version."""
+    parser = argparse.ArgumentParser(prog="python -m proofs.bookkeeper", description=__doc__)
+    parser.add_argument("version")
+    parser.add_argument("--out", type=Path, required=True, help="a directory for the packed files")
+    parser.add_argument("--keep", type=Path, help="a new directory for what the cluster leaves behind")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bookkeeper-") as scratch:
+        root = given.keep or Path(scratch)
+        oracle = make(given.version, root)
+        given.out.mkdir(parents=True, exist_ok=True)
+        pack(root / "bookies", given.out / "bookies.tar.xz")
+        log = (root / "several-maps" / "current" / "0.log").read_bytes()
+        (given.out / "several-maps.log.xz").write_bytes(lzma.compress(log))
+        shutil.copy(root / "dump.jsonl.gz", given.out)
+        text = json.dumps(oracle, separators=(",", ":"), sort_keys=True)
+        (given.out / "oracle.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    for file in sorted(given.out.iterdir()):
+        print(f"{file.stat().st_size:>8} {file.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What the cases share: a directory, a storage, a release, and ``bkaudit`` as a process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMMAND_LIMIT_S = 900
+"""How long a command may take."""
+LAST_LINES = 12
+"""Of standard error: how many lines are printed."""
+
+
+@dataclass(frozen=True)
+class CaseSession:
+    """The directory of one case, and what its bookies run with."""
+
+    root: Path
+    storage: str
+    release: str
+
+    @property
+    def bookies(self) -> Path:
+        """Where the bookies of the harness keep their directories."""
+        return self.root / "bookies"
+
+    def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        """Run ``bkaudit`` and print its exit code, its output and the end of its errors."""
+        words = [str(argument) for argument in arguments]
+        done = subprocess.run(
+            [sys.executable, "-c", "from auditor.cli import main; main(prog_name='bkaudit')", *words],
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_LIMIT_S,
+            check=False,
+        )
+        print(f"$ bkaudit {' '.join(words)}\nexit code {done.returncode}\n{done.stdout}", flush=True)
+        print("\n".join(done.stderr.splitlines()[-LAST_LINES:]), flush=True)
+        return done
+
+    def audit(self, metadata: str, name: str, *options: object) -> Path:
+        """Audit the bookies into a run of this name."""
+        out = self.root / name
+        self.run("audit", "--metadata", metadata, "--bookies", self.bookies, "--out", out, *options)
+        return out
+
+    def print_findings(self, run: Path) -> None:
+        """Print a line for each finding of a run."""
+        for finding in findings(run):
+            names = ("urgency", "severity", "id", "confidence", "bookie_id", "ledger_id", "message")
+            print(*(finding[name] for name in names), json.dumps(finding["evidence"])[:400])
+
+
+def findings(run: Path) -> Iterator[dict[str, Any]]:
+    """The findings of a finished run, as JSON lines have them."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", "from auditor.cli import main; main(prog_name='bkaudit')"),
+            *("report", str(run), "--format", "jsonl"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_LIMIT_S,
+        check=False,
+    )
+    yield from map(json.loads, done.stdout.splitlines())

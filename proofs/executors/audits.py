@@ -1,0 +1,89 @@
+"""One cluster of bookies audited twice, by executors and by one process, and what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from auditor.collect.collect import collect
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.sources.file_systems import run_files
+from benchmarks.cluster import INDEX_MS
+from benchmarks.cluster import Cluster as MadeUp
+from benchmarks.cluster_store import write_snapshot
+from benchmarks.cluster_tables import write_collection
+from proofs.killed.ground import findings_of
+from tests.corpora.corpora import unpack
+from tests.servers.s3 import S3
+
+CORPUS = "dbledger-long"
+BOOKIES = 500
+"""Of made-up ledgers."""
+MOMENTS = ("first_seen", "last_seen")
+"""Columns that say when a run saw something."""
+COMPARISON = "unequal"
+"""The piece of work in which a worker is killed."""
+
+
+@dataclass(frozen=True)
+class Bookies:
+    """A running store and a collection of its bookies, the same at a path and on the S3 server."""
+
+    name: str
+    metadata: str
+    collection: Path
+    uploaded: str
+    scan_time: int
+
+    def arguments(self, bookies: str, out: str) -> list[str]:
+        """Of an audit. No bookie is asked for an entry: what stands for bookies here is files."""
+        read = ["--metadata", self.metadata, "--bookies", bookies, "--rate-limit", "0", "--witness", "no"]
+        return [*read, "--scan-time", str(self.scan_time), "--out", out]
+
+
+@contextmanager
+def corpus(folder: Path, server: S3) -> Iterator[Bookies]:
+    """What real bookies wrote, DbLedgerStorage; and their ZooKeeper, running."""
+    there = unpack(CORPUS, folder / CORPUS)
+    collected = Path(collect([str(there.bookies)], str(folder / "collected")).path)
+    with EmbeddedZooKeeper(there.zookeeper) as store:
+        uploaded = server.upload(collected, CORPUS)
+        yield Bookies(CORPUS, f"zk://{store.hosts}/ledgers", collected, uploaded, there.scan_time)
+
+
+@contextmanager
+def made_up(ledgers: int, folder: Path, server: S3) -> Iterator[Bookies]:
+    """So many ledgers of arithmetic; the findings are known, and benchmarks hold audits to them."""
+    made = MadeUp(ledgers, BOOKIES)
+    collected = write_collection(made, folder / "made-up")
+    write_snapshot(made, folder / "made-up" / "zookeeper", session=0)
+    name = f"{ledgers:,} made-up ledgers"
+    with EmbeddedZooKeeper(folder / "made-up" / "zookeeper", heap="3g") as store:
+        uploaded = server.upload(collected, "made-up")
+        yield Bookies(name, f"zk://{store.hosts}/ledgers", collected, uploaded, INDEX_MS)
+
+
+def differing(run: str, other: str) -> list[str]:
+    """What two runs do not have in common: findings, names of tables, and tables whose rows are others."""
+    one, two = findings_of(run), findings_of(other)
+    found = [line[:300] for line in sorted({*one} ^ {*two})]
+    names = sorted({line for line in one if line.isidentifier()} & {*two})
+    return [*found, *(f"table {name}" for name in names if not _rows(run, name).equals(_rows(other, name)))]
+
+
+def _rows(run: str, name: str) -> pa.Table:
+    """The rows of a table, in an order that only they give, without the time of the run.
+
+    Which columns Spark knows to be without nulls depends on how it was asked.
+    """
+    files, base = run_files(run)
+    table = pq.read_table(f"{base}/tables/{name}", filesystem=files)
+    table = table.drop_columns([column for column in MOMENTS if column in table.column_names])
+    table = table.cast(pa.schema([column.with_nullable(True) for column in table.schema]))
+    plain = [column.name for column in table.schema if not pa.types.is_nested(column.type)]
+    return table.sort_by([(column, "ascending") for column in plain]).combine_chunks()

@@ -1,0 +1,226 @@
+"""A standalone master and two workers that do not see the driver's files, and jobs submitted to them.
+
+A worker has a namespace of mounts and of processes to itself, in which the directories that it must not see
+are empty. Killed, it is gone with its executors and their Python, as a machine is. Without root there are no
+namespaces: then a worker has a directory and an address of its own, and nothing else is kept from it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from auditor.spark.java import find_java, user_cache
+from proofs.killed.ground import IN_A_NAMESPACE
+from tests.servers.bookies.jars import jars_of, kept_directory
+from tests.servers.limits import end_within
+from tests.servers.s3 import S3
+from tests.servers.spark import LOOPBACK, SPARK, daemon, environment, wait_for
+from tests.servers.zookeeper import free_ports
+
+ROOT = Path(__file__).parents[2]
+JOB = Path(__file__).with_name("job.py")
+THE_DRIVERS = (ROOT, Path(sys.prefix), user_cache(), Path(tempfile.gettempdir()))
+"""What a machine of its own would not have: checkout, environment, cache and temporary files."""
+WORKERS = 2
+"""Each has one core."""
+JOB_LIMIT_S = 400.0
+OWN = (*IN_A_NAMESPACE, "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
+PLACE = "/mnt"
+CLASS = "org.apache.spark.deploy.worker.Worker"
+WORKER = f"""
+set -e
+spark=$1 work=$2; shift 2
+mount -t tmpfs tmpfs {PLACE}
+mkdir {PLACE}/spark {PLACE}/work
+mount --bind "$spark" {PLACE}/spark
+mount --bind "$work" {PLACE}/work
+while [ "$1" != -- ]; do [ ! -d "$1" ] || mount -t tmpfs tmpfs "$1"; shift; done
+shift
+exec {PLACE}/spark/bin/spark-class {CLASS} --work-dir {PLACE}/work "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended, after how long, and what it said; spark-submit puts both streams on one."""
+
+    exit_code: int
+    seconds: float
+    said: str
+
+
+@dataclass
+class Cluster:
+    """``url`` is the master's; ``sent`` is what executors are sent, ``hidden`` what they do not see."""
+
+    url: str
+    folder: Path
+    memory: str
+    sent: Sequence[str]
+    server: S3
+    hidden: Sequence[Path]
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start_workers(self) -> None:
+        """Start as many as there should be, where some were killed."""
+        self.workers = [worker for worker in self.workers if worker.poll() is None]
+        while len(self.workers) < WORKERS:
+            self.workers.append(self._worker())
+
+    def kill_workers(self, number: int = WORKERS) -> None:
+        """End some, without a word."""
+        for worker in self.workers[:number]:
+            worker.kill()
+            worker.wait()
+
+    def submit(
+        self,
+        arguments: Sequence[str],
+        local: bool = False,
+        job: Path = JOB,
+        at: str = "",
+        deed: Callable[[], object] = lambda: None,
+    ) -> Ended:
+        """Run a job on the cluster, or in one process of as many cores.
+
+        ``deed`` is done when its output names the piece of work ``at``.
+        """
+        master = ["--master", f"local[{WORKERS}]"] if local else ["--master", self.url, *self.sent]
+        settings = {
+            **self.server.settings,
+            "spark.jars": ",".join(map(str, sorted(s3_classes().glob("*.jar")))),
+            "spark.driver.host": LOOPBACK,
+            "spark.executor.memory": self.memory,
+            "spark.executor.cores": "1",
+            "spark.sql.shuffle.partitions": str(4 * WORKERS),
+            "spark.pyspark.driver.python": sys.executable,
+            "spark.pyspark.python": sys.executable if local else "./environment/bin/python",
+        }
+        command = [str(SPARK / "bin" / "spark-submit"), *master]
+        command += ["--properties-file", str(ROOT / "conf" / "spark-defaults.conf")]
+        for name, value in settings.items():
+            command += ["--conf", f"{name}={value}"]
+        known = {**environment(), **self.server.environment, "PYTHONPATH": str(ROOT)}
+        began, said, done = time.monotonic(), "", False
+        with subprocess.Popen(
+            [*command, str(job), *arguments, "-v"],
+            env=known,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            assert process.stdout is not None
+            # A job that is given no executors waits for them without end.
+            with end_within(process, JOB_LIMIT_S):
+                for line in process.stdout:
+                    said += line
+                    if at and f"({at})" in line and not done:
+                        done = True
+                        deed()
+        assert done or not at, f"no {at}: {said[-3000:]}"
+        return Ended(process.returncode, time.monotonic() - began, said)
+
+    def _worker(self) -> subprocess.Popen[bytes]:
+        number = len(list(self.folder.glob("worker*.log")))
+        work = self.folder / f"work{number}"
+        work.mkdir()
+        [ui] = free_ports(1)
+        # An address of its own: on one host executors read each other's shuffle files from the disk.
+        host = f"127.0.0.{2 + number}"
+        own = ["--host", host, "--webui-port", str(ui), "--cores", "1", "--memory", self.memory, self.url]
+        if self.hidden:
+            spark = Path(PLACE, "spark")
+            hiding = ["sh", "-c", WORKER, "worker", str(SPARK), str(work), *map(str, self.hidden), "--"]
+            command = [*OWN, *hiding, *own]
+        else:
+            spark = SPARK
+            command = [str(spark / "bin" / "spark-class"), CLASS, "--work-dir", str(work), *own]
+        known = {"PATH": os.defpath, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark)}
+        known |= {"SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
+        known |= {"JDK_JAVA_OPTIONS": environment()["JDK_JAVA_OPTIONS"]}
+        with (self.folder / f"worker{number}.log").open("wb") as log:
+            return subprocess.Popen(command, env=known, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+@contextmanager
+def cluster(
+    folder: Path, server: S3, memory: str, imports: Path, hidden: Sequence[Path]
+) -> Iterator[Cluster]:
+    """A master with its workers, for the length of a block; ``memory`` is what each executor may take.
+
+    With the package, as a zip, goes an archive of what it imports, ``imports``.
+    """
+    port, ui = free_ports(2)
+    master = ("Master", "--host", LOOPBACK, "--port", str(port), "--webui-port", str(ui))
+    package = shutil.make_archive(str(folder / "package" / "auditor"), "zip", ROOT, "auditor")
+    sent = ["--py-files", package, "--archives", f"{imports}#environment"]
+    with ExitStack() as ending:
+        ending.enter_context(daemon(folder, *master))
+        wait_for(port, folder / "Master.log")
+        url = f"spark://{LOOPBACK}:{port}"
+        made = Cluster(url, folder, memory, sent, server, hidden if namespaces() else ())
+        ending.callback(made.kill_workers)
+        made.start_workers()
+        yield made
+
+
+def namespaces() -> bool:
+    """Whether this process may give others mounts of their own."""
+    mount = [*OWN, "mount", "-t", "tmpfs", "tmpfs", PLACE]
+    return subprocess.run(mount, capture_output=True, check=False).returncode == 0
+
+
+def packed_environment() -> Path:
+    """What tasks import, packed once: all that the package depends on, but Spark, which a worker has."""
+    name = f"environment-{sys.version_info.major}.{sys.version_info.minor}"
+    return (
+        kept_directory(name, [ROOT / "pyproject.toml", ROOT / "constraints.txt"], _pack)
+        / "environment.tar.gz"
+    )
+
+
+def _pack(target: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [each for each in project["dependencies"] if not re.match("pyspark", each)]
+    made = target / "environment"
+    pip = ["-m", "pip", "--python", str(made / "bin" / "python"), "install", "-qq", "--no-compile"]
+    for command in (
+        ["-m", "venv", "--without-pip", str(made)],
+        [*pip, "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"), *wanted],
+        [
+            "-m",
+            "venv_pack",
+            "-q",
+            "--compress-level",
+            "1",
+            "-p",
+            str(made),
+            "-o",
+            str(target / "environment.tar.gz"),
+        ],
+    ):
+        subprocess.run([sys.executable, *command], check=True)
+    shutil.rmtree(made)
+
+
+def s3_classes() -> Path:
+    """The directory of the jars that Spark needs for s3a://, fetched once."""
+    return jars_of("s3a", Path(__file__).with_name("pom.xml"))
+
+
+def lost_executors(said: str) -> int:
+    """How many executors Spark says that it lost."""
+    return len(re.findall("Lost executor", said))

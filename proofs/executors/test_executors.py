@@ -1,0 +1,82 @@
+"""Jobs on a standalone cluster whose executors have what was sent along, and an S3 server in common."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from auditor.cli import main
+from proofs.executors.audits import corpus, differing
+from proofs.executors.cluster import ROOT, WORKERS, Cluster, cluster
+from tests.corpora.corpora import unpack
+from tests.servers import s3
+from tests.servers.bookies.jars import needs_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MEMORY = "600m"
+PYTHON = """#!/bin/sh
+echo "$0" >> started
+PYTHONPATH="{packages}:$PYTHONPATH" exec {python} -S "$@"
+"""
+"""Stands for a packed environment: without -S the package would be found where the tests run anyway."""
+
+
+@pytest.fixture(scope="module")
+def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The cluster; its executors see all but the package itself, where root may hide it."""
+    needs_java()
+    folder = tmp_path_factory.mktemp("executors")
+    with (
+        s3.running(folder / "s3") as server,
+        cluster(folder, server, MEMORY, imports(folder), [ROOT / "auditor"]) as made,
+    ):
+        yield made
+
+
+def imports(folder: Path) -> Path:
+    """An archive with bin/python in it, as venv-pack makes one, which has all packages but this one."""
+    python = folder / "bin" / "python"
+    python.parent.mkdir()
+    packages = os.pathsep.join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+    python.write_text(PYTHON.format(packages=packages, python=sys.executable))
+    python.chmod(0o755)
+    with tarfile.open(folder / "environment.tar.gz", "w:gz") as archive:
+        archive.add(folder / "bin", "bin")
+    return folder / "environment.tar.gz"
+
+
+def test_an_audit_finds_what_one_process_finds(
+    executors: Cluster, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in executors.server.environment.items():
+        monkeypatch.setenv(name, value)
+    alone, run = str(executors.folder / "run"), f"s3a://{s3.BUCKET}/run"
+    with corpus(executors.folder, executors.server) as bookies:
+        ended = executors.submit(bookies.arguments(str(bookies.collection), run))
+        arguments = ["audit", *bookies.arguments(str(bookies.collection), alone)]
+        here = CliRunner().invoke(main, arguments, obj=lambda: spark)
+    assert ended.exit_code == here.exit_code == 1, ended.said[-4000:] + here.output
+    assert "Traceback" not in ended.said
+    assert differing(alone, run) == []
+    started = executors.folder.glob("work*/app-*/*/started")
+    assert len({found.relative_to(executors.folder).parts[0] for found in started}) == WORKERS
+
+
+def test_a_collection_is_made_by_tasks(executors: Cluster) -> None:
+    bookies = unpack("flat-v1", executors.folder / "bookies").bookies
+    made = executors.folder / "made"
+    arguments = ["--bookies", str(bookies), "--out", str(made)]
+    ended = executors.submit(arguments, job=ROOT / "jobs" / "collect.py")
+    assert ended.exit_code == 0, ended.said[-4000:]
+    assert (made / "collection.json").is_file()
+    assert (made / "availability" / "_SUCCESS").is_file()

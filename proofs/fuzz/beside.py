@@ -1,0 +1,80 @@
+"""Whether the server's own classes take what is read here: ``python -m proofs.fuzz.beside --runs N``.
+
+Changed golden bytes, and the inputs that fuzzing kept, go to BookKeeper 4.17.2's classes and to ours. What
+one side takes and the other refuses is counted by kind and by the words of whoever refuses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+from auditor.errors import RuleError
+from auditor.spark.java import find_java
+from proofs.fuzz.corpus import kept
+from proofs.fuzz.target import mutated
+from proofs.fuzz.targets import BY_NAME
+from tests.servers.bookies.jars import classpath
+
+SOURCE = Path(__file__).parent / "java" / "Accepts.java"
+MAIN = "org.apache.bookkeeper.bookie.Accepts"
+KINDS = (
+    *("ledger-metadata", "cookie", "layout", "availability-java", "last-mark", "mark", "lock"),
+    *("service-info", "ledger-data"),
+)
+MOST_BYTES = 4096
+
+Difference = tuple[str, str, str]
+"""A kind, who refuses (``here`` or ``there``), and in which words; numbers are left out of them."""
+
+
+def answers(inputs: list[tuple[str, bytes]]) -> list[str]:
+    """What the server's class says of each: ``read``, or the name of an exception."""
+    command = [str(find_java().executable), "-cp", classpath(more=[SOURCE]), MAIN]
+    lines = "".join(f"{kind} {data.hex()}\n" for kind, data in inputs)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+    said = [line.removeprefix("ANSWER ") for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
+    assert len(said) == len(inputs), done.stderr[-2000:]
+    return said
+
+
+def differences(runs: int, seed: str) -> dict[Difference, list[bytes]]:
+    """What one side reads and the other refuses, of ``runs`` inputs of each kind."""
+    inputs: list[tuple[str, bytes]] = []
+    for kind in KINDS:
+        golden = [*BY_NAME[kind].beginnings(), *kept().get(kind, ())]
+        chance = random.Random(f"{seed} {kind}")
+        inputs += [(kind, data) for data in golden if len(data) <= MOST_BYTES]
+        inputs += [(kind, mutated(golden, chance, MOST_BYTES)) for _ in range(runs)]
+    found: dict[Difference, list[bytes]] = {}
+    for (kind, data), there in zip(inputs, answers(inputs), strict=True):
+        here = BY_NAME[kind].execute(data)
+        # A broken rule comes with the value: it was read, and is a finding.
+        refused = here is not None and not isinstance(here, RuleError)
+        if refused and there == "read":
+            words = re.sub(r"'[^']*'|-?\d+|[0-9a-f]{6,}", "N", str(here).partition(" (at byte")[0])
+            found.setdefault((kind, "here", words), []).append(data)
+        elif here is None and there != "read":
+            found.setdefault((kind, "there", there), []).append(data)
+    return found
+
+
+def main() -> None:
+    """Print each difference, how often it was seen, and one example."""
+    parser = argparse.ArgumentParser(prog="python -m proofs.fuzz.beside", description=__doc__)
+    parser.add_argument("--runs", type=int, default=10_000, help="inputs of each kind")
+    parser.add_argument("--seed", default="0")
+    chosen = parser.parse_args()
+    found = differences(chosen.runs, chosen.seed)
+    for (kind, who, words), inputs in sorted(found.items()):
+        shortest = min(inputs, key=len)
+        print(f"{kind:18} refused {who:5} {len(inputs):6}  {words}\n{'':20}{shortest[:60]!r}")
+    print(dict(Counter({kind: sum(len(found[key]) for key in found if key[0] == kind) for kind in KINDS})))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Small inputs that would unpack, unfold or nest to something enormous: ``python -m proofs.fuzz.bombs``.
+
+Each is refused by a named budget before it takes memory. A line says what was refused with which words, by
+how many MB the process grew, and how long it took.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import struct
+import tempfile
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet as pq
+
+from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarCompressedMetadata
+from auditor.codecs.pulsar import bookie_racks, managed_ledger
+from auditor.codecs.zookeeper import encodings, txnlog
+from auditor.errors import AuditorError
+from auditor.runs.damage import damage_named
+from auditor.runs.load_bookie import run_view
+from auditor.runs.reader import RunReader
+from auditor.sources.bookies.collections.collection import MANIFEST, Collection
+from auditor.sources.bookies.entry_logs.reader import contents_of
+from auditor.sources.bookies.places import read_inventory
+from auditor.sources.metadata.credentials import read_credentials
+from auditor.sources.metadata.zookeeper.files import map_file
+from auditor.sources.regular_file import read_toml
+from proofs.fuzz.readers import read_store
+from tests.made_runs import made_run
+
+DEPTH = 100_000
+NESTED = b"[" * DEPTH
+HUGE = 4 << 30
+
+
+def value(kind: int, packed: bytes, size: int = 1000) -> None:
+    """A compressed value of Pulsar's."""
+    head = PulsarCompressedMetadata(compressionType=kind, uncompressedSize=size).SerializeToString()
+    managed_ledger.decode(managed_ledger.MAGIC + len(head).to_bytes(4, "big") + head + packed)
+
+
+def zstd(blocks: int, window: int = 13) -> bytes:
+    """A frame of blocks that are one byte, repeated to 128 KiB."""
+    block = ((128 << 10) << 3 | 2).to_bytes(3, "little") + b"{"
+    return bytes.fromhex("28b52ffd00") + bytes([window << 3]) + block * blocks + b"\1\0\0"
+
+
+def deflated(mebibytes: int) -> bytes:
+    """A gzip stream of zeros, a thousandth as long."""
+    pack = zlib.compressobj(9, zlib.DEFLATED, -15)
+    piece = pack.compress(bytes(1 << 20)) + pack.flush(zlib.Z_FULL_FLUSH)
+    return bytes.fromhex("1f8b0800000000000003") + piece * mebibytes
+
+
+def put(path: Path, data: bytes, size: int = 0) -> Path:
+    """A file, made sparse up to ``size``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    if size:
+        os.truncate(path, size)
+    return path
+
+
+def run(home: Path, name: str, data: bytes, size: int = 0) -> None:
+    """A finished run of which one file is another."""
+    made_run(home / "run")
+    put(home / "run" / name, data, size)
+    with damage_named(str(home / "run")):
+        run_view(RunReader(home / "run"))
+
+
+def collection(home: Path, rows: int) -> None:
+    """A collection of one table, of rows in which nothing is."""
+    path = put(home / "directories/part-00000.parquet", b"")
+    table = pa.table({"path": pa.nulls(rows // 4, pa.string())})
+    with pq.ParquetWriter(path, table.schema, compression="zstd") as writer:
+        for _ in range(4):
+            writer.write_table(table, row_group_size=rows)
+    files = [{"path": "directories/part-00000.parquet", "rows": rows, "bytes": path.stat().st_size}]
+    empty = {"rows": 0, "files": []}
+    tables = dict.fromkeys(("places", "cookies", "availability", "entry_logs"), empty)
+    manifest = {
+        "schema": "bookkeeper-auditor/collection/1",
+        "id": "c",
+        "version": "0",
+        "made": 0,
+        "finished": 0,
+        "sources": [],
+        "tables": tables | {"directories": {"rows": rows, "files": files}},
+    }
+    put(home / MANIFEST, json.dumps(manifest).encode())
+    opened = Collection(str(home))
+    list(opened.read_rows("directories", opened.manifest()))
+
+
+def manifest(home: Path) -> None:
+    """A collection whose manifest is nested."""
+    put(home / MANIFEST, NESTED)
+    Collection(str(home)).manifest()
+
+
+def log(_: Path) -> None:
+    """An entry log whose header promises more ledgers than memory has."""
+    head = struct.pack(">4siqi", b"BKLO", 1, 1024, 2**31 - 1).ljust(1024, b"\0")
+    found = contents_of(lambda at, length: head[at:] or bytes(length), HUGE, scan=False)
+    assert found.map_damage is not None
+    raise found.map_damage
+
+
+def transactions(home: Path) -> None:
+    """A log of ZooKeeper with many megabytes of zeros between a damaged record and its last byte."""
+    head = b"ZKLG" + struct.pack(">iq", 2, 0) + struct.pack(">qi", 5, 1) + b"aa"
+    path = put(home / "version-2/log.1", head, 128 << 20)
+    with path.open("ab") as file:
+        file.write(b"a")
+    with map_file(path) as data:
+        list(txnlog.read_log(data))
+
+
+BOMBS: dict[str, Callable[[Path], object]] = {
+    "pulsar-size": lambda home: value(2, b"", 2**31 - 1),
+    "pulsar-lz4": lambda home: value(1, b"\x1f{\1\0" + b"\xff" * 4000 + b"\0"),
+    "pulsar-zlib": lambda home: value(2, zlib.compress(bytes(64 << 20))),
+    "pulsar-zstd": lambda home: value(3, zstd(1000)),
+    "pulsar-zstd-window": lambda home: value(3, zstd(1, window=21)),
+    "pulsar-snappy": lambda home: value(4, b"\xff\xff\xff\xff\x0f" + b"\xfe\1\0" * 300),
+    "protobuf-groups": lambda home: managed_ledger.decode(b"\x7b" * DEPTH),
+    "snappy-stream": lambda home: list(
+        encodings.decompress(
+            put(home / "s", encodings.MAGIC + bytes(8) + b"\0\0\0\5\xff\xff\xff\xff\x0f").open("rb")
+        )
+    ),
+    "dump-zstd": lambda home: read_store(f"dump://{put(home / 'd', zstd(HUGE >> 17))}"),
+    "snapshot-gzip": lambda home: read_store(
+        f"zk-snapshot://{put(home / 'version-2/snapshot.0.gz', deflated(128)).parents[1]}"
+    ),
+    "dump-nested": lambda home: read_store(f"dump://{put(home / 'd', NESTED)}"),
+    "racks-nested": lambda home: bookie_racks.decode(NESTED),
+    "toml-nested": lambda home: read_toml(put(home / "a", b"a=" + NESTED)),
+    "toml-tables": lambda home: read_toml(put(home / "a", b"a=" + b"{a=" * DEPTH)),
+    "toml-dotted": lambda home: read_toml(put(home / "a", b"a" + b'. "b"' * DEPTH + b"=1")),
+    "toml-number": lambda home: read_toml(put(home / "a", b"a=" + b"9" * 5000)),
+    "toml-sparse": lambda home: read_toml(put(home / "a", b"", HUGE)),
+    "inventory-nested": lambda home: read_inventory(put(home / "a", b"a=" + NESTED)),
+    "credentials-nested": lambda home: read_credentials(str(put(home / "a", b"a=" + NESTED))),
+    "report-nested": lambda home: run(home, "report.json", NESTED),
+    "report-sparse": lambda home: run(home, "report.json", b"", HUGE),
+    "manifest-nested": lambda home: run(home, "manifest.json", NESTED),
+    "collection-nested": manifest,
+    "collection-rows": lambda home: collection(home, 2_000_000),
+    "collection-row-group": lambda home: collection(home, 40_000_000),
+    "entry-log-map": log,
+    "zookeeper-log-tail": transactions,
+}
+
+
+def peak() -> int:
+    """The most memory that this process had, in MB; of mapped files nothing counts."""
+    state = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return (int(state["VmHWM"].split()[0]) - int(state["RssFile"].split()[0])) >> 10
+
+
+def main() -> None:
+    """Set each off, in turn."""
+    for name, bomb in BOMBS.items():
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is what is held now
+        before, begun = peak(), time.monotonic()
+        with tempfile.TemporaryDirectory() as home:
+            try:
+                bomb(Path(home))
+                said = "nothing was refused"
+            except AuditorError as error:
+                said = f"{type(error).__name__}: {str(error).replace(home, '.')[:120]}"
+        print(f"{name:22} {peak() - before:5} MB {time.monotonic() - begun:6.2f} s  {said}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

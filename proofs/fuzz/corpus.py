@@ -1,0 +1,42 @@
+"""The inputs that are kept: small ones that reach most of a target, in one file for all targets."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+KEPT = Path(__file__).parents[2] / "tests" / "data" / "fuzz" / "corpus.tar.xz"
+MOST_INPUTS, MOST_BYTES = 60, 400
+"""Of one target: how many inputs, and how long each may be."""
+
+
+@cache
+def kept() -> Mapping[str, tuple[bytes, ...]]:
+    """The inputs by target."""
+    found: dict[str, list[bytes]] = {}
+    with tarfile.open(KEPT) as archive:
+        for each in archive:
+            content = archive.extractfile(each)
+            assert content is not None
+            found.setdefault(each.name.partition("/")[0], []).append(content.read())
+    return {name: tuple(inputs) for name, inputs in found.items()}
+
+
+def keep(inputs: Mapping[str, Iterable[bytes]]) -> int:
+    """Write the smallest of each target; how many they are."""
+    count = 0
+    with tarfile.open(KEPT, "w:xz", preset=9) as archive:
+        for name, some in sorted(inputs.items()):
+            small = sorted(
+                {data for data in some if len(data) <= MOST_BYTES}, key=lambda data: (len(data), data)
+            )
+            step = max(1, -(-len(small) // MOST_INPUTS))
+            for number, data in enumerate(small[::step]):
+                entry = tarfile.TarInfo(f"{name}/{number:02}")
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+                count += 1
+    return count

@@ -1,0 +1,31 @@
+"""Fuzz one target with atheris in its own process: ``python -m proofs.fuzz.guided TARGET CORPUS [-OPTION]``.
+
+Options are libFuzzer's. It ends at the first input that a target does not refuse as it says.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+
+def main(name: str, corpus: str, *options: str) -> None:
+    """Fuzz until the options say that it is enough; the process ends there."""
+    atheris = import_module("atheris")  # which no test needs
+    # Before anything of the package is imported: what was imported already is not followed.
+    with atheris.instrument_imports(include=["auditor"]):
+        from proofs.fuzz.targets import TARGETS
+    target = next(each for each in TARGETS if each.name == name)
+    for number, data in enumerate(target.beginnings()):
+        Path(corpus, f"golden-{number:03}").write_bytes(data)
+
+    def one(data: bytes) -> None:
+        target.execute(data)
+
+    atheris.Setup([sys.argv[0], corpus, f"-max_len={target.most}", *options], one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

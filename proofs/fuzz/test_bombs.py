@@ -1,0 +1,26 @@
+"""Small inputs that stand for enormous ones are refused before they take memory."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from proofs.fuzz.bombs import BOMBS
+
+MOST_MB = 280
+"""The largest budget is that of a report: 256 MB."""
+
+MOST_S = 20.0
+
+
+def test_every_bomb_is_refused_by_its_budget() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "proofs.fuzz.bombs"], capture_output=True, text=True, check=True, timeout=300
+    )
+    lines = dict(zip(BOMBS, done.stdout.splitlines(), strict=True))
+    for name, line in lines.items():
+        found = re.fullmatch(rf"{name} +(-?\d+) MB +([\d.]+) s  \w+Error: .+", line)
+        assert found, line
+        assert int(found[1]) <= MOST_MB, line
+        assert float(found[2]) <= MOST_S, line

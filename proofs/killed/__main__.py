@@ -1,0 +1,92 @@
+"""python -m proofs.killed [--diagonal] [--only TEXT]... [--out FILE]
+
+Audits that are broken off: at each stage the driver, Java, a Python worker, an executor, the store, room for
+run, scratch and cache, and the run directory go away, one at a time; then the same command is given again.
+Prints a table, and ends with 1 where the findings are not those of an unbroken audit.
+It needs root, for disks of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from auditor.cli.progress import STAGES
+from proofs.killed.cells import Cell, diagonal, matrix, run_cells, unbroken
+from proofs.killed.ground import IN_A_NAMESPACE, ground
+from proofs.killed.victims import VICTIMS
+
+OWN = "BKAUDIT_TEST_NAMESPACE"
+
+
+def main() -> int:
+    """Run them; returns 1 where one failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--diagonal",
+        action="store_true",
+        help="each stage and each victim once, in chains: one breaks off what another has",
+    )
+    parser.add_argument("--only", action="append", help="those in whose names this text is, or another such")
+    parser.add_argument(
+        "--out", type=Path, help="a file that keeps results; what stands in it is not run again"
+    )
+    options = parser.parse_args()
+    if OWN not in os.environ:  # mounts are of a namespace that ends with its processes
+        os.environ[OWN] = "yes"
+        os.execvp(IN_A_NAMESPACE[0], [*IN_A_NAMESPACE, sys.executable, "-m", "proofs.killed", *sys.argv[1:]])
+    cells = kept(options.out)
+    done = {(cell.stage, cell.victim) for cell in cells}
+    with tempfile.TemporaryDirectory() as root, ground(Path(root) / "ground") as there:
+        whole = unbroken(there)
+        print(f"unbroken: exit code {whole.exit_code}, {len(whole.findings)} findings and tables", flush=True)
+        wanted = [
+            (stage, piece, victim)
+            for stage, piece, victim in (diagonal if options.diagonal else matrix)(whole)
+            if any(text in f"{stage}/{piece}/{victim.name}" for text in options.only or [""])
+            and (stage, victim.name) not in done
+        ]
+        for cell in run_cells(there, whole, wanted, chained=options.diagonal):
+            cells.append(cell)
+            print(line(cell), flush=True)
+            if options.out is not None:
+                with options.out.open("a") as file:
+                    file.write(json.dumps(asdict(cell)) + "\n")
+    failed = [cell for cell in cells if cell.faults]
+    print("\n".join(table(cells)))
+    print(f"{len(cells)} audits broken off, {len(failed)} failed")
+    return int(bool(failed))
+
+
+def kept(out: Path | None) -> list[Cell]:
+    """The results of earlier runs."""
+    if out is None or not out.exists():
+        return []
+    return [Cell(**json.loads(line)) for line in out.read_text().splitlines()]
+
+
+def line(cell: Cell) -> str:
+    """One cell, and below it what should not have been."""
+    row = (f"{cell.stage} ({cell.piece})", cell.victim, cell.outcome, cell.said, f"{cell.seconds:.0f} s")
+    return "\n".join([f"| {' | '.join(row)} |", *(f"    FAILED: {fault}" for fault in cell.faults)])
+
+
+def table(cells: Sequence[Cell]) -> list[str]:
+    """Rows for `tests/truth/proofs.toml`: stages below each other, victims beside each other."""
+    victims = [victim.name for victim in VICTIMS]
+    of = {(cell.stage, cell.victim): "FAILED" if cell.faults else cell.outcome for cell in cells}
+    rows = [["stage", *victims]]
+    rows += [[stage, *(of.get((stage, victim), "") for victim in victims)] for stage in STAGES]
+    return ["rows = [", *(f"    {json.dumps(row)}," for row in rows), "]"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""An audit interrupted at any moment of its start leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.corpora.corpora import unpack
+
+MOMENTS_SECONDS = [0.2 * number for number in range(1, 21)]
+ENDED_LIMIT_SECONDS = 30
+"""Java that has started ends some seconds after the program, on the end of its standard input."""
+
+MARK = "BKAUDIT_TEST_MARK"
+PROGRAM = "from auditor.cli import main; main(prog_name='bkaudit')"
+
+
+def marked(mark: str) -> list[int]:
+    """The processes that were started with an environment that has a mark."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes()
+        except OSError:
+            continue  # it has ended, or is another user's
+        if mark.encode() in environment:
+            found.append(int(process.name))
+    return found
+
+
+def interrupt(arguments: list[str], place: Path, seconds: float) -> tuple[float, int, list[int], str]:
+    """Interrupt a command after some seconds: its exit code, the processes that stayed, what it said."""
+    mark = uuid.uuid4().hex
+    environment = os.environ | {MARK: mark, "XDG_CACHE_HOME": str(place / "cache")}
+    # Runs of one cluster in one directory wait for each other: each has a directory of its own.
+    command = [sys.executable, "-c", PROGRAM, *arguments, "--out", str(place / f"{seconds:.1f}" / "run")]
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # A shell lets its background commands ignore interrupts, and so would what the tests start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it, Java included
+    _, said = process.communicate(timeout=120)
+    deadline = time.monotonic() + ENDED_LIMIT_SECONDS
+    while (left := marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return seconds, process.returncode, left, said.decode()
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_interrupt_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
+    corpus = unpack("flat-v1", tmp_path)
+    arguments = ["audit", "--metadata", f"dump://{corpus.dump}", "--bookies", str(corpus.bookies)]
+    with ThreadPoolExecutor(4) as pool:
+        ends = [*pool.map(lambda seconds: interrupt(arguments, tmp_path, seconds), MOMENTS_SECONDS)]
+    for seconds, code, left, said in ends:
+        assert not left, (seconds, said)
+        # Python itself ends with the signal before the program has begun.
+        assert code in (130, -signal.SIGINT), (seconds, code, said)
+        assert "bug of the program" not in said, (seconds, said)

@@ -1,0 +1,199 @@
+"""What goes away in the middle of an audit, one at a time, and the same command given again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from proofs.killed.ground import At, Ended, Ground
+from tests.servers.shared_spark import SETTINGS
+
+DAEMON = SETTINGS["spark.python.daemon.module"]
+"""What forks the Python workers of audits in this process."""
+APART = ("--master", "local-cluster[1,2,1024]")
+"""Executors in processes of their own."""
+
+
+Strike = Callable[[Ground, Path, str], Ended | None]
+
+
+@dataclass(frozen=True)
+class Victim:
+    """``strike`` audits into a directory and lets the victim go when a piece of work begins.
+
+    It gives how the command ended; None where nothing of the kind was at work from that piece of work on.
+    ``more`` are arguments of both commands; with ``again_apart`` the second is a process of its own too.
+    ``takes_run``: nothing is left of what the run had.
+    """
+
+    name: str
+    strike: Strike
+    more: tuple[str, ...] = ()
+    again_apart: bool = False
+    takes_run: bool = False
+
+    def can_precede(self, other: Victim) -> bool:
+        """Whether the other may break off the same command, given again, and leaves the run there."""
+        return self.more == other.more and not other.takes_run
+
+    def again(self, ground: Ground, out: Path) -> Ended:
+        """The same command again."""
+        if self.again_apart:
+            return ground.apart(out, "", lambda _: None, self.more)[0]
+        return ground.here(out, At(), self.more)
+
+
+def _apart(
+    kill: Callable[[Ground, int], bool],
+    more: tuple[str, ...] = (),
+    undo: Callable[[Ground], None] = lambda _: None,
+) -> Strike:
+    """Strike in a process of its own, which ``kill`` is given; it says whether there was anything."""
+
+    def strike(ground: Ground, out: Path, piece: str) -> Ended | None:
+        struck: list[bool] = []
+        try:
+            ended, began = ground.apart(out, piece, lambda pid: struck.append(kill(ground, pid)), more)
+        finally:
+            undo(ground)
+        assert began, f"no {piece}: {ended.stderr[-2000:]}"
+        return ended if any(struck) else None
+
+    return strike
+
+
+def _here(deed: Callable[[Ground, Path], object], undo: Callable[[Ground], None]) -> Strike:
+    """Strike in this process; where Spark is yet to be started, in one of its own."""
+
+    def strike(ground: Ground, out: Path, piece: str) -> Ended | None:
+        try:
+            if piece == "spark":
+                return ground.apart(out, piece, lambda _: deed(ground, out))[0]
+            at = At(piece, lambda: deed(ground, out))
+            ended = ground.here(out, at)
+            assert piece in at.begun, f"no {piece}: {ended.stderr[-2000:]}"
+            return ended
+        finally:
+            undo(ground)
+
+    return strike
+
+
+def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
+    """From the piece of work on, the first Python worker that is seen at work. Then tables are small."""
+    killed, over, begun = threading.Event(), threading.Event(), threading.Event()
+
+    def look() -> None:
+        begun.wait()
+        while not over.wait(0.01) and not killed.is_set():
+            for pid in workers(os.getpid()):
+                if _kill(pid):
+                    killed.set()
+                    plans.undo()
+                    return
+
+    for pid in workers(os.getpid()):  # of the audit before
+        _kill(pid)
+    watcher = threading.Thread(target=look)
+    with large_plans() as plans:
+        watcher.start()
+        try:
+            ended = ground.here(out, At(piece, begun.set))
+        finally:
+            begun.set()
+            over.set()
+            watcher.join()
+    return ended if killed.is_set() else None
+
+
+@contextmanager
+def large_plans() -> Iterator[pytest.MonkeyPatch]:
+    """Tables are read by tasks, however small they are, until this is undone."""
+    from auditor.spark import batches, query_plans
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in (
+            (query_plans, "SMALL_BYTES"),
+            (query_plans, "TINY_BYTES"),
+            (batches, "HERE_BYTES"),
+        ):
+            patch.setattr(module, name, -1)
+        yield patch
+
+
+def workers(of: int) -> list[int]:
+    """The Python workers below a process: what its daemon of workers has forked."""
+    daemons = [pid for pid in below(of) if f"-m {DAEMON}" in command(pid)]
+    return [pid for pid in daemons if parent(pid) in daemons]
+
+
+def below(pid: int) -> list[int]:
+    """All processes below this one."""
+    names = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    found, parents = [pid], {each: parent(each) for each in map(int, names)}
+    for each in found:
+        found += [child for child, of in parents.items() if of == each]
+    return found[1:]
+
+
+def parent(pid: int) -> int:
+    """The process above one; 0 where it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def command(pid: int) -> str:
+    """What a process was started with; nothing where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _kill(pid: int) -> bool:
+    """End a process; whether it was still there."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        return True
+    return False
+
+
+def _kill_below(word: str) -> Callable[[Ground, int], bool]:
+    return lambda _, pid: [_kill(each) for each in below(pid) if word in command(each)].count(True) > 0
+
+
+def _full(disk: str) -> Victim:
+    """A disk that is full from the piece of work on, until the command has ended."""
+
+    def fill(ground: Ground, _: object) -> bool:
+        ground.disks[disk].fill()
+        return True
+
+    def empty(ground: Ground) -> None:
+        ground.disks[disk].empty()
+
+    # The cache is written when Java ends.
+    return Victim(f"room for {disk}", _apart(fill, undo=empty) if disk == "cache" else _here(fill, empty))
+
+
+VICTIMS = (
+    Victim("driver", _apart(lambda _, pid: _kill(pid))),
+    Victim("store", _here(lambda ground, _: ground.store.stop(), lambda ground: ground.store.start())),
+    Victim("run directory", _here(lambda _, out: shutil.rmtree(out), lambda _: None), takes_run=True),
+    Victim("Python worker", _strike_worker),
+    Victim("Java", _apart(_kill_below("SparkSubmit"))),
+    _full("run"),
+    _full("scratch"),
+    Victim("executor", _apart(_kill_below("CoarseGrainedExecutorBackend"), APART), APART, again_apart=True),
+    _full("cache"),
+)

@@ -1,0 +1,189 @@
+"""A loop of audits of one living cluster, each finding held to what is true.
+
+warm up    the load begins; what moves by itself is at work
+audits     look, audit, look: each way to the indexes in turn, while `Chaos` is at work
+faults     the cluster is quiet, faults are made (`faults.py`); each is confirmed within two audits, and what
+           is said to be missing is held to what is true
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from auditor import Audit
+from auditor.errors import AuditorError
+from auditor.model.options import AuditOptions
+from auditor.model.report import exit_code
+from proofs.living.chaos import Chaos
+from proofs.living.matrix import Matrix
+from proofs.living.rules import Around, Finding, Verdict, verdict
+from proofs.living.truth import look
+from proofs.living.ways import RPC, Way
+from tests.clusters.living import LivingBookies
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REPLICATION = ("entry-lost", "below-ack-quorum", "below-write-quorum")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished audit. ``failure``: the error that it ended with instead of a report."""
+
+    name: str
+    path: Path
+    exit_code: int
+    seconds: float
+    findings: list[Finding] = field(default_factory=list)
+    moved: frozenset[int] = frozenset()
+    failure: str = ""
+
+    def of(self, id: str) -> list[Finding]:
+        return [finding for finding in self.findings if finding["id"] == id]
+
+    def summary(self) -> str:
+        counts = Counter(f"{row['id']} {row['confidence']}" for row in self.findings)
+        said = ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or self.failure
+        return f"{self.name:<18} exit {self.exit_code} after {self.seconds:5.1f} s: {said or 'nothing'}"
+
+
+def audit(cluster: LivingBookies, spark: SparkSession, way: Way, name: str, **options: Any) -> Run:
+    """One audit into ``runs/NAME`` beside the others."""
+    path = cluster.root / "runs" / name
+    began = time.monotonic()
+    sources = way.sources(cluster, cluster.root / "sources" / name)
+    given = AuditOptions(**{"timeout": 5.0, **way.options, **options})
+    try:
+        report = Audit(cluster.store.uri, sources, str(path), given).run(spark)
+    except AuditorError as error:
+        return Run(name, path, error.exit_code, time.monotonic() - began, failure=str(error))
+    seconds = time.monotonic() - began
+    findings = pq.read_table(path / "findings").to_pylist()
+    moved = pq.read_table(path / "tables" / "moved").to_pylist()
+    # A ledger that the first scan did not have has no version to have moved from.
+    ids = frozenset(row["ledger_id"] for row in moved if row["version"] is not None)
+    return Run(name, path, exit_code(report, given.fail_on), seconds, findings, ids)
+
+
+@dataclass
+class Loop:
+    """A loop's results. ``excused``: audits that ended with 1 for what was true."""
+
+    cluster: LivingBookies
+    spark: SparkSession
+    say: Say
+    matrix: Matrix = field(default_factory=Matrix)
+    runs: list[Run] = field(default_factory=list)
+    errors_logged: Counter[str] = field(default_factory=Counter)
+    excused: set[str] = field(default_factory=set)
+
+    def busy(self, ways: Sequence[Way], audits: int, chaos: Chaos) -> None:
+        """So many audits while the load and the chaos are at work."""
+        with chaos.pause:
+            before = look(self.cluster)
+        for number in range(audits):
+            way = ways[number % len(ways)]
+            lines = {bookie: self.cluster.error_lines(bookie) for bookie in self.cluster.ids}
+            run = audit(self.cluster, self.spark, way, f"{number:02}-{way.name}")
+            for bookie in self.cluster.ids:
+                self.errors_logged[run.name] += self.cluster.error_lines(bookie) - lines[bookie]
+            with chaos.pause:
+                after = look(self.cluster)
+            unlisted = self.cluster.ids if way is RPC and self.cluster.storage == "DbLedgerStorage" else ()
+            around = Around(before, after, tuple(chaos.outages), run.moved, frozenset(unlisted))
+            self.judge(run, around)
+            before = after
+
+    def judge(self, run: Run, around: Around) -> None:
+        """Hold each finding to the truth, and the truth to the findings."""
+        self.runs.append(run)
+        self.say(run.summary())
+        true_errors = False
+        for finding in run.findings:
+            said = self._hold(run, finding, around)
+            severe = finding["severity"] in ("critical", "error") and finding["confidence"] == "confirmed"
+            true_errors |= severe and said is Verdict.TRUE
+        if true_errors:
+            self.excused.add(run.name)
+        for ledger, name in overlooked(run, around):
+            self.matrix.miss(name)
+            self.say(f"  OVERLOOKED {name} {ledger}")
+
+    def after_faults(self, way: Way, name: str) -> list[Finding]:
+        """One audit of a quiet cluster with faults; what it says is missing is asked for around it."""
+        before = look(self.cluster)
+        run = audit(self.cluster, self.spark, way, name)
+        self.say(run.summary())
+        around = Around(before, look(self.cluster), moved=run.moved)
+        for id in REPLICATION:
+            for finding in run.of(id):
+                self._hold(run, finding, around)
+        return run.findings
+
+    def _hold(self, run: Run, finding: Finding, around: Around) -> Verdict:
+        """Hold a finding to the truth; say it where it is false."""
+        said = verdict(finding, around)
+        self.matrix.add(run.name, finding, said)
+        if said is Verdict.FALSE and finding["confidence"] == "confirmed":
+            name = f"{finding['id']} {finding['ledger_id']} {finding['bookie_id']}"
+            self.say(f"  FALSE {name}: {why(finding, around)}")
+        return said
+
+    def bad_exits(self) -> list[str]:
+        """Audits that ended otherwise than with 0 or 3, and had no true error to say."""
+        return [
+            run.summary()
+            for run in self.runs
+            if run.exit_code not in (0, 3) and not (run.exit_code == 1 and run.name in self.excused)
+        ]
+
+
+def overlooked(run: Run, around: Around) -> list[tuple[int, str]]:
+    """Ledgers that lacked copies before and after, at one version, and of which nothing was said."""
+    if run.failure:
+        return []
+    said = {row["ledger_id"] for id in (*REPLICATION, "replication-undecided") for row in run.of(id)}
+    # Of a bookie without a journal one finding stands for all of its ledgers.
+    old_indexes = {row["bookie_id"] for row in run.of("replication-undecided")} - {None}
+    said |= {
+        row["ledger_id"]
+        for row in pq.read_table(run.path / "tables" / "judged", columns=["ledger_id", "unknown"]).to_pylist()
+        if old_indexes & {copy["bookie_id"] for copy in row["unknown"]}
+    }
+    undecided = {
+        row["ledger_id"]
+        for row in pq.read_table(
+            run.path / "tables" / "verdicts", columns=["ledger_id", "unread_bookies"]
+        ).to_pylist()
+        if row["unread_bookies"]
+    }
+    before, after = around.before.classes, around.after.classes
+    return [
+        (ledger, name)
+        for ledger, name in before.items()
+        if name in REPLICATION
+        and after.get(ledger) == name
+        and around.still(ledger)
+        and ledger not in said | undecided | run.moved
+    ]
+
+
+def why(finding: Finding, around: Around) -> str:
+    """What there is to know of a false finding, in one line."""
+    ledger = finding["ledger_id"]
+    looks = [
+        f"{look.store.ledgers.get(ledger)} {look.store.versions.get(ledger)} {look.served.get(ledger)}"
+        for look in around.looks
+        if ledger is not None
+    ]
+    moved = "moved; " if ledger in around.moved else ""
+    return f"{moved}{finding['message']} | {finding['evidence']} | " + " | ".join(looks)

@@ -1,0 +1,229 @@
+"""What makes a finding of a healthy, living cluster true or false: one rule per check, in one table.
+
+A finding is held to what was read before and after its audit. It is false only if both contradict it, or one
+does and nothing that it speaks of can have changed. What cannot be told from that is open.
+
+What makes a finding false, by its id:
+
+    entry-lost, below-ack-quorum,      a bookie serves an entry that is said to be missing on it; the class is
+    below-write-quorum                 not what the brute force gives; the ledger moved between the scans
+    over-replicated-ledger             the bookie is a member, or has nothing of the ledger
+    stale-segment, surplus-entries     nothing of the kind is on that bookie
+    orphan-ledger,                     the ledger has metadata afterwards
+    orphan-ledger-deleting
+    entries-past-end                   fewer than ack quorum have such an entry
+    copy-lagging                       the ledger was closed all the time
+    mark-of-deleted-ledger             the ledger has metadata afterwards
+    mark-stale                         never: a mark may be made and gone while the audit runs
+    bookie-down, bookie-unread,        the bookie was up, registered and answering all the time
+    on-unregistered-bookie,
+    mark-missing
+    too-few-writable-bookies,          all bookies were up, registered and answering all the time
+    ledger-unavailable, no-auditor,
+    no-replication-workers
+    every other                        always: nothing of the kind happens in a healthy cluster
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from proofs.living.truth import SERVED, Look
+from tests.corpora.audited import entries
+from tests.corpora.brute_force import members
+
+Finding = dict[str, Any]
+
+
+class Verdict(StrEnum):
+    TRUE = "true"
+    FALSE = "false"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A bookie was down, stopped or just back, from and to these seconds since 1970."""
+
+    bookie: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class Around:
+    """What is known besides a finding: the looks before and after its audit, and what happened in between.
+
+    ``moved``: ledgers whose version was not the same in both scans of the audit itself. ``unlisted``: bookies
+    that cannot list entries at all, which leaves them unread by rpc.
+    """
+
+    before: Look
+    after: Look
+    outages: Sequence[Outage] = ()
+    moved: frozenset[int] = frozenset()
+    unlisted: frozenset[str] = frozenset()
+
+    @property
+    def looks(self) -> tuple[Look, Look]:
+        return self.before, self.after
+
+    def still(self, ledger: int) -> bool:
+        """Whether the ledger has the same version before and after."""
+        versions = [look.store.versions.get(ledger) for look in self.looks]
+        return versions[0] is not None and versions[0] == versions[1]
+
+    def was_out(self, bookie: str) -> bool:
+        unregistered = any(bookie not in look.store.registered for look in self.looks)
+        return unregistered or any(
+            outage.bookie == bookie and outage.began <= self.after.began and outage.ended >= self.before.ended
+            for outage in self.outages
+        )
+
+
+Rule = Callable[[Finding, Around], Verdict]
+
+
+def verdict(finding: Finding, around: Around) -> Verdict:
+    """Whether a finding is true; of what moved nothing may be confirmed."""
+    ledger = finding["ledger_id"]
+    if finding["confidence"] == "confirmed" and ledger in around.moved and finding["id"] not in MAY_MOVE:
+        return Verdict.FALSE
+    return RULES.get(finding["id"], _never)(finding, around)
+
+
+def _never(_: Finding, __: Around) -> Verdict:
+    return Verdict.FALSE
+
+
+def _missing(finding: Finding, around: Around) -> Verdict:
+    """Every entry that is said to be missing, on the bookie that is said to lack it."""
+    ledger = finding["ledger_id"]
+    claims = [(part["bookie_id"], entry) for part in finding["missing"] for entry in entries(part["groups"])]
+    letters = [_letters(ledger, bookie, entry, around) for bookie, entry in claims]
+    if any(said == {SERVED} for said in letters):
+        return Verdict.FALSE
+    if not around.still(ledger) or any(not said or SERVED in said for said in letters):
+        return Verdict.OPEN
+    classes = {look.classes.get(ledger) for look in around.looks} - {None}
+    return Verdict.TRUE if not classes or finding["id"] in classes else Verdict.FALSE
+
+
+def _letters(ledger: int, bookie: str, entry: int, around: Around) -> set[str]:
+    said = [look.letter(ledger, bookie, entry) for look in around.looks]
+    # One answer is enough where the ledger stood still; else both must contradict.
+    known = {letter for letter in said if letter is not None}
+    return known if around.still(ledger) or None not in said else set()
+
+
+def _over_replicated(finding: Finding, around: Around) -> Verdict:
+    return _outside(finding["ledger_id"], finding["bookie_id"], around)
+
+
+def _in_flight(finding: Finding, around: Around) -> Verdict:
+    """One finding is of all copies of a ledger: each of them is what it says."""
+    copies = json.loads(finding["evidence"])["copies"]
+    found = {_outside(finding["ledger_id"], copy["bookie_id"], around) for copy in copies}
+    return next(each for each in (Verdict.FALSE, Verdict.OPEN, Verdict.TRUE) if each in found)
+
+
+def _outside(ledger: int, bookie: str, around: Around) -> Verdict:
+    known = [look for look in around.looks if ledger in look.store.ledgers]
+    if not known:
+        return Verdict.OPEN
+    if not around.still(ledger):
+        return Verdict.OPEN  # who left an ensemble may be back in it, all between two looks
+    member = any(bookie in members(look.store.ledgers[ledger]) for look in known)
+    held = any(look.holds_any(ledger, bookie) for look in known)
+    return Verdict.FALSE if member or not held else Verdict.TRUE
+
+
+def _extra(where: Callable[[Look], set[tuple[int, str]]]) -> Rule:
+    """Of one ledger on a bookie, or of a bookie with counts."""
+
+    def rule(finding: Finding, around: Around) -> Verdict:
+        ledger, bookie = finding["ledger_id"], finding["bookie_id"]
+        there = [
+            any(on == bookie and ledger in (None, id) for id, on in where(look)) for look in around.looks
+        ]
+        if any(there):
+            return Verdict.TRUE
+        return Verdict.OPEN if ledger is None or not around.still(ledger) else Verdict.FALSE
+
+    return rule
+
+
+def _without_metadata(finding: Finding, around: Around) -> Verdict:
+    """Ids are never given twice: what has metadata afterwards has had it all the time."""
+    return Verdict.FALSE if finding["ledger_id"] in around.after.store.versions else Verdict.TRUE
+
+
+def _mark_without_metadata(finding: Finding, around: Around) -> Verdict:
+    sample = {int(ledger) for ledger in json.loads(finding["evidence"])["sample"]}
+    return Verdict.FALSE if sample & around.after.store.versions.keys() else Verdict.TRUE
+
+
+def _past_end(finding: Finding, around: Around) -> Verdict:
+    ledger = finding["ledger_id"]
+    if ledger is None or not around.still(ledger) or ledger not in around.after.store.closed():
+        return Verdict.OPEN
+    there = [look.acknowledged_past_end(ledger) for look in around.looks]
+    return Verdict.TRUE if all(there) else Verdict.OPEN if any(there) else Verdict.FALSE
+
+
+def _lagging(finding: Finding, around: Around) -> Verdict:
+    ledger = finding["ledger_id"]
+    closed = [ledger in look.store.closed() for look in around.looks]
+    return Verdict.FALSE if all(closed) else Verdict.TRUE
+
+
+def _marked(finding: Finding, around: Around) -> Verdict:
+    ledger = finding["ledger_id"]
+    marks = around.before.store.marks | around.after.store.marks
+    there = ledger in marks if ledger is not None else bool(marks)
+    return Verdict.TRUE if there else Verdict.OPEN  # made and gone while the audit ran
+
+
+def _out(finding: Finding, around: Around) -> Verdict:
+    bookie = finding["bookie_id"]
+    out = around.was_out(bookie) or (finding["id"] == "bookie-unread" and bookie in around.unlisted)
+    return Verdict.TRUE if out else Verdict.FALSE
+
+
+def _any_out(_: Finding, around: Around) -> Verdict:
+    """Whether a bookie was down: only then does a healthy cluster lack bookies, an auditor or workers."""
+    known = {outage.bookie for outage in around.outages}
+    known |= {bookie for look in around.looks for bookie in look.store.registered}
+    return Verdict.TRUE if any(map(around.was_out, known)) else Verdict.FALSE
+
+
+MAY_MOVE = ("orphan-ledger-deleting",)
+
+RULES: dict[str, Rule] = {
+    "entry-lost": _missing,
+    "below-ack-quorum": _missing,
+    "below-write-quorum": _missing,
+    "over-replicated-ledger": _over_replicated,
+    "copy-in-flight": _in_flight,
+    "stale-segment": _extra(lambda look: look.stale_on),
+    "surplus-entries": _extra(lambda look: look.surplus_on),
+    "orphan-ledger": _without_metadata,
+    "orphan-ledger-deleting": _without_metadata,
+    "entries-past-end": _past_end,
+    "copy-lagging": _lagging,
+    "mark-stale": _marked,
+    "mark-unknown-replica": _marked,
+    "mark-of-deleted-ledger": _mark_without_metadata,
+    "bookie-down": _out,
+    "on-unregistered-bookie": _out,
+    "mark-missing": _out,
+    "bookie-unread": _out,
+    "too-few-writable-bookies": _any_out,
+    "ledger-unavailable": _any_out,
+    "no-auditor": _any_out,
+    "no-replication-workers": _any_out,
+}

@@ -1,0 +1,100 @@
+"""The loop from end to end: load, audits in the midst of it, faults; short for tests, long for a command."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from proofs.living.chaos import Chaos
+from proofs.living.faults import Fault, damage_bookies, damage_ledgers, quiet
+from proofs.living.loop import Loop
+from proofs.living.ways import DISK, Way
+from tests.clusters.living import living_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WARM_UP_S = 10.0
+AUDITS_FOR_A_FAULT = 2
+KEPT_LEDGERS = 1_000
+"""A hundred ledgers that wait for garbage collection make the metadata suspect, by definition."""
+
+
+@dataclass
+class Outcome:
+    """``missed``: the faults that no audit confirmed in time."""
+
+    storage: str
+    loop: Loop
+    load: dict[str, int]
+    deeds: list[str]
+    faults: list[Fault] = field(default_factory=list)
+    missed: list[Fault] = field(default_factory=list)
+
+    def text(self) -> str:
+        lines = [f"== {self.storage}: {len(self.loop.runs)} audits, load {self.load}", *self.deeds]
+        lines += [run.summary() for run in self.loop.runs]
+        lines += [self.loop.matrix.text()]
+        lines += [f"ERROR lines in the bookies' logs: {dict(self.loop.errors_logged)}"]
+        lines += [f"faults: {len(self.faults) - len(self.missed)} of {len(self.faults)} confirmed"]
+        lines += [f"  missed: {fault}" for fault in self.missed]
+        return "\n".join(lines)
+
+    def wrong(self) -> list[str]:
+        """Everything that must not be, in words."""
+        matrix = self.loop.matrix
+        wrong = [
+            f"false: {run}: {row['id']} {row['ledger_id']} {row['bookie_id']}: {row['message']}"
+            for run, row in matrix.wrong
+        ]
+        wrong += [f"overlooked: {id} {count}" for id, count in matrix.overlooked.items()]
+        wrong += [f"exit code: {said}" for said in self.loop.bad_exits()]
+        return wrong + [f"missed: {fault}" for fault in self.missed]
+
+
+def play(
+    spark: SparkSession,
+    root: Path,
+    storage: str,
+    *,
+    seed: int,
+    ways: Sequence[Way],
+    audits: int,
+    ledgers: int = 120,
+    say: Callable[[str], None] = print,
+    faults: bool = True,
+    **given: Any,
+) -> Outcome:
+    """One cluster's life: so many audits under load, then the faults.
+
+    Each writer keeps ``ledgers`` closed ledgers at most; the more, the fewer it deletes. ``given`` is what
+    else `living_cluster` takes.
+    """
+    with living_cluster(root, storage, **given) as cluster:
+        loop = Loop(cluster, spark, say)
+        cluster.load(seed, ledgers=ledgers)
+        with Chaos(cluster, seed) as chaos:
+            time.sleep(WARM_UP_S)
+            loop.busy(ways, audits, chaos)
+        outcome = Outcome(storage, loop, cluster.rest(), chaos.log)
+        if faults:
+            quiet(cluster)
+            for name, damage in (("ledgers", damage_ledgers), ("bookies", damage_bookies)):
+                made = damage(cluster)
+                outcome.faults += made
+                outcome.missed += _hunt(loop, name, made)
+    return outcome
+
+
+def _hunt(loop: Loop, name: str, faults: list[Fault]) -> list[Fault]:
+    """Audit until each fault is confirmed, twice at most; what is left."""
+    left = faults
+    for number in range(AUDITS_FOR_A_FAULT):
+        findings = loop.after_faults(DISK, f"9{number}-{name}")
+        left = [fault for fault in left if not fault.found(findings)]
+        if not left:
+            break
+    return left

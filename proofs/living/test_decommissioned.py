@@ -1,0 +1,51 @@
+"""A clean decommissioning where ensembles are larger than the write quorum: no bookie is accused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proofs.living.loop import audit
+from proofs.living.ways import DISK
+from tests.clusters.living import BUSY, LivingBookies, living_cluster, wait_until
+from tests.corpora.brute_force import members
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+LEDGERS = range(1, 25)
+# Nothing is collected or compacted meanwhile.
+KEPT = {"gcWaitTime": 3_600_000, "minorCompactionInterval": -1, "majorCompactionInterval": -1}
+
+
+def decommission(cluster: LivingBookies, bookie: str) -> None:
+    """Stop a bookie, wait until AutoRecovery copied all of its ledgers, and delete its cookie."""
+    cluster.stop(bookie)
+
+    def is_free() -> bool:
+        store = cluster.store.snapshot()
+        named = any(bookie in members(ledger) for ledger in store.ledgers.values())
+        return not named and not store.marks
+
+    wait_until(is_free, f"no ledger names {bookie}", 180)
+    cluster.store.delete(cluster.store.cookie(bookie))
+
+
+def test_a_bookie_that_was_decommissioned_and_those_that_took_its_ledgers_are_not_accused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with living_cluster(
+        tmp_path / "cluster", "DbLedgerStorage", bookies=4, settings={**BUSY, **KEPT}
+    ) as cluster:
+        *others, gone = cluster.ids
+        for ledger in LEDGERS:
+            first, second = others[ledger % 3], others[(ledger + 1) % 3]
+            cluster.write(ledger, [first, gone, second], 2, 2, 30)
+        decommission(cluster, gone)
+        run = audit(cluster, spark, DISK, "run")
+    assert run.of("disk-content-mismatch") == []
+    # The workers copied whole segments: the new members have more than their stripes.
+    assert {row["bookie_id"] for row in run.of("surplus-entries")} <= {*others}
+    assert run.of("surplus-entries")
+    assert [row for row in run.findings if row["severity"] in ("error", "critical")] == []

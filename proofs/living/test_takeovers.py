@@ -1,0 +1,64 @@
+"""Brokers that fail over: what their fenced writers leave behind the ends of ledgers accuses nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from proofs.living.loop import audit
+from proofs.living.truth import Look, look
+from proofs.living.ways import DISK
+from tests.clusters.living import CALM, living_cluster
+from tests.corpora.brute_force import write_set
+from tests.servers.bookies.jars import RELEASES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+QUORUMS = ((3, 2, 2), (3, 3, 2), (2, 2, 2))
+LEDGERS = 6
+SEVERE = {"error", "critical"}
+
+
+def has_next_entry(seen: Look, ledger: int) -> bool:
+    """Whether the entry right behind the end of a ledger is on as many bookies as acknowledge."""
+    plain = seen.store.ledgers[ledger]
+    assert plain.last is not None
+    entry = plain.last + 1
+    holders = [
+        bookie
+        for bookie in write_set(plain, plain.segments[-1][1], entry)
+        if entry in seen.world.held(ledger, bookie)
+    ]
+    return len(holders) >= plain.ack_quorum
+
+
+@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]])
+def test_entries_behind_the_end_of_a_ledger_that_was_taken_over_are_a_note_without_a_hold(
+    release: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    with living_cluster(
+        tmp_path / "cluster", "DbLedgerStorage", bookies=3, settings=CALM, release=release
+    ) as cluster:
+        taken = [
+            ledger
+            for seed, quorums in enumerate(QUORUMS)
+            for ledger in cluster.fail_over(seed, LEDGERS, quorums)
+        ]
+        seen = look(cluster)
+        run = audit(cluster, spark, DISK, "run")
+    # Nothing that a writer was told is safe lies behind an end.
+    assert all(ledger["acknowledged"] <= ledger["last"] for ledger in taken)
+    behind = {ledger["ledger"]: ledger for ledger in taken if has_next_entry(seen, ledger["ledger"])}
+    assert behind
+    # The writer closed each of these, at the last entry that it was told of.
+    assert all(ledger["acknowledged"] == ledger["last"] for ledger in behind.values())
+    found = {row["ledger_id"]: (row["severity"], row["confidence"]) for row in run.of("entries-past-end")}
+    assert found == dict.fromkeys(behind, ("note", "suspect"))
+    assert {row["id"] for row in run.findings if row["severity"] in SEVERE} == set()
+    holds = pq.read_table(run.path / "tables" / "holds").to_pylist()
+    assert [hold for hold in holds if hold["reason"] in ("entries-past-end", "copies-differ")] == []

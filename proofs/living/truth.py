@@ -1,0 +1,95 @@
+"""What is true of a living cluster at one moment, found by reading every entry from every bookie."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+from tests.clusters.living import LivingBookies
+from tests.clusters.store import Snapshot
+from tests.corpora.brute_force import World, judge, members, stale, surplus, write_set
+from tests.corpora.plain_readers import PlainIndex
+
+BEYOND_THE_END = 3
+OPEN_LEDGERS_TO = 70
+"""Entries that are read beyond the last of a closed ledger, and after the last segment of an open one."""
+
+SERVED, NO_LEDGER, UNKNOWN = "1", "-", "?"
+
+
+@dataclass(frozen=True)
+class Look:
+    """One reading of everything. ``served``: ledger -> bookie -> letters, as `LivingHarness` says them."""
+
+    began: float
+    ended: float
+    store: Snapshot
+    served: dict[int, dict[str, str]]
+
+    def letter(self, ledger: int, bookie: str, entry: int) -> str | None:
+        """What the bookie said of the entry; None where it was not asked or did not say."""
+        letters = self.served.get(ledger, {}).get(bookie, "")
+        said = letters[entry] if entry < len(letters) else UNKNOWN
+        return None if said == UNKNOWN else said
+
+    def holds_any(self, ledger: int, bookie: str) -> bool:
+        """Whether the bookie has anything of the ledger, or may: who has no entry of it may know it still."""
+        return self.served.get(ledger, {}).get(bookie, UNKNOWN).strip(NO_LEDGER) != ""
+
+    @cached_property
+    def world(self) -> World:
+        """The same for the brute force."""
+        indexes = {
+            (ledger, bookie): PlainIndex(
+                frozenset(entry for entry, letter in enumerate(letters) if letter == SERVED),
+                readable=UNKNOWN not in letters,
+            )
+            for ledger, said in self.served.items()
+            for bookie, letters in said.items()
+        }
+        bookies = {bookie for said in self.served.values() for bookie in said}
+        return World(self.store.ledgers, set(), indexes, bookies, {}, set())
+
+    @cached_property
+    def classes(self) -> dict[int, str]:
+        """The class of each closed ledger of which every member said everything."""
+        return {
+            ledger: judge(self.world, ledger).name
+            for ledger in self.store.closed()
+            if ledger in self.served
+            and all(self.world.knows(ledger, bookie) for bookie in members(self.store.ledgers[ledger]))
+        }
+
+    @cached_property
+    def stale_on(self) -> set[tuple[int, str]]:
+        return set(stale(self.world))
+
+    @cached_property
+    def surplus_on(self) -> set[tuple[int, str]]:
+        return set(surplus(self.world))
+
+    def acknowledged_past_end(self, ledger: int) -> bool:
+        """Whether an entry beyond the end of a closed ledger is on as many of its bookies as acknowledge."""
+        plain = self.store.ledgers[ledger]
+        assert plain.last is not None
+        ensemble = plain.segments[-1][1]
+        return any(
+            sum(entry in self.world.held(ledger, bookie) for bookie in write_set(plain, ensemble, entry))
+            >= plain.ack_quorum
+            for entry in range(plain.last + 1, plain.last + 1 + BEYOND_THE_END)
+        )
+
+
+def look(cluster: LivingBookies) -> Look:
+    """Read the store, then all entries of the ledgers in it."""
+    began = time.time()
+    store = cluster.store.snapshot()
+    wanted = {
+        id: (
+            ledger.segments[-1][0] + OPEN_LEDGERS_TO if ledger.last is None else ledger.last + BEYOND_THE_END
+        )
+        for id, ledger in store.ledgers.items()
+    }
+    served = cluster.read(wanted) if wanted else {}
+    return Look(began, time.time(), store, served)

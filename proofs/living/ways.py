@@ -1,0 +1,56 @@
+"""The ways to the bookies' indexes that audits of a living cluster take in turn."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from auditor.collect.collect import collect
+from tests.clusters.living import LivingBookies
+
+
+@dataclass(frozen=True)
+class Way:
+    """``sources`` makes the ``--bookies`` values, given a new directory that it may make."""
+
+    name: str
+    sources: Callable[[LivingBookies, Path], list[str]]
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def _directories(cluster: LivingBookies, _: Path) -> list[str]:
+    return [str(cluster.directory)]
+
+
+def _copied(cluster: LivingBookies, out: Path) -> list[str]:
+    """As ``cp -a`` copies directories that are written to: files come and go meanwhile."""
+
+    def copy(source: str, target: str) -> None:
+        try:
+            shutil.copy2(source, target)
+        except FileNotFoundError:
+            Path(target).unlink(missing_ok=True)
+
+    # A directory may go while it is copied, as garbage collection lets them go.
+    with suppress(shutil.Error):
+        shutil.copytree(cluster.directory, out, copy_function=copy)
+    return [str(out)]
+
+
+def _collected(cluster: LivingBookies, out: Path) -> list[str]:
+    return [collect([str(cluster.directory)], str(out)).path]
+
+
+DISK = Way("disk", _directories)
+RPC = Way("rpc", lambda *_: ["rpc:"])
+BOTH = Way("disk-and-rpc", lambda *given: [*_directories(*given), "rpc:"])
+COPIED = Way("copies", _copied)
+COLLECTED = Way("collected", _collected)
+SINCE = Way("since-last", _directories, {"since": "last"})
+
+WAYS = (DISK, RPC, BOTH)
+MORE_WAYS = (SINCE, COLLECTED, COPIED)

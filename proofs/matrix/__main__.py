@@ -1,0 +1,76 @@
+"""python -m proofs.matrix [--cells N] [--only TEXT] [--seed N] [--out DIR] [--again]
+
+Every corpus and kind of damage, form of source, option and command, pair by pair, each cell held to rules.
+Ends with 1 where a cell breaks a rule, and says which command makes that cell again. What stands in DIR is
+not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from proofs.matrix.bench import Bench
+from proofs.matrix.cells import pairwise
+from proofs.matrix.matrix import Record, Result, run_cell, summary, wanted
+from tests.servers import shared_spark
+
+
+def main() -> int:
+    """Run the matrix; returns 1 where a rule is broken."""
+    options = parse()
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
+    with tempfile.TemporaryDirectory() as scratch:
+        out = options.out or Path(scratch)
+        out.mkdir(parents=True, exist_ok=True)
+        record = Record(out / "results.jsonl")
+        done = {} if options.again else record.done()
+        cells = wanted(pairwise(options.seed), options.only, options.cells)
+        results = [done[cell.name] for cell in cells if cell.name in done]
+        session = shared_spark.start()
+        bench = Bench(session, out)
+        try:
+            for cell in [each for each in cells if each.name not in done]:
+                if signals:
+                    break  # its servers end too
+                result = run_cell(bench, cell)
+                record.add(result)
+                results.append(result)
+                tell(result, f"{len(results)}/{len(cells)}")
+        finally:
+            bench.close()
+            session.stop()
+    print("\n".join(summary(results)))
+    return int(any(result.failures for result in results))
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cells", type=int, help="run the first so many")
+    parser.add_argument("--only", help="run one cell by its name, or those in whose names this text is")
+    parser.add_argument("--seed", type=int, default=1, help="of the order")
+    parser.add_argument("--out", type=Path, help="where results and runs are kept; without it nowhere")
+    parser.add_argument("--again", action="store_true", help="run what stands in --out again")
+    return parser.parse_args()
+
+
+def tell(result: Result, where: str) -> None:
+    """Say what came of a cell: a line, and for a failure how to make it again."""
+    ends = "ok" if not result.failures else f"FAILED: {', '.join(result.failures)}"
+    print(f"{where} {result.seconds} s, exit code {result.exit_code}: {result.cell}: {ends}", flush=True)
+    for rule, sentences in result.failures.items():
+        for sentence in sentences[:8]:
+            print(f"    {rule}: {sentence}", flush=True)
+    if result.failures:
+        print(f"    {result.reproduction}\n    {result.command}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,255 @@
+"""One cell of the matrix: which data, how it is spoiled, how it is read, with which options.
+
+A cell has a name, from which it is made again: ``flat-v1/dump/directories/cut:index/samples=1,threads=4``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from random import Random
+
+from allpairspy import AllPairs
+
+NONE = "none"
+"""No damage, or no source of bookies."""
+
+CORPORA: Mapping[str, frozenset[str]] = {
+    "interleaved-hier": frozenset({"index"}),
+    "dbledger-long": frozenset({"index", "log"}),
+    "flat-v1": frozenset({"index", "log"}),
+    "etcd": frozenset({"index"}),
+    "idle-journal": frozenset({"journal", "log"}),
+    "pulsar-a": frozenset({"index", "journal", "log"}),
+    "running-interleaved": frozenset({"index", "journal", "log"}),
+    "running-dbledger": frozenset({"index", "journal", "log"}),
+    "nothing-written": frozenset(),
+    "one-row": frozenset({"index"}),
+    "all-missing": frozenset(),
+}
+"""Whose data there is, and which files its bookies have. The bookies of two are running; three are the
+smallest clusters (`proofs.matrix.smallest`)."""
+
+METADATA = ("dump", "packed", "snapshot", "live")
+SOURCES: Mapping[str, tuple[str, ...]] = {
+    NONE: (),
+    "directories": ("directories",),
+    "inventory": ("inventory",),
+    "collection": ("collection",),
+    "collection-with-logs": ("collection-with-logs",),
+    "rpc": ("rpc",),
+    "directories-and-rpc": ("directories", "rpc"),
+    "collection-and-rpc": ("collection", "rpc"),
+    "directories-and-collection": ("directories", "collection"),
+}
+"""Forms of bookies' sources, and the single ones that each is made of."""
+
+KINDS = ("empty", "cut", "byte", "foreign", "missing", "swapped", "older", "unreadable", "huge", "mixed")
+TARGETS = ("store", "record", "cookie", "mark", "index", "journal", "log", "collection", "run")
+"""What is spoiled: the metadata's file, a ledger's record, files of a bookie, a collection's, the run's."""
+
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "fail_on": ("error", "note", "new"),
+    "fail_on_suspect": ("no", "yes"),
+    "suppressions": ("no", "file"),
+    "samples": ("20", "0", "1"),
+    "grace": ("60", "0"),
+    "scan_time": ("own", "later"),
+    "index_time": ("own", "later"),
+    "since": ("no", "plain"),
+    "owners": ("own", "none"),
+    "owner_grace": ("86400", "0"),
+    "offload_listing": ("no", "file"),
+    "rate_limit": ("20000", "0"),
+    "in_flight": ("4", "1"),
+    "batch": ("200", "1"),
+    "bookie_rate_limit": ("1000", "0"),
+    "bookie_in_flight": ("32", "1"),
+    "witness": ("yes", "no"),
+    "witness_reads": ("10000", "1"),
+    "entry_logs": ("no", "yes", "deep", "all"),
+    "digest_budget": ("1000", "1"),
+    "bookie_conf": ("no", "file"),
+    "racks": ("no", "columns", "toml", "json"),
+    "rack_script": ("no", "script"),
+    "placement": ("no", "rack", "region", "zone", "none", "enforced"),
+    "threads": ("1", "4"),
+    "parts_per_core": ("4", "1"),
+}
+"""Options of an audit: the first value is the default. ``entry_logs``: deep, too, and of every entry.
+
+``racks`` in JSON lack a bookie, and their depths differ.
+"""
+
+APART: Mapping[str, str] = {
+    "resume_within": "of a run that broke off: proofs/living",
+    "timeout": "the matrix's own, for servers that are there",
+    "credentials": "servers that ask who it is: tests/live",
+    "owners_complete": "with several stores of owners: tests/audit/test_owner_completeness",
+    "deep": "a value of entry_logs", "digest_entries": "likewise", "digest_percent": "likewise",
+    "master": "one Spark session has all cells", "driver_memory": "likewise",
+}  # fmt: skip
+"""Options that no cell has, and why not."""
+
+SILENT = frozenset(
+    (
+        *("fail_on", "fail_on_suspect", "suppressions", "samples", "rate_limit", "in_flight", "batch"),
+        *("bookie_rate_limit", "bookie_in_flight", "threads", "parts_per_core"),
+    )
+)
+"""Options that change no finding."""
+
+READING: Mapping[str, str] = {
+    "owners": "none",
+    "offload_listing": "no",
+    "witness": "no",
+    "entry_logs": "no",
+    "since": "no",
+    "racks": "no",
+    "rack_script": "no",
+}
+"""Options that let an audit read more, and the value with which it reads least."""
+
+COMMANDS = ("doctor", "scan", "collect", "dump", "compare", "ledger")
+"""What is asked of the sources besides the audit."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``options`` are those that are not the default, sorted."""
+
+    corpus: str
+    metadata: str
+    bookies: str
+    damage: str
+    options: tuple[tuple[str, str], ...] = ()
+    command: str = COMMANDS[0]
+
+    @classmethod
+    def parse(cls, name: str) -> Cell:
+        """The cell of a name.
+
+        >>> Cell.parse("etcd/dump/none/none//scan").name
+        'etcd/dump/none/none//scan'
+        """
+        corpus, metadata, bookies, damage, options, command = name.split("/")
+        pairs = [option.partition("=")[::2] for option in options.split(",") if option]
+        return cls(corpus, metadata, bookies, damage, tuple(sorted(pairs)), command)
+
+    @property
+    def name(self) -> str:
+        options = ",".join("=".join(pair) for pair in self.options)
+        return "/".join((self.corpus, self.metadata, self.bookies, self.damage, options, self.command))
+
+    @property
+    def kind(self) -> str:
+        """Of damage."""
+        return self.damage.partition(":")[0]
+
+    @property
+    def target(self) -> str:
+        """Of damage; empty for none."""
+        return self.damage.partition(":")[2]
+
+    def option(self, name: str) -> str:
+        return dict(self.options).get(name, OPTIONS[name][0])
+
+    def having(self, **options: str) -> Cell:
+        """The same with some options otherwise."""
+        given = {**dict(self.options), **options}
+        pairs = sorted((name, value) for name, value in given.items() if value != OPTIONS[name][0])
+        return replace(self, options=tuple(pairs))
+
+    def loud(self) -> Cell:
+        """The same with defaults for what changes no finding: cells that are compared share its audits."""
+        return replace(self.having(**{name: OPTIONS[name][0] for name in SILENT}), command=COMMANDS[0])
+
+    def plain(self) -> Cell:
+        """Nothing is spoiled."""
+        return replace(self.loud(), damage=NONE).having(since="no")
+
+    def reads_less(self) -> Cell:
+        """The same sources, and no option that lets it read more."""
+        return self.loud().having(**READING)
+
+    def single(self) -> list[Cell]:
+        """One for each of two ways to the same bookies.
+
+        Two copies of a bookie's directories are none: nobody can tell which is the bookie's, so it is unread.
+        """
+        parts = SOURCES[self.bookies]
+        return [replace(self.loud(), bookies=part) for part in parts] if parts[1:] == ("rpc",) else []
+
+
+def makes_sense(row: Sequence[str]) -> bool:
+    """Whether the first values of a row, in the order of `DIMENSIONS`, can stand beside each other."""
+    corpus, metadata, bookies, kind, target = (*row[:5], *[None] * 5)[:5]
+    if bookies is not None and "rpc" in SOURCES[bookies] and metadata != "live":
+        return False
+    if target is None or kind == NONE or target == "run":
+        return True
+    if target == "store":
+        return metadata != "live"
+    if target == "record":
+        return metadata == "dump" or (metadata == "live" and corpus != "etcd")
+    if target == "collection":
+        return "collection" in str(bookies)
+    has = {"cookie", "mark", *CORPORA[str(corpus)]}
+    return target in has and bookies not in (NONE, "rpc")
+
+
+DIMENSIONS = (
+    tuple(CORPORA),
+    METADATA,
+    tuple(SOURCES),
+    (NONE, *KINDS),
+    TARGETS,
+    *OPTIONS.values(),
+    COMMANDS,
+)
+
+
+def pairwise(seed: int, corpora: Sequence[str] = DIMENSIONS[0]) -> list[Cell]:
+    """Cells in which every two values that can meet do; the order follows from the seed."""
+    values = [list(each) for each in (corpora, *DIMENSIONS[1:])]
+    random = Random(seed)
+    rows = [list(row) for row in AllPairs(values, filter_func=makes_sense)]
+    # It gives up pairs of which its own choice of other values makes no sense.
+    seen = {pair for row in rows for pair in _pairs_of(row)}
+    for one, other in combinations(range(len(values)), 2):
+        for pair in product(((one, value) for value in values[one]), ((other, v) for v in values[other])):
+            if pair not in seen:
+                drawn = [_drawn(values, pair, random) for _ in range(TRIES)]
+                possible = [row for row in drawn if makes_sense(row)]
+                if possible:
+                    rows.append(max(possible, key=lambda row: len({*_pairs_of(row)} - seen)))
+                    seen |= {*_pairs_of(rows[-1])}
+    cells = [_cell(row) for row in rows]
+    random.shuffle(cells)
+    return list(dict.fromkeys(cells))
+
+
+TRIES = 100
+"""So often other values are drawn for two that have not met; then they cannot."""
+
+_Place = tuple[int, str]
+"""A dimension and its value."""
+
+
+def _pairs_of(row: Sequence[str]) -> Iterator[tuple[_Place, _Place]]:
+    return combinations(enumerate(row), 2)
+
+
+def _drawn(values: Sequence[Sequence[str]], pair: tuple[_Place, _Place], random: Random) -> list[str]:
+    row = [random.choice(each) for each in values]
+    for at, value in pair:
+        row[at] = value
+    return row
+
+
+def _cell(row: Sequence[str]) -> Cell:
+    corpus, metadata, bookies, kind, target, *options, command = row
+    damage = NONE if kind == NONE else f"{kind}:{target}"
+    given = dict(zip(OPTIONS, options, strict=True))
+    return Cell(corpus, metadata, bookies, damage, (), command).having(**given)

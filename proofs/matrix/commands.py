@@ -1,0 +1,197 @@
+"""Every command on the run that came of a cell, and one on its sources."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from xml.etree import ElementTree as ET
+from zlib import crc32
+
+from auditor.notebook.run import Run
+from auditor.reports import blind_spots, first_screen, text
+from proofs.matrix.bench import Audit, Bench, Outcome
+from proofs.matrix.cells import KINDS
+from proofs.matrix.damage import damage_file
+from proofs.matrix.facts import PARSERS, Facts, of_notebook, of_parquet
+
+APART = {
+    "audit": "the cell itself",
+    "demo": "it has a cluster of its own",
+    "conf": "it asks no data",
+    "help": "likewise",
+    "version": "likewise",
+    "decode": "every kind has its bytes in proofs/fuzz",
+    "watch": "it is audits in rounds: tests/watch",
+}
+"""Commands that no cell has, and why not."""
+
+WIDTH = 80
+SHOWN = 3
+"""So many ledgers, bookies and topics are explained."""
+
+
+def forms_of(bench: Bench, audit: Audit) -> tuple[list[Outcome], dict[str, Facts]]:
+    """The report in every form, and what each says."""
+    assert audit.run is not None
+    outcomes, facts = [], {}
+    for form, parse in PARSERS.items():
+        outcomes.append(bench.command("report", str(audit.path), "--format", form))
+        if outcomes[-1].exit_code == 0:
+            facts[form] = parse(outcomes[-1].stdout)
+    file = audit.path.parent / "report.parquet"
+    outcomes.append(bench.command("report", str(audit.path), "--format", f"parquet={file}"))
+    facts["parquet"] = of_parquet(file.read_bytes())
+    facts["notebook"] = of_notebook(audit.run)
+    return outcomes, facts
+
+
+def on_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
+    """The commands that read a finished run, but for its forms."""
+    run, cell = str(audit.path), audit.cell
+    yield bench.command("explain", "run", run)
+    yield bench.command("report", run, "--all", "--show-suppressed")
+    ledgers = [row for row in audit.findings if row["ledger_id"] is not None]
+    for row in list({row["id"]: row for row in ledgers}.values())[:SHOWN]:
+        named = (
+            ["--ledger-id", str(row["ledger_id"]), "--ledger-scope-id", str(row["scope_id"])]
+            if row["scope_id"]
+            else ["--ledger-id", str(row["ledger_id"])]
+        )
+        yield bench.command("explain", "ledger", *named, "--run", run)
+        yield bench.command("report", run, "--ledger", str(row["ledger_id"]))
+    for bookie in sorted(audit.place.ids())[:SHOWN]:
+        yield bench.command("explain", "bookie", bookie, "--run", run)
+    yield bench.command("report", run, "--bookie", sorted(audit.place.ids())[0], "--format", "jsonl")
+    yield bench.command("report", run, "--severity", "error", "--format", "csv")
+    for check in sorted({row["id"] for row in audit.findings})[:SHOWN]:
+        yield bench.command("explain", "check", check)
+    yield bench.command("report", run, "--by", "namespace")
+    yield bench.command("report", run, "--leaks")
+    for topic in topics(audit)[:SHOWN]:
+        yield bench.command("explain", "topic", topic, "--run", run)
+    for by in ("bookie", "ledger", "application"):
+        yield bench.command("space", run, "--by", by)
+    yield bench.command("status", str(audit.path.parent))
+    yield bench.command("history", str(audit.path.parent))
+    yield bench.command("prune", str(audit.path.parent), "--keep-last", "1")
+    yield from failures(bench, run, sorted(audit.place.ids()))
+    yield from repairs(bench, run)
+    plain = bench.audits.get(cell.plain(), audit)
+    other = str(plain.path) if plain.run is not None else run
+    for form in ("text", "json", "jsonl", "markdown"):
+        yield bench.command("diff", other, run, "--format", form)
+
+
+def failures(bench: Bench, run: str, bookies: Sequence[str]) -> Iterator[Outcome]:
+    """What failures would cost, and whether bookies may go."""
+    for asked in ([], ["--lose", "bookie", bookies[0]], ["--lose", "rack", "r1"], ["--any", "2", "bookie"]):
+        for form in ("text", "json"):
+            yield bench.command("simulate", run, *asked, "--format", form)
+    for going in (bookies[:1], bookies[-2:]):
+        for form in ("text", "json"):
+            yield bench.command("decommission", run, *going, "--rate", "20M", "--format", form)
+
+
+def repairs(bench: Bench, run: str) -> Iterator[Outcome]:
+    """A plan of repair: made, shown, and asked again of the run that it is of."""
+    file = Path(run).parent / "plan.toml"
+    file.unlink(missing_ok=True)
+    yield bench.command("plan", "make", run, "--out", str(file), "--format", "markdown")
+    if file.exists():
+        for form in ("text", "json"):
+            yield bench.command("plan", "show", str(file), "--format", form)
+        yield bench.command("plan", "check", str(file), "--run", run)
+
+
+def topics(audit: Audit) -> list[str]:
+    """Topics that findings speak of."""
+    found = []
+    for row in audit.findings:
+        owner = json.loads(row["evidence"]).get("owner") or json.loads(row["evidence"]).get("topic")
+        if isinstance(owner, str) and owner.count("/") >= 2:
+            found.append(owner)
+    return list(dict.fromkeys(found))
+
+
+def on_sources(bench: Bench, audit: Audit) -> Outcome:
+    """The command of the cell on the sources of its audit."""
+    cell = audit.cell
+    _, uri, sources, _ = bench.sources(cell)
+    given = [argument for source in sources for argument in ("--bookies", source)]
+    out = audit.path.parent
+    named = next((str(row["ledger_id"]) for row in audit.findings if row["ledger_id"] is not None), "1")
+    arguments = {
+        "doctor": ["doctor", "--metadata", uri, *given, "--timeout", "3"],
+        "scan": ["scan", "--metadata", uri, "--out", str(out / "scan"), "--timeout", "3"],
+        "collect": ["collect", *given, "--out", str(out / "collected"), "--entry-logs"],
+        "dump": ["dump", uri, str(out / "dumped.jsonl"), "--timeout", "3"],
+        "compare": ["compare", audit.place.uri("dump"), uri, "--timeout", "3"],
+        "ledger": ["ledger", "show", named, "--metadata", uri],
+    }[cell.command]
+    return bench.command(*arguments)
+
+
+def on_damaged_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
+    """The commands on a copy of the run of which a file was spoiled."""
+    copy = audit.path.parent / "damaged" / "run"
+    shutil.rmtree(copy.parent, ignore_errors=True)
+    shutil.copytree(audit.path, copy)
+    random = Random(crc32(audit.cell.name.encode()))
+    files = sorted(
+        path for path in copy.rglob("*") if path.is_file() and path.suffix in (".json", ".parquet")
+    )
+    kinds = [each for each in KINDS if each not in ("mixed", "older")]
+    for kind in random.sample(kinds, 2) if audit.cell.kind == "mixed" else [audit.cell.kind]:
+        file = random.choice([path for path in files if path.is_file()])
+        damage_file(kind, file, files[0] if files[0].is_file() else file, random)
+    for form in ("text", "json", "jsonl", "csv", "html", "junit", "openmetrics", "sarif", "markdown"):
+        yield bench.command("report", str(copy), "--format", form)
+    ledger = next((str(row["ledger_id"]) for row in audit.findings if row["ledger_id"] is not None), "1")
+    bookie = min(audit.place.ids())
+    yield bench.command("explain", "run", str(copy))
+    yield bench.command("explain", "ledger", "--ledger-id", ledger, "--run", str(copy))
+    yield bench.command("explain", "bookie", bookie, "--run", str(copy))
+    yield bench.command("space", str(copy))
+    yield from failures(bench, str(copy), sorted(audit.place.ids()))
+    yield from repairs(bench, str(copy))
+    yield bench.command("status", str(copy.parent))
+    yield bench.command("history", str(copy.parent))
+    yield bench.command("diff", str(audit.path), str(copy))
+
+
+def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
+    """What people see at a terminal of `WIDTH` columns, by what it is."""
+    found = {
+        "screen": first_screen.render(run.report, "RUN", WIDTH),
+        "text": text.render(run.report, "RUN", WIDTH, run.standings()),
+    }
+    for outcome in outcomes:
+        shown = outcome.arguments[0] in ("simulate", "decommission") or outcome.arguments[:2] == (
+            "plan",
+            "show",
+        )
+        if shown and outcome.writes("text"):
+            found[" ".join(outcome.arguments[:1] + outcome.arguments[2:])] = outcome.stdout
+        # A ledger's picture and paths, and tables of bytes, are as wide as they are.
+        if outcome.arguments[0] == "explain" and outcome.arguments[1] != "ledger":
+            found[" ".join(outcome.arguments[:3])] = outcome.stdout
+    return found
+
+
+def blindness(run: Run, junit: str) -> tuple[set[str], set[str]]:
+    """The checks that saw nothing at all, and those that JUnit passes."""
+    blind = {*blind_spots.saw_nothing(run.report)}
+    passed = set()
+    for case in ET.fromstring(junit).iter("testcase"):
+        if all(case.find(name) is None for name in ("skipped", "failure", "system-out")):
+            passed.add(case.get("name", ""))
+    return blind, passed
+
+
+def leftovers(path: Path) -> None:
+    """Take a finished cell's files away; its audits stay for cells that are compared with it."""
+    for name in ("damaged", "scan", "collected"):
+        shutil.rmtree(path / name, ignore_errors=True)

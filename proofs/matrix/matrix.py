@@ -1,0 +1,180 @@
+"""Cells one after the other: audits, commands, and what each rule says of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from proofs.matrix import rules
+from proofs.matrix.bench import Audit, Bench, Hang
+from proofs.matrix.cells import NONE, Cell
+from proofs.matrix.commands import blindness, forms_of, leftovers, on_damaged_run, on_run, on_sources, printed
+from proofs.matrix.facts import verdict_line
+
+ALWAYS_READ = ("store", "record", "cookie", "collection")
+"""Targets that every audit reads whole."""
+
+REPRODUCE = "python -m proofs.matrix --only '{}'"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a cell: for each rule that it breaks, how."""
+
+    cell: str
+    seconds: float
+    audits: int
+    exit_code: int
+    failures: dict[str, list[str]]
+    command: str
+
+    @property
+    def reproduction(self) -> str:
+        return REPRODUCE.format(self.cell)
+
+
+def run_cell(bench: Bench, cell: Cell) -> Result:
+    """Audit a cell and those it is compared with, run every command, and hold all of it to the rules."""
+    began, made = time.monotonic(), bench.made
+    failures: dict[str, list[str]] = {}
+    code, command = -1, ""
+    try:
+        audit = bench.audit(cell)
+        code, command = audit.outcome.exit_code, audit.outcome.command
+        for rule, sentence in broken(bench, audit):
+            failures.setdefault(rule, []).append(sentence)
+    except Hang as hang:
+        failures["no bug"] = [str(hang)]
+    return Result(cell.name, round(time.monotonic() - began, 1), bench.made - made, code, failures, command)
+
+
+def broken(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
+    """The rules that a cell breaks, each with a sentence."""
+    cell = audit.cell
+    outcomes = [audit.outcome, on_sources(bench, audit)]
+    yield from _named("ends", rules.ends(audit.outcome, cell.target in ("store", "record")))
+    if audit.run is not None:
+        formed, facts = forms_of(bench, audit)
+        on = [*on_run(bench, audit)]
+        outcomes += [*formed, *on]
+        yield from _named("forms agree", rules.forms_agree(facts, audit.findings))
+        [junit] = [each.stdout for each in formed if each.arguments[-1] == "junit"]
+        yield from _named("forms agree", rules.blind_is_not_passed(*blindness(audit.run, junit)))
+        json_facts = facts["json"]
+        shown = {} if json_facts.full is None else rules.summed(json_facts.full, lambda key: key[:2])
+        verdict = verdict_line(formed[0].stdout.splitlines())
+        yield from _named("fits", rules.fits(80, printed(audit.run, on), shown, verdict))
+        yield from _named("never good", rules.never_good_unseen(on, bool(audit.run.report.run.gaps)))
+        yield from _named("no sure doubt", rules.no_sure_doubt(audit.findings))
+        if cell.target == "run":
+            outcomes += on_damaged_run(bench, audit)
+    yield from _named("no nulls", rules.no_nulls(audit.findings, outcomes))
+    for other in companions(cell):
+        outcomes.append(bench.audit(other).outcome)
+    yield from _compared(bench, audit)
+    yield from _named("no bug", rules.no_bug(outcomes))
+    leftovers(audit.path.parent)
+
+
+def companions(cell: Cell) -> list[Cell]:
+    """The cells that a cell is compared with."""
+    found = [*cell.single()]
+    if cell.reads_less().options != cell.loud().options:
+        found.append(cell.reads_less())
+    if rules.is_spoilt(cell):
+        found.append(cell.plain())
+    return found
+
+
+def _compared(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
+    """What follows from other audits of the same data."""
+    cell = audit.cell
+    plain = bench.audits.get(cell.plain())
+    if plain is not None and cell.target in ALWAYS_READ:
+        yield from _named("accuses", rules.notices(cell.kind, said(plain), said(audit)))
+    if audit.run is None:
+        return
+    for each in companions(cell):
+        less = bench.audit(each)
+        if each != cell.plain():
+            what = f"beside {each.bookies} it" if each in cell.single() else "reading more"
+            yield from _named("never less", rules.never_less(less.findings, audit.findings, what))
+    if rules.is_spoilt(cell) and plain is not None and plain.run is not None:
+        members, sound = ensembles(plain.path, audit.path), ensembles(plain.path)
+        named = {name for ledger in audit.damage.ledgers for name in members.get(ledger, ())}
+        names = frozenset(named.difference(*sound.values()))
+        damage = replace(audit.damage, names=names)
+        found = rules.accuses(damage, plain.findings, audit.findings, members)
+        yield from _named("accuses", found)
+
+
+def said(audit: Audit) -> object:
+    """All that a run says of what it saw, without what names the run."""
+    if audit.run is None:
+        return audit.outcome.exit_code
+    report = audit.run.report
+    rows = [
+        (row["fingerprint"], row["severity"], row["confidence"], row["message"]) for row in audit.findings
+    ]
+    return rows, report.coverage, report.run.gaps, report.run.remarks, report.cluster.layout
+
+
+def ensembles(*runs: Path) -> Mapping[int, set[str]]:
+    """The bookies that each ledger's ensembles name, in any of some runs."""
+    found: dict[int, set[str]] = {}
+    for run in runs:
+        for row in pq.read_table(run / "tables" / "ledgers", columns=["ledger_id", "segments"]).to_pylist():
+            for segment in row["segments"] or ():
+                found.setdefault(row["ledger_id"], set()).update(segment["ensemble"])
+    return found
+
+
+def _named(rule: str, sentences: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for sentence in sentences:
+        yield rule, sentence
+
+
+@dataclass
+class Record:
+    """The results of a matrix in a file, one a line: what is there is not run again."""
+
+    file: Path
+
+    def done(self) -> dict[str, Result]:
+        if not self.file.exists():
+            return {}
+        found = [Result(**json.loads(line)) for line in self.file.read_text().splitlines()]
+        return {each.cell: each for each in found}
+
+    def add(self, result: Result) -> None:
+        with self.file.open("a") as out:
+            out.write(json.dumps(asdict(result)) + "\n")
+
+
+def summary(results: Iterable[Result]) -> list[str]:
+    """Cells, audits, seconds, and failures by rule."""
+    found = list(results)
+    by_rule: dict[str, int] = {}
+    for result in found:
+        for rule in result.failures:
+            by_rule[rule] = by_rule.get(rule, 0) + 1
+    failed = sum(bool(result.failures) for result in found)
+    seconds, audits = sum(each.seconds for each in found), sum(each.audits for each in found)
+    lines = [f"{len(found)} cells, {audits} audits, {seconds:,.0f} s: {failed} failed"]
+    return lines + [f"{count:>5}  {rule}" for rule, count in sorted(by_rule.items())]
+
+
+def wanted(cells: Iterable[Cell], only: str | None, count: int | None) -> list[Cell]:
+    """The cells to run: one by its whole name, those in whose names a text is, or the first so many."""
+    if only is not None and only.count("/") == NAME_PARTS - 1:
+        return [Cell.parse(only)]
+    chosen = [cell for cell in cells if only is None or only in cell.name]
+    return chosen[:count]
+
+
+NAME_PARTS = len(Cell("", "", "", NONE).name.split("/"))

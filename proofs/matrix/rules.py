@@ -1,0 +1,319 @@
+"""What must hold of every cell. Each rule gives a sentence for each thing that breaks it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import accumulate
+from typing import Any
+
+from auditor.checks.finding_rows import WORDLESS
+from auditor.reports.plain_text import columns_of
+from proofs.matrix.bench import Outcome, Row
+from proofs.matrix.cells import NONE, Cell
+from proofs.matrix.damage import Damage
+from proofs.matrix.facts import Counts, Facts
+
+CODES = frozenset((0, 1, 2, 3, 4, 5))
+BUG = re.compile(
+    r"Traceback \(most recent call last\)|\bPy4J|\[Errno|\bat org\.apache\.|"
+    r"(?<![\w.$])[A-Z]\w*(?:Error|Exception)\b(?!\$| \(-?\d+\))"
+)
+"""A traceback, or the name of a class where a sentence belongs; the server's errors are named in full."""
+
+NULL = re.compile(
+    r"\b(?:None|null|nan|NaN|NaT|undefined)\b|(?:^|[\s(;:,=])\?(?=$|[\s);:,.])|, copies each\b|" + WORDLESS
+)
+"""What a null becomes in a sentence."""
+
+PICTURE = re.compile(r"\? unknown|^\S+ +[^\w ]+$")
+"""Lines of a ledger's picture."""
+
+COMMAND = re.compile(r"\b(?:bkaudit|bookkeeper|zkCli|etcdctl|pulsar|pulsar-admin|curl|systemctl)\b")
+"""Lines that stay whole, to be copied."""
+
+IN_DOUBT = re.compile(r"\b(in doubt|not sure)\b", re.IGNORECASE)
+COPY_CLASSES = frozenset(("entry-lost", "below-ack-quorum", "below-write-quorum"))
+OF_COVERAGE = frozenset(
+    ("bookie-unread", "replication-undecided", "on-unregistered-bookie", "bookie-without-location")
+)
+"""What a run that sees more need not say."""
+
+COMPACTED = "compacted"
+"""Owners of this kind are named by the last entry of a cursor's ledger, which all its bookies must show."""
+
+NOTICED = frozenset(("empty", "cut", "foreign", "unreadable"))
+"""Kinds of damage that no reader can take for sound."""
+
+
+def no_bug(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """Every command ends with a code that it promises, and in sentences."""
+    for outcome in outcomes:
+        if outcome.exit_code not in CODES:
+            last = outcome.stderr.strip().splitlines()[-3:]
+            yield f"exit code {outcome.exit_code} of {outcome.command}: {' | '.join(last)}"
+            continue
+        for line in (outcome.stdout + "\n" + outcome.stderr).splitlines():
+            if BUG.search(line) and not line.startswith("{"):
+                yield f"names a class of the program, {outcome.command}: {_short(line)}"
+                break
+
+
+def ends(outcome: Outcome, damaged: bool) -> Iterator[str]:
+    """An audit of sound metadata has a result; only damaged metadata may leave it without one."""
+    if outcome.exit_code not in ((0, 1, 3, 4, 5) if damaged else (0, 1, 3)):
+        yield f"ends with {outcome.exit_code}: {_short(outcome.stderr.strip()[-240:])}"
+
+
+def no_nulls(findings: Iterable[Row], outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """No message and no line has a null in it; JSON and CSV have theirs, and so has the script of a page."""
+    for row in findings:
+        if found := NULL.search(row["message"]):
+            yield f"{row['id']} has {found[0].strip()!r} in its message: {_short(row['message'])}"
+    for outcome in outcomes:
+        if outcome.writes("html"):
+            continue
+        for line in (outcome.stdout + "\n" + outcome.stderr).splitlines():
+            if outcome.writes("json") and line.strip(" ,") == "null":
+                continue  # in a list
+            if line.lstrip()[:1] in ("{", "}", '"', "[", "]") or PICTURE.search(line):
+                continue
+            if found := NULL.search(line):
+                yield f"{found[0].strip()!r} in a line of {outcome.command}: {_short(line)}"
+                break
+
+
+def no_sure_doubt(findings: Iterable[Row]) -> Iterator[str]:
+    """What is confirmed is in no doubt."""
+    for row in findings:
+        if row["confidence"] != "confirmed":
+            continue
+        doubts = json.loads(row["evidence"]).get("doubts")
+        counted = re.search(r"\d+ (?:of these ledgers )?are in doubt", row["message"])
+        if doubts or (IN_DOUBT.search(row["message"]) and not counted):
+            yield f"{row['id']} is confirmed and in doubt ({doubts or 'message'}): {_short(row['message'])}"
+
+
+def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[str]:
+    """What a run confirms that reads less, one that reads more confirms or suspects."""
+    there = {row["fingerprint"]: row for row in more}
+    about = {_about(row) for row in more if row["id"] in COPY_CLASSES}
+    for row in less:
+        if row["confidence"] != "confirmed" or row["id"] in OF_COVERAGE:
+            continue
+        if row["id"] in COPY_CLASSES and _about(row) in about:
+            continue
+        found = there.get(row["fingerprint"])
+        if found is None and row["id"] == "mark-stuck" and _is_stale(row["ledger_id"], more):
+            continue  # who reads its copies sees that it is healthy
+        if found is None:
+            yield f"{what} loses {row['id']}: {_short(row['message'])}"
+        elif found["confidence"] == "unknown":
+            yield f"{what} knows less of {row['id']}: {_short(row['message'])}"
+
+
+def never_good_unseen(outcomes: Iterable[Outcome], gaps: bool) -> Iterator[str]:
+    """No bookie may go while a part of the metadata is unread; what is sure of a failure is possible too; a
+    plan is still true by the run that it is of."""
+    for outcome in outcomes:
+        if outcome.arguments[0] == "decommission" and outcome.exit_code == 0 and gaps:
+            yield f"metadata has gaps, and the answer is that they may go: {outcome.command}"
+        if outcome.arguments[:2] == ("plan", "check") and outcome.exit_code == 1:
+            yield f"its own run says that a plan is no longer true: {outcome.command}"
+        if outcome.arguments[0] == "simulate" and outcome.exit_code == 0 and outcome.writes("json"):
+            for sure, possible in _bounds(json.loads(outcome.stdout)):
+                if any(one > other for one, other in zip(sure, possible, strict=True)):
+                    yield f"surely {sure}, at worst {possible}: {outcome.command}"
+
+
+def _bounds(value: Any) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """All pairs of outcomes in JSON: entries lost, below ack quorum or worse, below write quorum or worse."""
+    if isinstance(value, dict) and "possible" in value:
+        found = []
+        for outcome in (value["sure"], value["possible"]):
+            entries = (outcome[name]["entries"] for name in ("lost", "below_ack", "below_write"))
+            found.append((*accumulate(entries), outcome["unrecoverable"]))
+        yield found[0], found[1]
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _bounds(each)
+
+
+def _is_stale(ledger: int, findings: Iterable[Row]) -> bool:
+    """Whether a ledger is named among those that are marked and healthy."""
+    samples = (json.loads(row["evidence"])["sample"] for row in findings if row["id"] == "mark-stale")
+    return any(str(ledger) in sample for sample in samples)
+
+
+def forms_agree(forms: Mapping[str, Facts], findings: Sequence[Row]) -> Iterator[str]:
+    """Every form says the same."""
+    widened = {name: _widened(facts) for name, facts in forms.items()}
+    for field in fields(Facts):
+        if field.name == "samples":
+            continue
+        said = {name: getattr(facts, field.name) for name, facts in widened.items()}
+        said = {name: value for name, value in said.items() if value is not None}
+        for name, value in said.items():
+            first, wanted = next(iter(said.items()))
+            if field.name == "shares":  # a look at the metadata alone has no replicas on its first screen
+                both = value.keys() & wanted.keys()
+                value, wanted = ({key: each[key] for key in both} for each in (value, wanted))
+            if _plain(value) != _plain(wanted):
+                yield f"{field.name} of {name} is not that of {first}: {_differ(value, wanted)}"
+    everything = {row["fingerprint"] for row in findings}
+    for name, facts in forms.items():
+        if facts.findings is not None and facts.findings != everything:
+            yield f"findings of {name} are not those of the run: {len(facts.findings)} of {len(everything)}"
+        if facts.samples is not None and not facts.samples <= everything:
+            yield f"{name} shows findings that the run does not have"
+
+
+def blind_is_not_passed(blind: Iterable[str], passed: Iterable[str]) -> Iterator[str]:
+    """A check that saw nothing at all has not passed."""
+    if both := {*blind} & {*passed}:
+        yield f"blind altogether and passed: {', '.join(sorted(both))}"
+
+
+def accuses(
+    damage: Damage, plain: Sequence[Row], damaged: Sequence[Row], ledger_members: Mapping[int, Iterable[str]]
+) -> Iterator[str]:
+    """Damage adds no finding about what is sound, and takes none away from it."""
+    before = {row["fingerprint"]: row for row in plain}
+    after = {row["fingerprint"]: row for row in damaged}
+    for row in damaged:
+        earlier = before.get(row["fingerprint"])
+        same = earlier is not None and (earlier["severity"], earlier["confidence"]) == (
+            row["severity"],
+            row["confidence"],
+        )
+        if not same and not _concerns(row, damage, ledger_members) and _worse(row, earlier):
+            yield f"accuses what is sound: {row['id']} ({row['confidence']}): {_short(row['message'])}"
+        lacking = {part["bookie_id"]: part["count"] for part in row["missing"]}
+        known = {part["bookie_id"]: part["count"] for part in (earlier or {"missing": []})["missing"]}
+        for bookie in lacking.keys() - damage.bookies if damage.bookies else ():
+            if row["confidence"] == "confirmed" and lacking[bookie] > known.get(bookie, 0):
+                others = [each for each in plain if _about(each) == _about(row)]
+                if not any(bookie == part["bookie_id"] for each in others for part in each["missing"]):
+                    yield f"{row['id']}: {bookie}, which is sound, lacks entries: {_short(row['message'])}"
+    for row in plain:
+        gone = row["fingerprint"] not in after and row["confidence"] == "confirmed"
+        if gone and row["id"] not in OF_COVERAGE and not _concerns(row, damage, ledger_members):
+            changed = any(_about(each) == _about(row) and each["id"] in COPY_CLASSES for each in damaged)
+            if not (row["id"] in COPY_CLASSES and changed):
+                yield f"hides {row['id']} of what is sound: {_short(row['message'])}"
+
+
+def notices(kind: str, plain: object, damaged: object) -> Iterator[str]:
+    """Damage that no reader can take for sound changes something that the run says."""
+    if kind in NOTICED and plain == damaged:
+        yield "says nothing of the damage"
+
+
+def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -> Iterator[str]:
+    """No line but a command is wider than a terminal; the first screen has what is bad, and the verdict."""
+    for name, text in printed.items():
+        for line in text.splitlines():
+            words = line.split()
+            # In a pipe a table has whole names: a path may make its column, and the head of it, as wide.
+            folded = columns_of(" ".join(word for word in words if not word.startswith("/")))
+            has_table = name.startswith("simulate ")
+            columns = folded if has_table else columns_of(line)
+            if columns > width and not COMMAND.search(line) and len(words) > 2:
+                yield f"{name} has a line of {columns_of(line)} columns: {_short(line)}"
+                break
+    screen = " ".join(printed.get("screen", "").split())
+    if screen:
+        for (severity, id), count in counts.items():
+            # A check that has findings of several urgencies stands in each of their lines.
+            shown = re.findall(rf"(?<![\w-]){id} ([\d,]+)", screen)
+            # An error that can wait may be one of those that are counted alone.
+            cut = severity != "critical" and re.search(r"\d more checks?\b|, of [\d,]+ checks?\b", screen)
+            if (
+                severity in ("critical", "error")
+                and not cut
+                and sum(int(each.replace(",", "")) for each in shown) < count
+            ):
+                yield f"the first screen cuts {severity} {id} {count:,}"
+        if " ".join(verdict.split()) not in screen:
+            yield f"the first screen cuts the verdict: {screen[-100:]}"
+
+
+def _worse(row: Row, earlier: Row | None) -> bool:
+    """Whether a finding is new, or says more than it did."""
+    if earlier is None:
+        return row["id"] not in OF_COVERAGE
+    rank = {"confirmed": 0, "suspect": 1, "unknown": 2}
+    return rank[row["confidence"]] < rank[earlier["confidence"]]
+
+
+def _concerns(row: Row, damage: Damage, members: Mapping[int, Iterable[str]]) -> bool:
+    """Whether a finding can come from the damage."""
+    if damage.whole and row["confidence"] != "confirmed":
+        return True
+    if row["bookie_id"] is not None and row["bookie_id"] in damage.names:
+        return True
+    text = f"{row['message']} {row['evidence']} {row['bookie_id']} {row['missing']} {row['unknown']}"
+    if row["ledger_id"] is not None:
+        if row["ledger_id"] in damage.ledgers or {*members.get(row["ledger_id"], ())} & damage.bookies:
+            return True
+    elif damage.ledgers and row["confidence"] != "confirmed":
+        return True
+    if any(bookie in text for bookie in damage.bookies):
+        return True
+    evidence = json.loads(row["evidence"])
+    if damage.bookies and evidence.get("kind") == COMPACTED:
+        return True
+    sample = {int(each) for each in evidence.get("sample", ()) if str(each).lstrip("-").isdecimal()}
+    if sample & damage.ledgers or any({*members.get(each, ())} & damage.bookies for each in sample):
+        return True
+    if any(re.search(rf"\b{ledger}\b", text) for ledger in damage.ledgers):
+        return True
+    return damage.whole and (row["id"].startswith("metadata-") or row["ledger_id"] is None)
+
+
+def _about(row: Row) -> tuple[Any, ...]:
+    return row["scope_id"], row["ledger_id"]
+
+
+def _widened(facts: Facts) -> Facts:
+    """With the coarser counts that follow from finer ones."""
+    full, by_check, by_id, unsure = facts.full, facts.by_check, facts.by_id, facts.unsure
+    if full is not None:
+        by_check = by_check if by_check is not None else summed(full, lambda key: key[:2])
+        doubtful = {key: count for key, count in full.items() if key[2] != "confirmed"}
+        unsure = unsure if unsure is not None else summed(doubtful, lambda key: key[1:2])
+    if by_check is not None and by_id is None:
+        by_id = summed(by_check, lambda key: key[1:2])
+    return replace(facts, by_check=by_check, by_id=by_id, unsure=unsure)
+
+
+def summed(counts: Counts, key: Any) -> Counts:
+    """Coarser counts: those whose keys become the same are added up."""
+    found: dict[tuple[str, ...], int] = {}
+    for name, count in counts.items():
+        found[key(name)] = found.get(key(name), 0) + count
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return {key: count for key, count in value.items() if count != 0} if isinstance(value, Mapping) else value
+
+
+def _differ(one: Any, other: Any) -> str:
+    if isinstance(one, Mapping):
+        keys = sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
+        return "; ".join(f"{key}: {one.get(key)} / {other.get(key)}" for key in keys[:4])
+    if isinstance(one, frozenset):
+        return f"{len(one - other)} more, {len(other - one)} less"
+    return f"{one} / {other}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 240 else f"{text[:240]}..."
+
+
+def is_spoilt(cell: Cell) -> bool:
+    """Whether the damage is of what an audit reads."""
+    return cell.damage != NONE and cell.target != "run"

@@ -1,0 +1,57 @@
+"""The smallest clusters: nothing written, one row in each table, every entry gone."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from tests.corpora.cluster import Cluster
+from tests.servers.zookeeper import write, writer
+
+A, B, C = (f"bk{letter}.example:3181" for letter in "abc")
+
+
+def nothing_written() -> Cluster:
+    """Bookies that are registered, and no ledger."""
+    cluster = Cluster()
+    cluster.bookie(A)
+    cluster.bookie(B)
+    return cluster
+
+
+def one_row() -> Cluster:
+    """One ledger that lacks a copy, one mark, one lock, one orphan, and one copy too many."""
+    cluster = nothing_written()
+    cluster.bookie(C)
+    cluster.ledger(1, {0: [A, B]}, (2, 2), 9, without={B: [4]}, extra={C: [4]})
+    cluster.mark(1, B)
+    cluster.lock(1)
+    cluster.hold(2, A, range(3))
+    return cluster
+
+
+def all_missing() -> Cluster:
+    """Ledgers of which no bookie has anything."""
+    cluster = nothing_written()
+    for ledger in (1, 2, 3):
+        cluster.ledger(ledger, {0: [A, B]}, (2, 2), 9, without={A: range(10), B: range(10)})
+    return cluster
+
+
+SMALLEST: Mapping[str, Callable[[], Cluster]] = {
+    "nothing-written": nothing_written,
+    "one-row": one_row,
+    "all-missing": all_missing,
+}
+
+
+def lay_out_smallest(name: str, root: Path) -> None:
+    """Write the bookies' directories, and the znodes into files of a ZooKeeper."""
+    cluster = SMALLEST[name]()
+    cluster.write_indexes(root / "bookies")
+    # A session that ends takes its ephemeral znodes along, so that registrations stay as they are here.
+    znodes = {path: base64.b64decode(str(row["data"])) for path, row in cluster.znodes.items()}
+    with EmbeddedZooKeeper(root / "zookeeper") as server, writer(server.hosts) as client:
+        write(client, znodes)

@@ -1,0 +1,78 @@
+"""Each form of one run is read back to the same facts."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from auditor.cli import main
+from auditor.model.finding import Finding
+from proofs.matrix.facts import PARSERS, Facts, of_notebook, of_parquet, of_text
+from proofs.matrix.rules import forms_agree
+from tests.made_runs import change_row, made_run, numbered
+from tests.reports.samples import BELOW, LOST, ORPHAN, report, tally
+
+FIRST = replace(LOST, id="gc-would-delete-live", missing=())  # the page draws ledgers with missing copies
+OTHER = replace(BELOW, id="quorum-invalid", missing=())
+SAYS = {
+    "text": {"verdict", "complete", "by_id", "unsure", "shares", "gaps"},
+    "json": {"verdict", "samples", "full", "by_id", "shares", "gaps"},
+    "jsonl": {"findings", "full"},
+    "csv": {"findings", "full"},
+    "markdown": {"verdict", "complete", "by_check", "unsure", "shares", "gaps"},
+    "html": {"verdict", "complete", "samples", "by_check", "unsure", "shares"},
+    "sarif": {"verdict", "complete", "findings", "full", "by_id", "gaps"},
+    "junit": {"verdict", "full", "shares"},
+    "openmetrics": {"verdict", "complete", "full", "shares", "gaps"},
+    "parquet": {"findings", "full"},
+    "notebook": {"verdict", "complete", "findings", "full", "shares"},
+}
+"""What is read of each form: a parser that finds nothing would agree with everything."""
+
+
+def facts_of_all(path: Path, findings: list[Finding]) -> dict[str, Facts]:
+    tallies = [
+        tally(FIRST.id, "critical"),
+        tally(OTHER.id, "error", 1, "suspect"),
+        tally("orphan-ledger", "note", 2),
+    ]
+    run = made_run(
+        path / "run",
+        findings,
+        report(tallies, (FIRST, findings[1]), gaps=["/ledgers/00: no"], changes=None),
+        changes=[change_row(each, 1_795_237_689_000, "new") for each in findings],
+    )
+    found = {}
+    for form, parse in PARSERS.items():
+        outcome = CliRunner().invoke(main, ["report", run.path, "--format", form])
+        assert outcome.exit_code == 0, outcome.output
+        found[form] = parse(outcome.stdout)
+    file = path / "report.parquet"
+    run.write("parquet", file)
+    return {**found, "parquet": of_parquet(file.read_bytes()), "notebook": of_notebook(run)}
+
+
+def test_every_form_is_read_back_to_the_same_facts(tmp_path: Path) -> None:
+    findings = [FIRST, numbered(OTHER, 7), numbered(ORPHAN, 8), numbered(ORPHAN, 9)]
+    found = facts_of_all(tmp_path, findings)
+    said = {
+        form: {field.name for field in fields(Facts) if getattr(facts, field.name) is not None}
+        for form, facts in found.items()
+    }
+    assert said == SAYS
+    rows = [{"fingerprint": each.fingerprint} for each in findings]
+    assert not [*forms_agree(found, rows)]
+    assert found["markdown"].by_check == {
+        ("critical", FIRST.id): 1,
+        ("error", OTHER.id): 1,
+        ("note", "orphan-ledger"): 2,
+    }
+    assert found["html"].shares == {"ledgers": (118, 120), "replicas": (340, 360), "bookies": (2, 3)}
+    assert found["text"].gaps == 1
+
+
+def test_a_look_at_the_metadata_alone_read_no_bookie() -> None:
+    screen = "bookies    1,203, none read: without --bookies\n\nHEALTHY: no finding\n"
+    assert of_text(screen).shares == {"bookies": (0, 1203)}

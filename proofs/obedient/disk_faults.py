@@ -1,0 +1,142 @@
+"""Faults of disks: lost, exchanged or copied directories, damaged indexes and entry logs.
+
+Each takes the cluster, and returns in words what it did.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from proofs.obedient.cluster import TrialCluster, TrialLedger
+from proofs.obedient.targets import (
+    choose_ledgers_on,
+    choose_running,
+    choose_several_running,
+    has_index_files,
+    ledger_names,
+    start_if_possible,
+)
+
+
+def empty_disks(cluster: TrialCluster) -> str:
+    """All directories of a bookie are new and empty: it does not start again."""
+    bookie = choose_running(cluster)
+    cluster.bookies.stop(bookie)
+    for directory in _directories(cluster, bookie):
+        shutil.rmtree(directory)
+        directory.mkdir()
+    start_if_possible(cluster, bookie)
+    return f"the disks of {bookie} are empty"
+
+
+def empty_disks_but_version(cluster: TrialCluster) -> str:
+    """A bookie lost all data and kept its VERSION: it starts."""
+    bookie = choose_running(cluster)
+    cluster.bookies.stop(bookie)
+    for directory in _directories(cluster, bookie):
+        for path in (directory / "current").iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != "VERSION":
+                path.unlink()
+    start_if_possible(cluster, bookie)
+    return f"the disks of {bookie} are empty but for VERSION"
+
+
+def exchange_disks(cluster: TrialCluster) -> str:
+    one, other = choose_several_running(cluster, 2)
+    for bookie in (one, other):
+        cluster.bookies.stop(bookie)
+    places = [cluster.bookies.place(bookie) / "ledgers0" for bookie in (one, other)]
+    between = cluster.root / "between"
+    places[0].rename(between)
+    places[1].rename(places[0])
+    between.rename(places[1])
+    for bookie in (one, other):
+        start_if_possible(cluster, bookie)
+    return f"the ledger directories of {one} and {other} are exchanged"
+
+
+def copy_directory(cluster: TrialCluster) -> str:
+    """A copy of a bookie's directories lies beside them."""
+    bookie = choose_running(cluster)
+    source = cluster.bookies.place(bookie)
+    shutil.copytree(source, source.with_name(f"{source.name}_copy"), ignore_dangling_symlinks=True)
+    return f"the directories of {bookie} were copied"
+
+
+def lose_index_entries(cluster: TrialCluster) -> str:
+    """The index of a bookie forgets entries of some ledgers; entry logs keep the bytes."""
+    bookie = choose_running(cluster)
+    ledgers = choose_ledgers_on(cluster, bookie)
+    cluster.bookies.flush()
+    held = cluster.bookies.held()[bookie]  # it fails once an entry log is damaged
+    cluster.bookies.stop(bookie)
+    for ledger in ledgers:
+        entries = sorted(held.get(ledger.id, ()))
+        if has_index_files(cluster, bookie):
+            for path in _index_files(cluster, bookie, ledger):
+                path.unlink()
+        elif entries:
+            lost = entries if cluster.random.random() < 0.5 else entries[: len(entries) // 2]
+            cluster.bookies.forget_entries(bookie, ledger.id, lost)
+            if len(lost) == len(entries) and cluster.random.random() < 0.5:
+                cluster.bookies.forget_ledger(bookie, ledger.id)
+    cluster.bookies.start(bookie)
+    return f"the index of {bookie} lacks entries of {ledger_names(ledgers)}"
+
+
+def damage_index_files(cluster: TrialCluster) -> str:
+    """Index files are cut, empty or of a wrong magic; a RocksDB table is cut."""
+    bookie = choose_running(cluster)
+    ledgers = choose_ledgers_on(cluster, bookie)
+    cluster.bookies.flush()
+    cluster.bookies.stop(bookie)
+    if has_index_files(cluster, bookie):
+        for ledger in ledgers:
+            for path in _index_files(cluster, bookie, ledger):
+                data = path.read_bytes()
+                path.write_bytes(cluster.random.choice((b"", b"none" + data[4:], data[:600])))
+    else:
+        # A database that is opened has a table of what its log had.
+        cluster.restart(bookie)
+        cluster.bookies.stop(bookie)
+        name = cluster.random.choice(("locations", "ledgers"))
+        for table in (cluster.bookies.place(bookie) / "ledgers0" / "current" / name).glob("*.sst"):
+            os.truncate(table, table.stat().st_size // 2)
+    start_if_possible(cluster, bookie)
+    return f"index files of {bookie} are damaged"
+
+
+def damage_entry_log(cluster: TrialCluster) -> str:
+    """Bytes within an entry log are overwritten, its header is, or the file is cut or gone."""
+    bookie = choose_running(cluster)
+    cluster.bookies.flush()
+    cluster.bookies.stop(bookie)
+    logs = sorted((cluster.bookies.place(bookie) / "ledgers0" / "current").glob("*.log"))
+    log = max(logs, key=lambda path: path.stat().st_size)
+    data = bytearray(log.read_bytes())
+    how = cluster.random.choice(("overwritten", "cut", "gone", "without its header"))
+    middle = len(data) // 2
+    if how == "overwritten":
+        data[middle : middle + 200] = b"\xee" * len(data[middle : middle + 200])
+        log.write_bytes(data)
+    elif how == "cut":
+        log.write_bytes(data[:middle])
+    elif how == "without its header":
+        log.write_bytes(b"\xee" * 8 + data[8:])
+    else:
+        log.unlink()
+    start_if_possible(cluster, bookie)
+    return f"entry log {log.name} of {bookie} is {how}"
+
+
+def _directories(cluster: TrialCluster, bookie: str) -> list[Path]:
+    place = cluster.bookies.place(bookie)
+    return [path for path in (place / "journal", place / "ledgers0") if path.exists()]
+
+
+def _index_files(cluster: TrialCluster, bookie: str, ledger: TrialLedger) -> list[Path]:
+    return [*cluster.bookies.place(bookie).glob(f"ledgers0/current/*/*/{ledger.id:x}.idx")]

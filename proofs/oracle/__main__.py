@@ -1,0 +1,47 @@
+"""An oracle for others: ``python -m proofs.oracle`` plants faults in clusters of real bookies and audits
+them.
+
+Every check of the catalogue has at least one fault, made by a server, a client, or an operator's hand.
+The table says for each what was planted, what of it was found, and what was said besides. Ends with 1 where
+anything was false or overlooked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from auditor.spark.session import build_session
+from proofs.oracle.plants import HEAD, Score, empty_scores, score
+from proofs.oracle.scenes import SCENES
+
+
+def main() -> int:
+    """Play the scenes, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m proofs.oracle", description=__doc__)
+    parser.add_argument("--scene", action="append", choices=sorted(SCENES))
+    parser.add_argument("--keep", type=Path, help="a new directory for what the clusters leave behind")
+    parser.add_argument("--rows", type=Path, help="a file for the rows, as tests/truth/proofs.toml has them")
+    given = parser.parse_args()
+    spark = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
+    scores, wrong = empty_scores(), []
+    with tempfile.TemporaryDirectory(prefix="oracle-") as scratch:
+        for name in given.scene or SCENES:
+            print(name, file=sys.stderr, flush=True)
+            for plants, findings in SCENES[name](spark, (given.keep or Path(scratch)) / name):
+                wrong += [f"{name}: {said}" for said in score(plants, findings, scores)]
+    spark.stop()
+    rows = [HEAD, *(one.row(check) for check, one in scores.items() if one != Score())]
+    if given.rows:
+        lines = [f"    {json.dumps(row, ensure_ascii=False)},\n" for row in rows]
+        given.rows.write_text(f"rows = [\n{''.join(lines)}]\n")
+    print("\n".join(" | ".join(row) for row in rows))
+    print("\n".join(wrong) or "nothing false, nothing overlooked")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

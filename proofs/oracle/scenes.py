@@ -1,0 +1,133 @@
+"""The clusters of the oracle by name: each is spoiled and audited, and gives what was planted and found."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from auditor import Audit
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.model.options import AuditOptions
+from proofs.oracle import identity, ledgers, owners, placement, repair, storage
+from proofs.oracle.plants import Finding, Plants
+from tests.clusters.idle import At, audit, idle_cluster
+from tests.clusters.store import Store
+from tests.corpora.audited import Audited
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Outcome = tuple[Plants, list[Finding]]
+Scene = Callable[["SparkSession", Path], Iterator[Outcome]]
+DAY_S = 86_400
+
+
+def _in(seconds: float) -> int:
+    return round((time.time() + seconds) * 1000)
+
+
+def _without_autorecovery() -> Plants:
+    """Plants in bookies that run without AutoRecovery, as those of these scenes do."""
+    plants = Plants()
+    plants.follows("no-auditor", "no-replication-workers")
+    return plants
+
+
+def _ledgers(spark: SparkSession, root: Path) -> Iterator[Outcome]:
+    """What stays is three days old."""
+    plants = _without_autorecovery()
+    with idle_cluster(root, ledgers.STORAGE, ledgers.BOOKIES) as (cluster, store):
+        meanwhile = At("ledgers_again", ledgers.plant(cluster, store, plants))
+        sources, later = [str(cluster.directory)], _in(3 * DAY_S)
+        run = audit(spark, store, sources, root / "run", meanwhile, scan_time=later, grace=0.0)
+        assert meanwhile.done
+    yield plants, run.findings()
+
+
+@contextmanager
+def _many(
+    root: Path, kind: str, ids: tuple[str, ...], **given: Any
+) -> Iterator[tuple[identity.ManyBookies, Store]]:
+    with (
+        EmbeddedZooKeeper(root / "zookeeper") as server,
+        Store(server.hosts) as store,
+        identity.ManyBookies(store.uri, root, kind, ids, ledger_dirs=2, **given) as cluster,
+    ):
+        yield cluster, store
+
+
+def _identity(spark: SparkSession, root: Path) -> Iterator[Outcome]:
+    plants = _without_autorecovery()
+    with _many(root, identity.STORAGE, identity.IDS) as (cluster, store):
+        identity.plant(cluster, store, plants)
+        run = audit(spark, store, [str(cluster.directory)], root / "run", grace=0.0)
+    yield plants, run.findings()
+
+
+def _storage(spark: SparkSession, root: Path) -> Iterator[Outcome]:
+    """Two audits, hours apart: what is stuck takes both."""
+    plants = _without_autorecovery()
+    with _many(root, storage.STORAGE, storage.IDS, settings=storage.SETTINGS) as (cluster, store):
+        storage.plant(cluster, plants)
+        sources, given = [str(cluster.directory)], storage.options(root)
+        audit(spark, store, sources, root / "runs" / "1", grace=0.0, **given)
+        later = _in(storage.LATER_S)
+        run = audit(spark, store, sources, root / "runs" / "2", grace=0.0, scan_time=later, **given)
+    yield plants, run.findings()
+
+
+def _placement(spark: SparkSession, root: Path) -> Iterator[Outcome]:
+    """Three audits: with other racks and settings, and with an old copy of a bookie's directories."""
+    with idle_cluster(root, placement.STORAGE, placement.BOOKIES) as (cluster, store):
+        placement.write(cluster)
+        sources = [str(cluster.directory)]
+        plants = _without_autorecovery()
+        given = placement.set_racks(cluster, store, plants)
+        yield plants, audit(spark, store, sources, root / "racks", **given).findings()
+        plants = _without_autorecovery()
+        given = placement.mix_racks(cluster, store, plants, root)
+        yield plants, audit(spark, store, sources, root / "mixed" / "run", **given).findings()
+        mixed, plants = plants, Plants()
+        plants.followed |= mixed.deeds.keys()
+        placement.restore_old_copy(cluster, plants)
+        yield plants, audit(spark, store, sources, root / "copied" / "run", **given).findings()
+
+
+def _owners(spark: SparkSession, root: Path) -> Iterator[Outcome]:
+    """The corpus served by a ZooKeeper; a first audit says what was offloaded, as a bucket needs it."""
+    plants = Plants()
+    shutil.copytree(owners.DATA / "zookeeper", root / "server")
+    with EmbeddedZooKeeper(root / "server") as server:
+        owners.plant(server.hosts, plants)
+        given: dict[str, Any] = {"owner_grace": 0.0}
+        for name in ("first", "run"):
+            options = AuditOptions(**given)
+            report = Audit(f"zk://{server.hosts}/ledgers", [], str(root / name / "run"), options).run(spark)
+            run = Audited(report, root / name / "run")
+            if name == "first":
+                given |= owners.list_objects(run.table("ownership"), root / "bucket.csv", plants)
+    yield plants, run.findings()
+
+
+def _repair(spark: SparkSession, root: Path) -> Iterator[Outcome]:
+    """Two audits three days later: without AutoRecovery, and with replication and writes switched off."""
+    with idle_cluster(root, repair.STORAGE, repair.BOOKIES, auditor=False) as (cluster, store):
+        for name, deed in (("first", repair.stop_repair), ("second", repair.switch_off)):
+            plants = Plants()
+            deed(cluster, store, plants)
+            sources, out = [str(cluster.directory)], root / name / "run"
+            yield plants, audit(spark, store, sources, out, grace=0.0, scan_time=_in(3 * DAY_S)).findings()
+
+
+SCENES: dict[str, Scene] = {
+    "ledgers": _ledgers,
+    "identity": _identity,
+    "storage": _storage,
+    "placement": _placement,
+    "owners": _owners,
+    "repair": _repair,
+}

@@ -1,0 +1,82 @@
+"""The oracle has a fault for every check, its published table has them all, and its scores are right."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.checks import BY_ID
+from proofs.oracle.ledgers import EDITS
+from proofs.oracle.owners import FAULTS
+from proofs.oracle.plants import HEAD, Plants, empty_scores, score
+from tests.truth.table import Proof, proofs
+
+HERE = Path(__file__).parent
+
+
+def planted() -> set[str]:
+    """The checks for which the scenes plant a fault, by their source."""
+    calls = [
+        node
+        for file in HERE.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in WORDS
+    ]
+    named = {call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant)}
+    return {*map(str, named), *EDITS, *(fault["expect"] for fault in FAULTS)} - {"none"}
+
+
+WORDS = ("plant", "planted")
+
+
+def test_every_check_has_a_fault_that_a_server_or_an_operator_makes() -> None:
+    assert planted() == set(BY_ID)
+
+
+def published() -> Proof:
+    [proof] = [proof for proof in proofs() if proof.command == "python -m proofs.oracle"]
+    return proof
+
+
+def test_every_check_is_in_the_published_table_and_was_found() -> None:
+    head, *rows = published().rows
+    assert tuple(head) == HEAD
+    by_check = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    assert by_check.keys() == BY_ID.keys()
+    assert {check for check, row in by_check.items() if row["recall"] != "1.00"} == set()
+    assert {check for check, row in by_check.items() if row["false"] != "0"} == set()
+
+
+def finding(check: str, ledger: int | None, confidence: str = "confirmed") -> dict[str, Any]:
+    return {"id": check, "ledger_id": ledger, "bookie_id": None, "confidence": confidence, "message": "why"}
+
+
+@pytest.mark.parametrize(
+    ("findings", "cells", "wrong"),
+    [
+        ([], ("0", "0", "0", "0", "0", "0", "-", "0.00"), ["overlooked: ('entry-lost', 1, None): rm"]),
+        ([finding("entry-lost", 1)], ("1", "0", "0", "0", "0", "0", "1.00", "1.00"), []),
+        ([finding("entry-lost", 1, "suspect")], ("0", "1", "0", "0", "0", "0", "1.00", "1.00"), []),
+        (
+            [finding("entry-lost", 1), finding("entry-lost", 2), finding("entry-lost", 3)],
+            ("1", "0", "0", "1", "1", "0", "0.67", "1.00"),
+            ["false (confirmed): ('entry-lost', 3, None): why"],
+        ),
+        (
+            [finding("entry-lost", 1), finding("entry-lost", 3, "suspect")],
+            ("1", "0", "0", "0", "0", "1", "0.50", "1.00"),
+            ["false (suspect): ('entry-lost', 3, None): why"],
+        ),
+    ],
+)
+def test_what_is_neither_planted_nor_follows_is_false(
+    findings: list[dict[str, Any]], cells: tuple[str, ...], wrong: list[str]
+) -> None:
+    plants, scores = Plants(), empty_scores()
+    plants.plant("entry-lost", "rm", 1)
+    plants.follows("entry-lost", ledgers=(2,))
+    assert score(plants, findings, scores) == wrong
+    assert scores["entry-lost"].row("entry-lost") == ("entry-lost", "rm", "1", *cells)

@@ -1,0 +1,98 @@
+"""One play of a real Pulsar: write, spoil, halt, audit, and compare with what was spoiled."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from auditor import Audit
+from auditor.model.options import AuditOptions
+from auditor.model.states import Verdict
+from proofs.pulsar.cluster import Pulsar
+from proofs.pulsar.faults import Expected, plant
+from proofs.pulsar.values import keep_values
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BAD = ("critical", "error", "warning")
+
+
+def play(
+    spark: SparkSession,
+    cluster: Pulsar,
+    run: Path,
+    say: Callable[[str], None],
+    *,
+    spoil: bool = True,
+    values: Path | None = None,
+) -> list[str]:
+    """What an audit of a Pulsar says wrongly, a line each; nothing where all of it is right.
+
+    ``run`` is where the audit goes, ``values`` a directory in which the values that Pulsar wrote are kept.
+    One that is not spoiled must be healthy.
+    """
+    say(f"seed {cluster.seed}: starting Pulsar {cluster.release}, compression {cluster.compression}")
+    with cluster as pulsar:
+        ledgers = sum(len(each["ledgers"]) for each in pulsar.view.values())
+        say(f"{len(pulsar.view)} topics of {ledgers} ledgers are there")
+        if values is not None:
+            say(f"kept: {keep_values(pulsar, values)}")
+        expected = {Expected(each["id"], each["ledger"]) for each in pulsar.expected}
+        expected |= plant(pulsar.zookeeper, pulsar.view, pulsar.seed) if spoil else set()
+    say(f"halted; auditing, with {len(expected)} faults to find")
+    report = Audit(pulsar.metadata_uri, [str(pulsar.bookies)], str(run), AuditOptions(owner_grace=0.0)).run(
+        spark
+    )
+    say(f"audited: {report.verdict}, {dict(report.counts)}")
+    findings = pq.read_table(run / "findings").to_pylist()
+    owners = pq.read_table(run / "tables" / "owners").to_pylist()
+    wrong = [*wrong_findings(findings, expected), *wrong_owners(owners, pulsar.view, expected)]
+    if not spoil and report.verdict != Verdict.HEALTHY:
+        wrong.append(f"nothing was spoiled, and the verdict is {report.verdict}")
+    if not report.complete:
+        wrong.append(f"not all of it was decided: {report.coverage}, gaps {report.run.gaps}")
+    return wrong
+
+
+def wrong_findings(findings: list[dict[str, Any]], expected: set[Expected]) -> list[str]:
+    """Faults that were not found, and findings of owners, or bad ones, that no fault explains."""
+    of_owners = {each.id for each in expected}
+    seen = {
+        Expected(row["id"], row["ledger_id"])
+        for row in findings
+        if row["id"] in of_owners or row["id"].startswith(("owner-", "offload-", "ledger-", "object-"))
+    }
+    others = [row for row in findings if row["severity"] in BAD and (row["id"], row["ledger_id"]) not in seen]
+    return [
+        *(f"not found: {each.id} of ledger {each.ledger_id}" for each in sorted(expected - seen)),
+        *(f"found without a fault: {each.id} of ledger {each.ledger_id}" for each in seen - expected),
+        *(f"found without a fault: {row['severity']} {row['id']}: {row['message']}" for row in others),
+    ]
+
+
+def wrong_owners(owners: list[dict[str, Any]], view: Mapping[str, Any], expected: set[Expected]) -> list[str]:
+    """Topics that no fault is about, and whose owners are not what the broker says."""
+    read: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for row in owners:
+        topic = "/".join(str(row[name]) for name in ("tenant", "namespace", "topic"))
+        if row["ledger_id"] is not None:
+            read[topic][row["kind"]].add(row["ledger_id"])
+    spoiled = {each.ledger_id for each in expected}
+    wrong = []
+    for topic, said in view.items():
+        known = {
+            "data": {each["ledger"] for each in said["ledgers"]},
+            "cursor": {id for id in said["cursors"].values() if id >= 0},
+            "schema": set(said["schemas"]),
+        }
+        for kind, ledgers in known.items():
+            if not spoiled & set.union(*known.values()) and read[topic][kind] != ledgers:
+                wrong.append(
+                    f"{topic}: {kind} is {sorted(read[topic][kind])}, the broker says {sorted(ledgers)}"
+                )
+    return wrong

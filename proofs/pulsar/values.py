@@ -1,0 +1,58 @@
+"""The values of one topic or log of each kind, as a broker wrote them, for the tests of their readers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from auditor.keys.pulsar import NodeKind, names_of
+from proofs.pulsar.cluster import Pulsar
+
+KINDS = "kinds/"
+TREES = ("/managed-ledgers/kinds", "/schemas/kinds")
+LOGS = "/pulsar/functions"
+
+
+def keep_values(pulsar: Pulsar, directory: Path) -> Path:
+    """Write what a running Pulsar has; one file for each release and compression.
+
+    ``znodes`` has values by path, ``logs`` those of DistributedLog, and ``entries`` last entries by the
+    cursor's ledger, all in hex; ``infos`` is what the broker reads in the znodes of a topic, ``topics`` what
+    it holds of it in memory.
+    """
+    client = KazooClient(pulsar.zookeeper)
+    client.start()
+    try:
+        znodes = {path: value for tree in TREES for path, value in _values(client, tree)}
+        logs = dict(_values(client, LOGS))
+    finally:
+        client.stop()
+        client.close()
+    topics = {name: said for name, said in pulsar.view.items() if name.startswith(KINDS)}
+    cursors = {str(ledger) for said in topics.values() for ledger in said["cursors"].values()}
+    kept = {
+        "release": pulsar.release,
+        "compression": pulsar.compression,
+        "threshold": pulsar.threshold,
+        "znodes": znodes,
+        "logs": logs,
+        "entries": {ledger: entry for ledger, entry in pulsar.entries.items() if ledger in cursors},
+        "infos": {name: info for name, info in pulsar.infos.items() if name in topics},
+        "topics": topics,
+    }
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / f"{pulsar.release}-{pulsar.compression}.json"
+    file.write_text(json.dumps(kept, sort_keys=True) + "\n")
+    return file
+
+
+def _values(client: KazooClient, path: str) -> Iterator[tuple[str, str]]:
+    """Those that name ledgers, at and below a path."""
+    value, _ = client.get(path)
+    if value and names_of(path[1:]).kind is not NodeKind.INNER:
+        yield path, value.hex()
+    for name in client.get_children(path):
+        yield from _values(client, f"{path}/{name}")

@@ -1,0 +1,41 @@
+"""The page of proving programs has a row for each of them, and is not older than their results."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from proofs.programs import PAGE, Program, page, programs
+from tests.truth.table import proofs
+
+HERE = Path(__file__).parent
+
+
+def test_every_program_has_a_row() -> None:
+    packages = {path.parent.name for path in HERE.glob("*/__main__.py")}
+    assert {program.name for program in programs()} == packages
+    assert len(programs()) == len(packages)
+
+
+@pytest.mark.parametrize("program", programs(), ids=lambda program: program.name)
+def test_a_row_is_not_older_than_the_results(program: Program) -> None:
+    results = [
+        date.fromisoformat(proof.day)
+        for proof in proofs()
+        if re.match(rf"python -m proofs\.{program.name}\b", proof.command)
+    ]
+    last_run = date.fromisoformat(program.last_run)
+    assert all(result <= last_run for result in results)
+
+
+@pytest.mark.parametrize("program", programs(), ids=lambda program: program.name)
+def test_a_program_is_described(program: Program) -> None:
+    page = (HERE.parent / "CONTRIBUTING.md").read_text("utf-8")
+    assert f"python -m proofs.{program.name}" in page
+
+
+def test_the_page_is_what_the_table_says() -> None:
+    assert PAGE.read_text("utf-8") == page(), "python -m proofs > docs/proofs.md"

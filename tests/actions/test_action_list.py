@@ -1,0 +1,183 @@
+"""The ordered list of actions: what is on it, what holds keep off it, and the order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from auditor.actions.action_list import ALL_WOULD_STOP, PermittedLedgers, build_action_list
+from auditor.actions.gate import MAX_DATA_AGE_MS, HoldBook, HoldsOfRun
+from auditor.findings.table import FindingCount
+from auditor.tables.holds import HOLDS
+from tests.reports.samples import NO_HOLDS
+
+DOWN = FindingCount("same", "rest", "warning", "bookie-down", "confirmed", None, "bk-a", 1)
+DANGER = FindingCount(
+    "new", "destroys-data", "critical", "gc-would-delete-live", "confirmed", None, "bk-a", 1
+)
+BELOW = FindingCount("new", "below-ack-quorum", "error", "below-ack-quorum", "confirmed", None, None, 3, 0, 7)
+
+
+def held(*rows: tuple[str, str, list[str], str], age_ms: int = 0) -> HoldsOfRun:
+    """Holds of these objects, keys, kinds and reasons."""
+    table = pa.Table.from_pylist(
+        [
+            {
+                "object": object, "key": key, "forbids": forbids, "reason": reason, "certain": True,
+                "first_seen": 0, "lift": "fact-gone", "message": f"{key} is held", "urgency": "rest",
+                "accepted": False, "carried": False,
+            }
+            for object, key, forbids, reason in rows
+        ],
+        pa.schema([field for field in HOLDS if field.name not in ("scope_id", "ledger_id", "count")]),
+    )  # fmt: skip
+    book = HoldBook(
+        lambda path, columns, chosen: table.filter(chosen).to_batches(),
+        exists=True,
+        as_of=0,
+        has_earlier=True,
+        logs_read=True,
+        now=age_ms,
+    )
+    return HoldsOfRun(book)
+
+
+def texts(run: HoldsOfRun, *counts: FindingCount, **ledgers: Any) -> list[str]:
+    permitted = {"below-ack-quorum": PermittedLedgers(3, 0, 7)} | ledgers
+    return [action["text"] for action in build_action_list(run, counts, permitted).actions]
+
+
+def test_what_nothing_forbids_is_on_the_list() -> None:
+    assert texts(NO_HOLDS, DOWN) == ["start bk-a"]
+    assert texts(NO_HOLDS, BELOW) == ["copy ledger 7 and 2 more to other bookies before another bookie stops"]
+
+
+def test_what_is_not_urgent_and_what_is_accepted_is_not() -> None:
+    assert texts(NO_HOLDS, DOWN._replace(severity="note")) == []
+    assert texts(NO_HOLDS, DOWN._replace(suppression=1)) == []
+    # One finding of all bookies names none of them.
+    unread = FindingCount("same", "unseen", "note", "bookie-unread", "unknown", None, None, 1)
+    assert texts(NO_HOLDS, unread) == []
+
+
+def test_a_hold_keeps_an_instruction_off_the_list_and_says_why() -> None:
+    run = held(("bookie", "bk-a", ["start"], "disk-version-missing"))
+    found = build_action_list(run, [DOWN, DOWN._replace(bookie_id="bk-b")], {})
+    assert [action["text"] for action in found.actions] == ["start bk-b"]
+    [refused] = found.forbidden
+    assert (refused["kind"], refused["objects"]) == ("start", "bk-a")
+    assert refused["why"] == "bk-a is held (disk-version-missing)"
+
+
+@pytest.mark.parametrize("reason", ["last-known-copy", "last-served-copy"])
+def test_a_stop_and_a_hold_on_the_stop_become_an_order(reason: str) -> None:
+    run = held(("bookie", "bk-a", ["stop"], reason))
+    [text] = texts(run, DANGER)
+    assert text.startswith("copy the entries that bk-a alone serves to other bookies, then stop")
+
+
+def test_an_order_to_copy_needs_permission_for_the_copies_too() -> None:
+    last = ("bookie", "bk-a", ["stop"], "last-served-copy")
+    found = build_action_list(held(last, ("bookie", "bk-a", ["recover"], "bookie-alias")), [DANGER], {})
+    assert not found.actions
+    assert [(refused["kind"], refused["why"]) for refused in found.forbidden] == [
+        ("recover", "bk-a is held (bookie-alias)")
+    ]
+    stale = build_action_list(held(last, age_ms=MAX_DATA_AGE_MS + 1), [DANGER], {})
+    assert not stale.actions
+    assert [refused["kind"] for refused in stale.forbidden] == ["recover"]
+
+
+def test_nothing_is_copied_before_a_stop_that_every_writable_bookie_needs() -> None:
+    run = held(("bookie", "bk-a", ["stop"], "last-served-copy"))
+    [order] = build_action_list(run, [DANGER], {}, {"bk-a", "bk-b"}).actions
+    assert order["text"].startswith("copy the entries")
+    found = build_action_list(run, [DANGER], {}, {"bk-a"})
+    assert not found.actions
+    [refused] = found.forbidden
+    assert (refused["kind"], refused["why"]) == ("stop", ALL_WOULD_STOP)
+
+
+def test_a_restart_needs_the_start_too() -> None:
+    twice = DOWN._replace(id="registered-twice")
+    assert texts(NO_HOLDS, twice) == ["restart bk-a"]
+    found = build_action_list(held(("bookie", "bk-a", ["start"], "start-refused")), [twice], {})
+    assert not found.actions
+    assert [refused["kind"] for refused in found.forbidden] == ["start"]
+
+
+@pytest.mark.parametrize("reason", ["last-known-copy", "last-served-copy"])
+def test_copies_do_not_permit_a_restart_whose_start_is_held(reason: str) -> None:
+    twice = DOWN._replace(id="registered-twice")
+    run = held(("bookie", "bk-a", ["stop"], reason), ("bookie", "bk-a", ["start"], "start-refused"))
+    found = build_action_list(run, [twice], {})
+    assert not found.actions
+    assert [refused["kind"] for refused in found.forbidden] == ["start"]
+
+
+def test_a_stop_that_no_hold_refuses_does_not_become_an_order() -> None:
+    run = HoldsOfRun(
+        HoldBook(lambda *_: [], exists=False, as_of=0, has_earlier=False, logs_read=False, now=0)
+    )
+    found = build_action_list(run, [DANGER], {})
+    assert not found.actions
+    assert [refused["kind"] for refused in found.forbidden] == ["stop"]
+
+
+def test_one_instruction_of_two_checks_is_one_action() -> None:
+    unregistered = DOWN._replace(id="on-unregistered-bookie")
+    [action] = build_action_list(NO_HOLDS, [DOWN, unregistered], {}).actions
+    assert (action["text"], action["count"]) == ("start bk-a", 2)
+    assert {*action["checks"]} == {"bookie-down", "on-unregistered-bookie"}
+    run = held(("bookie", "bk-a", ["start"], "disk-version-missing"))
+    [refused] = build_action_list(run, [DOWN, unregistered], {}).forbidden
+    assert {*refused["checks"]} == {"bookie-down", "on-unregistered-bookie"}
+
+
+def test_any_other_hold_on_a_stop_refuses_it() -> None:
+    run = held(
+        ("bookie", "bk-a", ["stop"], "cookie-missing"), ("bookie", "bk-a", ["stop"], "last-known-copy")
+    )
+    found = build_action_list(run, [DANGER], {})
+    assert not found.actions
+    assert [refused["kind"] for refused in found.forbidden] == ["stop"]
+
+
+def test_ledgers_that_are_all_held_are_refused() -> None:
+    found = build_action_list(NO_HOLDS, [BELOW], {})
+    assert not found.actions
+    assert [refused["objects"] for refused in found.forbidden] == ["ledger 7 and 2 more"]
+
+
+def test_of_ledgers_the_permitted_ones_are_named() -> None:
+    [text] = texts(NO_HOLDS, BELOW, **{"below-ack-quorum": PermittedLedgers(2, 0, 9)})
+    assert text.startswith("copy ledger 9 and 1 more")
+
+
+def test_nothing_is_copied_by_data_of_more_than_a_day() -> None:
+    found = build_action_list(
+        held(age_ms=MAX_DATA_AGE_MS + 1), [BELOW], {"below-ack-quorum": PermittedLedgers(3, 0, 7)}
+    )
+    assert not found.actions
+    assert "24 hours" in found.forbidden[0]["why"]
+
+
+def test_actions_on_one_bookie_stand_together_in_the_order_in_which_they_are_taken() -> None:
+    cookie = FindingCount("same", "rest", "error", "cookie-missing", "confirmed", None, "bk-a", 1)
+    other = FindingCount("same", "rest", "error", "start-refused", "confirmed", None, "bk-b", 1)
+    found = build_action_list(NO_HOLDS, [DOWN, other, cookie, DANGER], {})
+    assert [(action["bookie_id"], action["kind"]) for action in found.actions] == [
+        ("bk-a", "stop"), ("bk-a", "make-cookie"), ("bk-a", "start"), ("bk-b", None),
+    ]  # fmt: skip
+
+
+def test_of_one_bookie_with_two_ids_the_live_one_is_stopped() -> None:
+    alias = FindingCount("new", "destroys-data", "critical", "bookie-alias", "confirmed", None, "bk-old", 1)
+    run = held(
+        ("bookie", "bk-old", ["start"], "bookie-alias"), ("bookie", "bk-new", ["start"], "bookie-alias")
+    )
+    [action] = build_action_list(run, [alias], {}).actions
+    assert (action["bookie_id"], action["kind"]) == ("bk-new", "stop")
+    assert "stop bk-new" in action["text"]

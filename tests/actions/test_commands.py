@@ -1,0 +1,144 @@
+"""Commands that write: each has a kind of action, and is filled in only with what the gate permits."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import auditor
+from auditor.actions.commands import (
+    collect_command,
+    compact_command,
+    decommission_command,
+    fill_command,
+    kind_of_command,
+    permit_command,
+)
+from auditor.actions.gate import permit
+from auditor.actions.objects import bookie, ledger
+from auditor.checks import ALL
+from auditor.model.holds import ActionKind
+from auditor.model.permission import Allowed, Refused
+from tests.actions.test_gate import HOLD, Held
+
+COMMANDS = {command.text: command for check in ALL for command in check.commands}
+WRITING = sorted(text for text, command in COMMANDS.items() if command.level in ("writes", "danger"))
+BLANKS = {"BOOKIE": "bk1:3181", "ID": "42"}
+DELETE = "bookkeeper shell deleteledger -l ID"
+
+
+def allowed(run: Any, kind: ActionKind, *objects: Any) -> Allowed:
+    answer = permit(run, kind, objects)
+    assert isinstance(answer, Allowed)
+    return answer
+
+
+def test_every_command_of_a_page_that_writes_has_a_kind_and_no_other_has() -> None:
+    kinds = {text for text in COMMANDS if kind_of_command(text) is not None}
+    assert kinds - {*WRITING} == {
+        "bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE"
+    }
+    assert {*WRITING} <= kinds
+
+
+@pytest.mark.parametrize("text", WRITING)
+def test_a_command_that_writes_is_not_filled_in_without_the_gate(text: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="the gate did not permit"):
+        fill_command(text, BLANKS)
+    run = Held(tmp_path, HOLD | {"forbids": [str(kind) for kind in ActionKind]})
+    refused = permit(run, ActionKind.DECOMMISSION, [bookie("bk1:3181")])
+    with pytest.raises(TypeError, match="the gate did not permit"):
+        fill_command(text, BLANKS, refused)  # type: ignore[arg-type]  # what a careless caller would do
+
+
+def test_a_permission_is_for_its_own_kind_and_objects(tmp_path: Path) -> None:
+    run = Held(tmp_path, unowned=(41, 42))
+    assert fill_command(DELETE, BLANKS, allowed(run, ActionKind.DELETE_LEDGER, ledger(42))).endswith("-l 42")
+    for other in (
+        allowed(run, ActionKind.DELETE_LEDGER, ledger(41)),
+        allowed(run, ActionKind.RECOVER, ledger(42)),
+    ):
+        with pytest.raises(TypeError, match="the gate did not permit to delete-ledger"):
+            fill_command(DELETE, BLANKS, other)
+
+
+def test_what_changes_nothing_needs_no_permission() -> None:
+    assert fill_command("bookkeeper shell ledgermetadata -l ID", BLANKS).endswith("-l 42")
+
+
+@pytest.mark.parametrize("text", WRITING)
+def test_a_hold_on_what_a_command_names_refuses_it(text: str, tmp_path: Path) -> None:
+    every = [str(kind) for kind in ActionKind]
+    rows = [
+        HOLD | {"forbids": every},
+        HOLD | {"object": "source", "key": "metadata", "forbids": every},
+        HOLD | {"object": "ledger", "key": "0/42", "scope_id": 0, "ledger_id": 42, "forbids": every},
+    ]
+    answer = permit_command(Held(tmp_path / "held", *rows, unowned=(42,)), text, BLANKS)
+    # Replication is switched off for a whole cluster, which no hold is on.
+    assert isinstance(answer, Allowed if text.endswith("autorecovery -d") else Refused)
+    assert isinstance(permit_command(Held(tmp_path / "free", unowned=(42,)), text, BLANKS), Allowed)
+
+
+def test_all_ledgers_of_a_bookie_are_not_copied_while_one_is_held(tmp_path: Path) -> None:
+    row = HOLD | {"object": "ledger", "key": "0/7", "scope_id": 0, "ledger_id": 7, "forbids": ["recover"]}
+    run = Held(tmp_path, row)
+    answer = permit_command(run, "bookkeeper shell recover -sk -sku BOOKIE", BLANKS)
+    assert isinstance(answer, Refused)
+    assert [hold.key for hold in answer.holds] == ["0/7"]
+    assert isinstance(permit_command(run, "bookkeeper shell recover -l ID BOOKIE", BLANKS), Allowed)
+
+
+@pytest.mark.parametrize("text", ["recover -l ID BOOKIE", "readledger -l ID -r"])
+def test_a_command_that_closes_its_ledger_is_refused_for_an_open_one(text: str, tmp_path: Path) -> None:
+    run = Held(tmp_path, opened=(42,))
+    answer = permit_command(run, f"bookkeeper shell {text}", BLANKS)
+    assert isinstance(answer, Refused)
+    assert answer.sentence.startswith("it is open: ")
+    closed = permit_command(run, f"bookkeeper shell {text}", BLANKS | {"ID": "43"})
+    assert isinstance(closed, Allowed)
+
+
+def test_requests_to_a_bookie_need_their_kind(tmp_path: Path) -> None:
+    run = Held(tmp_path)
+    collect = allowed(run, ActionKind.COLLECT, bookie("bk1:3181"))
+    compact = allowed(run, ActionKind.COMPACT, bookie("bk1:3181"))
+    assert collect_command(collect, "http://h/gc") == "curl -X PUT http://h/gc"
+    assert "forceMajor" in compact_command(compact, "http://h/gc", major=True)
+    with pytest.raises(TypeError):
+        collect_command(compact, "http://h/gc")
+    with pytest.raises(TypeError):
+        compact_command(collect, "http://h/gc", major=False)
+    with pytest.raises(TypeError):
+        decommission_command(allowed(run, ActionKind.DECOMMISSION, bookie("bk2:3181")), "bk1:3181")
+
+
+WRITING_WORDS = re.compile(
+    r"curl -X PUT|(bookkeeper shell|^) ?(deleteledger|decommissionbookie|recover|bookieformat|rebuild-db-"
+    r"|cookie_(create|update|delete)|regenerate-interleaved) "
+)
+
+
+def filled_in_texts(tree: ast.AST) -> Iterator[str]:
+    """The fixed parts of each text that values are put into."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and any(
+            isinstance(part, ast.FormattedValue) for part in node.values
+        ):
+            yield "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+
+
+def test_no_command_that_writes_is_filled_in_outside_of_the_catalogue() -> None:
+    package = Path(auditor.__file__).parent
+    found = set()
+    for path in package.rglob("*.py"):
+        text = path.read_text("utf-8")
+        if "curl -X" in text or any(map(WRITING_WORDS.search, filled_in_texts(ast.parse(text)))):
+            found.add(path.relative_to(package).parts[0])
+    # A plan puts its commands together itself: each of its steps passes the gate.
+    assert found - {"plan"} == {"actions"}

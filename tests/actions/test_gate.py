@@ -1,0 +1,280 @@
+"""What the gate permits and refuses, on runs whose holds were written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import auditor
+from auditor.actions.commands import permit_command
+from auditor.actions.gate import MAX_DATA_AGE_MS, Allowed, HoldBook, Refused, permit, permit_ledgers
+from auditor.actions.objects import ActionObject, bookie, ledger, rests_on
+from auditor.checks import ALL
+from auditor.model.finding import Finding
+from auditor.model.holds import (
+    DANGEROUS,
+    METADATA_SOURCE,
+    NEEDS_TWO_RUNS,
+    ActionKind,
+    HoldObject,
+    HoldTarget,
+    bookie_source,
+)
+from auditor.model.permission import RunUnfit
+from auditor.runs.reader import RunReader
+from tests.made_runs import made_run
+from tests.plan.made import found, run_of
+from tests.plan.made import ledger as ledger_row
+from tests.reports.samples import report
+
+HOLD: dict[str, Any] = {
+    "object": "bookie",
+    "key": "bk1:3181",
+    "scope_id": None,
+    "ledger_id": None,
+    "forbids": ["decommission", "stop"],
+    "reason": "last-known-copy",
+    "certain": True,
+    "urgency": "rest",
+    "count": 1,
+    "accepted": False,
+    "first_seen": 1,
+    "lift": "fact-gone",
+    "carried": False,
+    "message": "bk1:3181 has the last known copy of entries of 1 ledger",
+}
+
+
+UNOWNED: dict[str, Any] = {"owners_complete": True, "seen_before": True, "state": "CLOSED"}
+"""Evidence of ``ledger-unowned`` that proves that a ledger may be deleted."""
+
+
+class Held:
+    """A run with these holds, an hour after its scan.
+
+    Some ledgers are proved to be ``unowned``, and ``opened`` are open.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *rows: dict[str, Any],
+        has_earlier: bool = True,
+        age_ms: int = 1,
+        unowned: Sequence[int] = (),
+        opened: Sequence[int] = (),
+        entry_logs: bool = True,
+    ) -> None:
+        facts = replace(
+            report(entry_logs=entry_logs).run,
+            holds={
+                "total": len(rows),
+                "urgent": 0,
+                "carried": 0,
+                "earlier_run": "before" if has_earlier else None,
+            },
+        )
+        findings = [found("ledger-unowned", id, **UNOWNED) for id in unowned]
+        ledgers = [ledger_row(id, "bk1:3181", state="OPEN") for id in opened]
+        made = made_run(path, findings, replace(report(), run=facts), holds=[*rows], ledgers=ledgers)
+        self.holds = RunReader(made.path).holds
+        self.holds.now = self.holds.as_of + age_ms
+
+
+def test_a_hold_refuses_the_kinds_that_it_forbids_and_no_others(tmp_path: Path) -> None:
+    run = Held(tmp_path, HOLD)
+    refused = permit(run, ActionKind.STOP, [bookie("bk1:3181")])
+    assert isinstance(refused, Refused)
+    assert refused.certain
+    assert refused.sentence == "bk1:3181 has the last known copy of entries of 1 ledger (last-known-copy)"
+    assert (
+        refused.way_out == "an audit reads everything that last-known-copy depends on, and it is no longer so"
+    )
+    assert isinstance(permit(run, ActionKind.START, [bookie("bk1:3181")]), Allowed)
+    assert isinstance(permit(run, ActionKind.STOP, [bookie("bk2:3181")]), Allowed)
+
+
+def test_doubt_is_enough(tmp_path: Path) -> None:
+    refused = permit(Held(tmp_path, HOLD | {"certain": False}), ActionKind.DECOMMISSION, [bookie("bk1:3181")])
+    assert isinstance(refused, Refused)
+    assert not refused.certain
+
+
+def test_ledgers_are_permitted_one_by_one(tmp_path: Path) -> None:
+    row = HOLD | {"object": "ledger", "key": "0/42", "scope_id": 0, "ledger_id": 42, "forbids": ["recover"]}
+    run = Held(tmp_path, row)
+    allowed, refused = permit_ledgers(
+        run, ActionKind.RECOVER, [bookie("bk1:3181")], [ledger(41), ledger(42), ledger(43)]
+    )
+    assert allowed is not None
+    assert allowed.objects == (bookie("bk1:3181"), ledger(41), ledger(43))
+    assert [each.objects for each in refused] == [(ledger(42),)]
+    allowed, refused = permit_ledgers(run, ActionKind.RECOVER, [], [ledger(42)])
+    assert allowed is None
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize("key", [METADATA_SOURCE, bookie_source("bk1:3181")])
+def test_a_source_that_is_held_refuses_what_rests_on_it(key: str, tmp_path: Path) -> None:
+    run = Held(tmp_path, HOLD | {"object": "source", "key": key, "forbids": ["delete-cookie"]})
+    assert isinstance(permit(run, ActionKind.DELETE_COOKIE, [bookie("bk1:3181")]), Refused)
+
+
+@pytest.mark.parametrize("kind", ActionKind)
+def test_dangerous_kinds_need_data_of_the_last_day(kind: ActionKind, tmp_path: Path) -> None:
+    old = Held(tmp_path, age_ms=MAX_DATA_AGE_MS + 1)
+    answer = permit(old, kind, [bookie("bk1:3181")])
+    assert isinstance(answer, Refused if kind in DANGEROUS else Allowed)
+
+
+@pytest.mark.parametrize("kind", ActionKind)
+def test_what_deletes_for_good_needs_an_earlier_run(kind: ActionKind, tmp_path: Path) -> None:
+    answer = permit(Held(tmp_path, has_earlier=False), kind, [bookie("bk1:3181")])
+    assert isinstance(answer, Refused if kind in NEEDS_TWO_RUNS else Allowed)
+
+
+@pytest.mark.parametrize("kind", ActionKind)
+def test_a_run_without_holds_permits_nothing_that_changes_a_cluster(kind: ActionKind, tmp_path: Path) -> None:
+    run = RunReader(made_run(tmp_path, report=replace(report(), run=replace(report().run, holds=None))).path)
+    run.holds.now = run.holds.as_of
+    answer = permit(run, kind, [bookie("bk1:3181")])
+    assert isinstance(answer, Allowed if kind is ActionKind.WAIT else Refused)
+
+
+def test_only_the_gate_allows() -> None:
+    with pytest.raises(TypeError, match="only auditor"):
+        Allowed(ActionKind.STOP, (), object())
+    package = Path(auditor.__file__).parent
+    users = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if "GATE_SEAL" in path.read_text("utf-8")
+    }
+    assert users == {"model/permission.py", "actions/gate.py"}
+
+
+def test_a_run_that_nothing_can_rest_on_still_names_its_holds(tmp_path: Path) -> None:
+    old = Held(tmp_path, HOLD, age_ms=MAX_DATA_AGE_MS + 1)
+    refused = permit(old, ActionKind.DECOMMISSION, [bookie("bk1:3181")])
+    assert isinstance(refused, Refused)
+    assert refused.unfit is RunUnfit.DATA_TOO_OLD
+    assert refused.certain
+    assert refused.sentence.endswith("(last-known-copy)")
+    assert "24 hours" in refused.why
+
+
+def test_the_most_important_hold_comes_first(tmp_path: Path) -> None:
+    rows = [
+        HOLD | {"reason": "open-ledgers"},
+        HOLD | {"reason": "bookie-alias", "urgency": "destroys-data", "certain": False},
+        HOLD | {"reason": "entry-lost", "urgency": "lost"},
+        HOLD | {"reason": "gc-would-delete-live", "urgency": "destroys-data"},
+        HOLD,
+    ]
+    refused = permit(Held(tmp_path, *rows), ActionKind.DECOMMISSION, [bookie("bk1:3181")])
+    assert isinstance(refused, Refused)
+    assert [hold.reason for hold in refused.holds] == [
+        "gc-would-delete-live",
+        "bookie-alias",
+        "entry-lost",
+        "last-known-copy",
+        "open-ledgers",
+    ]
+
+
+def test_kinds_of_a_later_version_are_left_out(tmp_path: Path) -> None:
+    run = Held(tmp_path, HOLD | {"forbids": ["stop", "explode"]})
+    [[hold]] = run.holds.by_key.values()
+    assert hold.forbids == (ActionKind.STOP,)
+
+
+def test_what_an_action_rests_on_is_every_bookie_and_its_stores() -> None:
+    sources = list(rests_on(ActionKind.DELETE_LEDGER, [ledger(1)]))
+    assert [source.key for source in sources] == ["metadata", "owners"]
+    assert ActionObject(HoldObject.SOURCE, "bookie bk1:3181") in rests_on(
+        ActionKind.STOP, [bookie("bk1:3181")]
+    )
+
+
+def test_an_empty_book_reads_nothing() -> None:
+    book = HoldBook(lambda *_: [], exists=False, as_of=0, has_earlier=False, logs_read=False, now=0)
+    assert not list(book.of([bookie("a"), ledger(1)]))
+
+
+@pytest.mark.parametrize(
+    ("finding", "is_allowed"),
+    [
+        (found("ledger-unowned", 42, **UNOWNED), True),
+        (found("ledger-unowned", 42, sure=False, **UNOWNED), False),
+        (found("ledger-unowned", 42, **UNOWNED | {"owners_complete": False}), False),
+        (found("ledger-unowned", 42, **UNOWNED | {"seen_before": False}), False),
+        (found("ledger-unowned", 42, **UNOWNED | {"state": "OPEN"}), False),
+        (found("ledger-unowned", 43, **UNOWNED), False),
+        (found("mark-stuck", 42), False),
+    ],
+)
+def test_only_a_ledger_that_is_proved_unowned_may_be_deleted(
+    finding: Finding, is_allowed: bool, tmp_path: Path
+) -> None:
+    """The page of a mark that is stuck has the command too, and its ledger may be in use."""
+    run = run_of(tmp_path, [finding])
+    run.holds.now = run.holds.as_of
+    answer = permit(run, ActionKind.DELETE_LEDGER, [ledger(42)])
+    assert isinstance(answer, Allowed if is_allowed else Refused)
+    allowed, refused = permit_ledgers(run, ActionKind.DELETE_LEDGER, [], [ledger(42)])
+    assert (allowed is not None, len(refused)) == (is_allowed, not is_allowed)
+    command = "bookkeeper shell deleteledger -l ID"
+    assert isinstance(permit_command(run, command, {"ID": "42"}), Allowed if is_allowed else Refused)
+
+
+def test_an_index_is_rebuilt_only_from_entry_logs_that_were_read(tmp_path: Path) -> None:
+    bookies = [bookie("bk1:3181")]
+    assert isinstance(permit(Held(tmp_path / "read"), ActionKind.REBUILD_INDEX, bookies), Allowed)
+    unread = permit(Held(tmp_path / "unread", entry_logs=False), ActionKind.REBUILD_INDEX, bookies)
+    assert isinstance(unread, Refused)
+    assert unread.unfit is RunUnfit.LOGS_NOT_READ
+    assert "--entry-logs" in unread.sentence
+
+
+@pytest.mark.parametrize("reason", ["ledger-not-indexed", "index-damaged"])
+def test_a_procedure_may_end_a_hold_before_its_last_command(reason: str, tmp_path: Path) -> None:
+    run = Held(tmp_path, HOLD | {"reason": reason, "forbids": ["start"]})
+    bookies = [bookie("bk1:3181")]
+    assert isinstance(permit(run, ActionKind.START, bookies), Refused)
+    rebuilt = permit(run, ActionKind.REBUILD_INDEX, bookies)
+    stopped = permit(run, ActionKind.STOP, bookies)
+    elsewhere = permit(run, ActionKind.REBUILD_INDEX, [bookie("bk2:3181")])
+    assert isinstance(rebuilt, Allowed)
+    assert isinstance(permit(run, ActionKind.START, bookies, after=rebuilt), Allowed)
+    for before in (stopped, elsewhere):
+        assert isinstance(before, Allowed)
+        assert isinstance(permit(run, ActionKind.START, bookies, after=before), Refused)
+
+
+def test_a_procedure_ends_no_hold_of_another_reason(tmp_path: Path) -> None:
+    run = Held(tmp_path, HOLD | {"reason": "start-refused", "forbids": ["start"]})
+    rebuilt = permit(run, ActionKind.REBUILD_INDEX, [bookie("bk1:3181")])
+    assert isinstance(rebuilt, Allowed)
+    assert isinstance(permit(run, ActionKind.START, [bookie("bk1:3181")], after=rebuilt), Refused)
+
+
+COLLECTED_BY_OTHERS = {
+    "entry-lost": "gc-would-delete-live holds the start where logs have bytes of the lost entries",
+}
+"""Checks whose bookies may start although nothing may be collected there, and why."""
+
+
+def test_a_bookie_that_must_not_collect_must_not_start() -> None:
+    """Its collector runs within gcWaitTime (10 minutes) of the start."""
+    forbidding = {
+        check.id: {*rule.forbids}
+        for check in ALL
+        for rule in check.holds
+        if ActionKind.COLLECT in rule.forbids and rule.on is not HoldTarget.METADATA
+    }
+    starting = {id for id, kinds in forbidding.items() if ActionKind.START not in kinds}
+    assert starting == {*COLLECTED_BY_OTHERS}

@@ -1,0 +1,171 @@
+"""Whether anything repairs ledgers: one finding for the cluster each, with how many ledgers wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from auditor.checks import BY_ID, RosterCheck
+from auditor.model.repair import DAY_MS, RepairState
+from auditor.tables import Roster
+from tests.checks.tables_builder import HOUR, NOW, Row, facts, find, tables
+
+HEALTHY: dict[str, Any] = {
+    "sees_autorecovery": True, "auditor": "bk1", "votes": 2, "registered": 3, "writable": 3,
+    "knows_registrations": True,
+}  # fmt: skip
+NAMED = tuple({"bookie_id": f"bk{number}", "named": True} for number in range(3))
+
+
+def found(id: str, **state: Any) -> list[tuple[str, str, str]]:
+    """Severity, confidence and message of each finding of a cluster that is healthy but for ``state``."""
+    return found_among(NAMED, id, **state)
+
+
+def found_among(bookies: tuple[Row, ...], id: str, **state: Any) -> list[tuple[str, str, str]]:
+    """The same of a cluster with these bookies."""
+    check = BY_ID[id]
+    assert isinstance(check, RosterCheck)
+    rows = [{"has_cookie": True, "registered": "writable", **row} for row in bookies]
+    cluster = facts(repair=RepairState(**{**HEALTHY, **state}))
+    roster = Roster.read(lambda name: rows if name == "bookies" else [], cluster)
+    return [(row["severity"], row["confidence"], row["message"]) for row in check(roster)]
+
+
+ROSTER_CHECKS = (
+    "no-auditor", "replication-disabled", "lost-bookie-delay-long", "all-bookies-read-only",
+    "too-few-writable-bookies", "server-check-overdue",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("id", ROSTER_CHECKS)
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        # etcd keeps no marks, or the nodes of AutoRecovery were not read.
+        {"sees_autorecovery": False, "auditor": None, "votes": 0, "last_check": None},
+        # Saved metadata without registrations.
+        {
+            "sees_autorecovery": False, "auditor": None, "votes": 0, "registered": 0, "writable": 0,
+            "knows_registrations": False, "largest_ensemble": 3, "smallest_ensemble": 3,
+        },
+    ],
+)  # fmt: skip
+def test_a_healthy_cluster_or_one_that_was_not_seen_has_no_finding(id: str, state: dict[str, Any]) -> None:
+    assert found(id, **state) == []
+
+
+def test_without_a_vote_nobody_repairs() -> None:
+    message = (
+        "no auditor is elected, and no worker runs; 7 ledgers wait for re-replication, 5 of them unmarked"
+    )
+    state = {"auditor": None, "votes": 0, "waiting": 7, "queued": 2}
+    assert found("no-auditor", **state) == [("warning", "confirmed", message)]
+    assert found_among(NAMED[:1], "no-auditor", **state) == []  # nothing can be copied
+    unused = ({"bookie_id": "a", "named": False}, {"bookie_id": "b", "named": False})
+    assert found_among(unused, "no-auditor", **state) == []
+
+
+def test_a_vote_of_a_bookie_that_is_down_proves_nothing() -> None:
+    [(severity, confidence, message)] = found("no-auditor", auditor_down=True)
+    assert (severity, confidence) == ("warning", "suspect")
+    assert message.startswith("the auditor's vote is of bk1, which is not registered")
+
+
+def test_replication_that_is_off_is_an_error_once_ledgers_wait_for_a_day() -> None:
+    lately, long_ago = NOW - HOUR, NOW - 2 * DAY_MS
+    states: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"disabled_since": lately, "waiting": 3}, "warning"),
+        ({"disabled_since": long_ago, "waiting": 0}, "warning"),
+        ({"disabled_since": long_ago, "waiting": 3}, "error"),
+        ({"disabled_since": None, "waiting": 3}, "error"),
+    )
+    for state, severity in states:
+        [(given, confidence, message)] = found("replication-disabled", disabled=True, **state)
+        assert (given, confidence) == (severity, "confirmed")
+        assert ("3 ledgers wait" if state["waiting"] else "no ledger waits") in message
+
+
+def test_a_long_delay_is_an_error_if_ledgers_without_a_mark_wait() -> None:
+    ten_years = 10 * 365 * 24 * 3600
+    assert found("lost-bookie-delay-long", delay_s=24 * 3600, waiting=9) == []
+    [(severity, _, message)] = found("lost-bookie-delay-long", delay_s=ten_years, waiting=9)
+    assert severity == "error"
+    assert "9 ledgers wait for re-replication, 9 of them unmarked" in message
+    assert [row[0] for row in found("lost-bookie-delay-long", delay_s=ten_years)] == ["warning"]
+
+
+def test_bookies_that_take_no_writes() -> None:
+    [(severity, _, message)] = found("all-bookies-read-only", writable=0)
+    assert severity == "error"
+    assert message.startswith("every registered bookie (3) is read-only")
+    assert found("all-bookies-read-only", writable=1) == []
+    # Which bookies there are is only known without a gap.
+    sizes = {"smallest_ensemble": 2, "largest_ensemble": 3}
+    assert found("too-few-writable-bookies", writable=0, **sizes) == []
+    assert [row[0] for row in found("too-few-writable-bookies", writable=1, **sizes)] == ["error"]
+    assert [row[0] for row in found("too-few-writable-bookies", writable=2, **sizes)] == ["warning"]
+    assert found("too-few-writable-bookies", writable=3, **sizes) == []
+    # A live store in which every bookie is gone.
+    assert [row[0] for row in found("too-few-writable-bookies", writable=0, registered=0, **sizes)] == [
+        "error"
+    ]
+
+
+def test_checks_that_have_not_ended_for_a_month() -> None:
+    late, new = NOW - 31 * DAY_MS, NOW - 29 * DAY_MS
+    assert [row[0] for row in found("server-check-overdue", last_check=late)] == ["warning"]
+    assert found("server-check-overdue", last_check=new, age_ms=99 * DAY_MS) == []
+    assert [row[0] for row in found("server-check-overdue", age_ms=31 * DAY_MS)] == ["note"]
+    assert found("server-check-overdue", age_ms=DAY_MS) == []
+
+
+def test_old_marks_without_any_lock(spark: SparkSession) -> None:
+    rows: dict[str, list[Row]] = {
+        "bookies": [{"bookie_id": "down", "registered": None, "depending": 2}, {"bookie_id": "up"}],
+        "ledgers": [{"ledger_id": number} for number in (1, 2)],
+        "marks": [
+            {"ledger_id": 1, "replicas": ["down"], "ctime": NOW - 30 * HOUR},
+            {"ledger_id": 2, "replicas": ["down"], "ctime": NOW - 25 * HOUR},
+        ],
+    }
+
+    def idle(**state: Any) -> list[Any]:
+        cluster = facts(repair=RepairState(**{**HEALTHY, "waiting": 2, **state}))
+        return find("no-replication-workers", tables(spark, cluster, **rows))
+
+    [one] = idle()
+    assert (one.severity, one.confidence) == ("warning", "suspect")
+    assert one.message == (
+        "2 marked ledgers wait for more than a day, the oldest for 30 hours, and no worker holds a lock; "
+        "2 processes of AutoRecovery vote"
+    )
+    assert idle(locked=1) == []
+    assert idle(disabled=True) == []
+
+
+def test_a_ledger_that_nobody_can_serve(spark: SparkSession) -> None:
+    rows: list[Row] = [
+        {"scope_id": 0, "ledger_id": 1, "reach": "unavailable", "entries": 10, "bookies": ["a", "b"]},
+        {"scope_id": 0, "ledger_id": 2, "reach": "unrecoverable", "entries": 0, "bookies": ["a"]},
+        {"scope_id": 0, "ledger_id": 3, "reach": "single-copy", "entries": 10, "bookies": ["a"]},
+    ]
+
+    def unavailable(**state: int) -> list[Any]:
+        cluster = facts(repair=RepairState(**{**HEALTHY, "down": ("a", "b"), **state}))
+        return find("ledger-unavailable", tables(spark, cluster, reachability=rows))
+
+    first, second = unavailable(unavailable=1, unrecoverable=1)
+    assert (first.ledger_id, first.severity, first.confidence) == (1, "error", "confirmed")
+    assert first.message == "ledger 1: no registered bookie can serve 10 entries; not registered: a, b"
+    assert second.message.startswith("ledger 2: it is not closed, and too few members are registered")
+    [one] = unavailable(unavailable=1_000, unrecoverable=1)
+    assert one.where == (None, None)
+    assert one.message == (
+        "no registered bookie can serve entries of 1000 ledgers, and recovery cannot close 1 more ledger; "
+        "for example ledger 1, 2; not registered: a, b"
+    )
+    assert one.evidence["rows"] == "tables/reachability"

@@ -1,0 +1,89 @@
+"""A healthy cluster in which nothing happens by itself, and one audit of it: for tests of a single thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from auditor import Audit
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.model.options import AuditOptions
+from auditor.model.progress import Silent
+from auditor.model.report import exit_code
+from tests.clusters.store import ROOT, EtcdStore, Store
+from tests.corpora.audited import Audited
+from tests.servers.bookies.driver import Bookies
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COPIES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
+
+
+@dataclass(frozen=True)
+class Finished(Audited):
+    """A finished run and the exit code that the command line would end with."""
+
+    exit_code: int
+
+    def copies(self) -> list[tuple[str, int, str]]:
+        """What it says of copies: id, ledger, confidence."""
+        return [(row["id"], row["ledger_id"], row["confidence"]) for id in COPIES for row in self.of(id)]
+
+    def confirmed(self) -> set[str]:
+        return {row["id"] for row in self.findings() if row["confidence"] == "confirmed"}
+
+
+class At(Silent):
+    """Progress that does something once, when a stage begins: stages are named like the tables they make."""
+
+    def __init__(self, stage: str, deed: Callable[[], None]) -> None:
+        self._stage = stage
+        self._deed = deed
+        self.done = False
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        if name == self._stage and not self.done:
+            self.done = True
+            self._deed()
+
+
+@contextmanager
+def idle_cluster(
+    root: Path, storage: str, bookies: int = 3, auditor: bool = True, **given: Any
+) -> Iterator[tuple[Bookies, Store]]:
+    """So many bookies of one process, on a ZooKeeper of their own; they flush when they are told to.
+
+    No AutoRecovery runs. With ``auditor`` there is its vote, without which a cluster is not healthy.
+    """
+    with (
+        EmbeddedZooKeeper(root / "zookeeper") as server,
+        Store(server.hosts) as store,
+        Bookies(store.uri, root, storage, [None] * bookies, **given) as cluster,
+    ):
+        if auditor:
+            vote_for(store, cluster.ids[0])
+        yield cluster, store
+
+
+def vote_for(store: Store, bookie: str) -> None:
+    """Leave the vote of an auditor as AutoRecovery of that bookie does; it ends with the session."""
+    path, value = f"{ROOT}/underreplication/auditorelection/V_", f'bookieId: "{bookie}"\n'
+    store.client.create(path, value.encode(), ephemeral=True, sequence=True, makepath=True)
+
+
+def audit(
+    spark: SparkSession,
+    store: Store | EtcdStore,
+    sources: Sequence[str],
+    out: Path,
+    progress: Silent | None = None,
+    **options: Any,
+) -> Finished:
+    """Audit into the new directory ``out``."""
+    given = AuditOptions(**{"timeout": 5.0, **options})
+    report = Audit(store.uri, list(sources), str(out), given).run(spark, progress)
+    return Finished(report, out, exit_code(report, given.fail_on))

@@ -1,0 +1,309 @@
+"""A living cluster: each bookie in a process of its own, AutoRecovery and garbage collection at work.
+
+    with living_cluster(root, "SortedLedgerStorage") as cluster:
+        cluster.load(seed=7)
+        cluster.kill(cluster.ids[0])
+        cluster.start(cluster.ids[0])
+
+A process is ended by its own handle and no other. What is slow is a bookie's entry log: `slow_sync.c`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.spark.java import find_java
+from tests.clusters.store import EtcdStore, Store
+from tests.servers import etcd
+from tests.servers.bookies.driver import ETCD_DRIVERS, Bookies
+from tests.servers.bookies.jars import RELEASE, classpath
+from tests.servers.java import SHORT_LIVED, KeptClasses
+
+HERE = Path(__file__).parent
+READY_LIMIT_S = 120.0
+STOP_LIMIT_S = 60.0
+# Sessions end soon after their bookie: 4 s, or a kill would be over before the cluster knows of it.
+TICK_MS = 500
+SESSION_MS = 4_000
+
+BUSY: dict[str, str | int] = {
+    "zkTimeout": SESSION_MS,
+    "autoRecoveryDaemonEnabled": "true",
+    "openLedgerRereplicationGracePeriod": 3_000,
+    "gcWaitTime": 8_000,
+    "gcOverreplicatedLedgerWaitTime": 20_000,
+    "minorCompactionThreshold": "0.2",
+    "minorCompactionInterval": 20,
+    "majorCompactionThreshold": "0.8",
+    "majorCompactionInterval": 60,
+    "flushEntrylogBytes": 0,
+    # Logs are full soon: Sorted and Interleaved write lastMark only then.
+    "logSizeLimit": 2 << 20,
+    "journalMaxSizeMB": 4,
+}
+"""Of the server's configuration: everything that goes on by itself goes on within seconds."""
+
+ON_ETCD: dict[str, str | int] = {"autoRecoveryDaemonEnabled": "false", "gcOverreplicatedLedgerWaitTime": 0}
+"""What the etcd driver has no queue for: `newLedgerUnderreplicationManager` throws."""
+
+CALM: dict[str, str | int] = {"zkTimeout": SESSION_MS}
+"""Nothing is collected, compacted or replicated by itself."""
+
+
+class LivingBookies(Bookies):
+    """Bookies that are processes; `LivingHarness` is their client."""
+
+    MAIN = "LivingHarness"
+    JAVA = tuple(sorted(HERE.glob("java/*.java")))
+    MEMORY = ("-Xmx256m", "-XX:MaxDirectMemorySize=256m")
+
+    def __init__(
+        self, store: Store | EtcdStore, root: Path, storage: str, names: int = 4, **given: Any
+    ) -> None:
+        super().__init__(store.uri, root, storage, [None] * names, **given)
+        self._config["apart"] = True
+        self.store = store
+        self.storage = storage
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._shim = slow_sync(root)
+        self._jars = classpath(self.on_etcd, self.JAVA, self.release)
+        self._kept = KeptClasses("LivingBookie", self._jars)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        try:
+            self.start(*self.ids)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._kept.awaited and self.ids[0] in self._running:
+            with suppress(subprocess.TimeoutExpired):
+                self.stop(self.ids[0])
+        for bookie in list(self._running):
+            self.kill(bookie)
+        self._kept.keep()
+        super().__exit__(kind, error, trace)
+
+    def settings(self, settings: Mapping[str, str | int]) -> None:
+        """What goes over the harness's own configuration of bookies that are started from now on."""
+        self._config["settings"] = dict(settings)
+
+    def upgrade(self, release: str) -> None:
+        """Let bookies that are started from now on be of another release."""
+        self._jars = classpath(self.on_etcd, self.JAVA, release)
+        self._kept = KeptClasses("LivingBookie", self._jars)
+
+    def without_index_directories(self) -> None:
+        """Take indexDirectories out of the configuration of bookies that are started from now on."""
+        self._config["index_apart"] = False
+
+    def launch(self, bookie: str) -> None:
+        """Start a bookie's process without waiting for it."""
+        slowness = self._slowness(bookie)
+        environment = dict(os.environ, LD_PRELOAD=str(self._shim), SLOW_SYNC=str(slowness))
+        command = [
+            str(find_java().executable),
+            *(ETCD_DRIVERS if self.on_etcd else ()),
+            *self.MEMORY,
+            f"-Djava.io.tmpdir={self.root / 'tmp'}",
+            "-Dlog4j2.level=WARN",
+            *SHORT_LIVED,
+            *self._kept.options(),
+            *("-cp", self._jars, "LivingBookie", json.dumps(self._config), bookie),
+        ]
+        with self.log(bookie).open("ab") as log:
+            self._running[bookie] = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment
+            )
+
+    def wait(self, bookie: str) -> None:
+        """Wait until a bookie that was launched serves."""
+        output = self._running[bookie].stdout
+        assert output is not None
+        line = output.readline() if select.select([output], [], [], READY_LIMIT_S)[0] else b""
+        if line != b"ready\n":
+            raise RuntimeError(f"{bookie} does not start; see {self.log(bookie)}")
+
+    def start(self, *bookies: str) -> None:
+        """Start bookies that are down, side by side, and wait until they serve."""
+        for bookie in bookies:
+            self.launch(bookie)
+        for bookie in bookies:
+            self.wait(bookie)
+
+    def stop(self, *bookies: str) -> None:
+        """Stop bookies as an operator does, side by side: each flushes first."""
+        processes = [self._running.pop(bookie) for bookie in bookies]
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        try:
+            for process in processes:
+                process.wait(STOP_LIMIT_S)
+        finally:
+            for process in processes:
+                process.kill()  # nothing, where it has ended
+                process.wait()
+                _close(process)
+
+    def kill(self, bookie: str) -> None:
+        """``kill -9``; nothing where it is down."""
+        process = self._running.pop(bookie, None)
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        _close(process)
+
+    def freeze(self, bookie: str) -> None:
+        """SIGSTOP: nothing is answered, no connection is closed."""
+        self._running[bookie].send_signal(signal.SIGSTOP)
+
+    def thaw(self, bookie: str) -> None:
+        self._running[bookie].send_signal(signal.SIGCONT)
+
+    def slow(self, bookie: str, seconds: float) -> None:
+        """Let each sync of the bookie's entry logs take so long; 0: as fast as the disk is.
+
+        A sync that waits already goes on at once: only those that begin later are slow.
+        """
+        path = self._slowness(bookie)
+        if seconds:
+            other = path.with_suffix(".next")
+            other.write_text(str(round(seconds * 1000)))
+            other.replace(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def running(self, bookie: str) -> bool:
+        """Whether the process is there and has not ended by itself."""
+        return bookie in self._running and self._running[bookie].poll() is None
+
+    def log(self, bookie: str) -> Path:
+        return self.root / f"{bookie.replace(':', '_')}.log"
+
+    def error_lines(self, bookie: str) -> int:
+        """How many ERROR lines about listings of entries are in a bookie's log: of what an audit asked."""
+        text = self.log(bookie).read_text(errors="replace")
+        return len(re.findall(r"(?m)^.*\bERROR\b.*GetListOfEntries", text))
+
+    def load(self, seed: int, *, threads: int = 2, ledgers: int = 120, pause_ms: int = 400) -> None:
+        """Let writers work until `rest`; each keeps at most so many closed ledgers."""
+        self._do("load", seed=seed, threads=threads, ledgers=ledgers, pause_ms=pause_ms)
+
+    def rest(self) -> dict[str, int]:
+        """End the load; what was done, in counts."""
+        counts: dict[str, int] = self._do("rest")
+        return counts
+
+    def fail_over(
+        self, seed: int, ledgers: int, quorums: tuple[int, int, int] = (3, 2, 2), in_flight: int = 50
+    ) -> list[dict[str, int]]:
+        """Write so many ledgers, and let another client take each over while entries are under way.
+
+        ``quorums`` are ensemble size, write quorum and ack quorum. Of each: ``ledger``, the last entry that
+        its writer was told is safe (``acknowledged``), and its ``last`` by its metadata.
+        """
+        names = ("ensemble", "write_quorum", "ack_quorum")
+        given = dict(zip(names, quorums, strict=True))
+        done: list[dict[str, int]] = self._do(
+            "fail_over", seed=seed, ledgers=ledgers, in_flight=in_flight, **given
+        )
+        return done
+
+    def heads(self, ledger: int, entries: Sequence[int]) -> dict[str, list[int]]:
+        """The last add confirmed that each bookie's copy of some entries carries; -2 without a copy."""
+        heads: dict[str, list[int]] = self._do(
+            "heads", ledger=ledger, entries=list(entries), bookies=list(self.ids)
+        )
+        return heads
+
+    def read(self, ledgers: Mapping[int, int], bookies: Sequence[str] = ()) -> dict[int, dict[str, str]]:
+        """Read entries 0 to the last given of each ledger from every bookie: `LivingHarness`'s letters."""
+        wanted = {str(ledger): last for ledger, last in ledgers.items()}
+        answers = self._do("read", ledgers=wanted, bookies=list(bookies or self.ids))
+        return {int(ledger): said for ledger, said in answers.items()}
+
+    def index_files(self, bookie: str, ledger: int) -> list[Path]:
+        """A ledger's index file on a bookie, where it has one."""
+        return list(self.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx"))
+
+    def _slowness(self, bookie: str) -> Path:
+        return self.root / f"{bookie.replace(':', '_')}.slow"
+
+
+@contextmanager
+def living_cluster(
+    root: Path,
+    storage: str,
+    *,
+    bookies: int = 4,
+    settings: Mapping[str, str | int] = BUSY,
+    flush_interval_s: float = 2,
+    on_etcd: bool = False,
+    release: str = RELEASE,
+    jars: Sequence[Path] = (),
+) -> Iterator[LivingBookies]:
+    """A new cluster on a ZooKeeper or an etcd of its own, all bookies started.
+
+    ``jars`` are those of another ZooKeeper than pyspark's.
+    """
+    given = {"flush_interval_s": flush_interval_s, "settings": {**settings, **(ON_ETCD if on_etcd else {})}}
+    with ExitStack() as stack:
+        store: Store | EtcdStore
+        if on_etcd:
+            store = EtcdStore(stack.enter_context(etcd.running(root / "etcd")))
+        else:
+            server = stack.enter_context(
+                EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=TICK_MS, jars=jars)
+            )
+            store = stack.enter_context(Store(server.hosts))
+        yield stack.enter_context(LivingBookies(store, root, storage, bookies, release=release, **given))
+
+
+def slow_sync(root: Path) -> Path:
+    """The library that makes a disk slow, compiled once per cluster. Skips where there is no compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs cc")
+    library = root / "slow_sync.so"
+    if not library.exists():
+        root.mkdir(parents=True, exist_ok=True)
+        command = [compiler, "-shared", "-fPIC", "-o", str(library), str(HERE / "slow_sync.c"), "-ldl"]
+        subprocess.run(command, check=True)
+    return library
+
+
+def wait_until(holds: Any, what: str, limit_s: float = 90.0) -> None:
+    """Wait until ``holds()`` is true; ``what`` it is stands in the error."""
+    deadline = time.monotonic() + limit_s
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {limit_s:g} s: {what}")
+        time.sleep(0.2)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None and not pipe.closed:
+            pipe.close()

@@ -1,0 +1,109 @@
+"""An entry log that indexes refer to is gone: on one bookie, then on all; the bookies serve none of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from auditor import Audit
+from auditor.model.finding import Severity
+from auditor.model.options import AuditOptions
+from auditor.model.report import exit_code
+from auditor.reports.ledger import render
+from auditor.runs.load_ledger import ledger_view
+from auditor.runs.reader import RunReader
+from auditor.sources.metadata.dump.save import SaveRequest, save
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.metadata.uri import parse_metadata_uri
+from tests.clusters.idle import Finished, audit, idle_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.servers.bookies.driver import Bookies
+
+SETTINGS: dict[str, str | int] = {
+    "logSizeLimit": 12_000,
+    "gcWaitTime": 86_400_000,
+    "journalSyncData": "false",
+}
+ENTRIES = 20
+EARLY, LATER = range(1, 13), range(20, 33)
+"""Ledgers in the first log, or most of them, and those after which the next log begins."""
+
+
+def remove_first_log(bookies: Bookies, *names: str) -> None:
+    for name in names:
+        bookies.stop(name)
+        next(bookies.place(name).rglob("current/0.log")).unlink()
+        bookies.start(name)
+
+
+def classes(run: Finished, id: str) -> dict[int, tuple[str, int]]:
+    """The findings of an id: how sure each is, and how many entries it names."""
+    counts = {row["ledger_id"]: row["class_entries"]["count"] for row in run.table("judged")}
+    return {row["ledger_id"]: (row["confidence"], counts[row["ledger_id"]]) for row in run.of(id)}
+
+
+def wholly_gone(run: Finished, bookies: int) -> dict[int, tuple[str, int]]:
+    """Ledgers of which so many bookies have every entry in the log that is gone, as `classes` has them.
+
+    A start may have replayed the entries of others into a newer log.
+    """
+    rows = [row["ledger_id"] for row in run.table("gone_entries") if row["entries"] == ENTRIES]
+    found = {ledger: ("confirmed", ENTRIES) for ledger in EARLY if rows.count(ledger) == bookies}
+    assert len(found) >= 3
+    return found
+
+
+def explained(run: Finished, ledger: int) -> str:
+    return render(ledger_view(RunReader(run.out), ledger))
+
+
+@pytest.mark.parametrize(
+    ("storage", "release"), [("DbLedgerStorage", "4.17.3"), ("SortedLedgerStorage", "4.14.7")]
+)
+def test_entries_in_a_log_that_is_gone_are_no_copies(
+    storage: str, release: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    cluster: dict[str, Any] = {"settings": SETTINGS, "flush_interval_s": 1, "release": release}
+    with idle_cluster(tmp_path, storage, 3, **cluster) as (bookies, store):
+        for ledgers in (EARLY, LATER):
+            for ledger in ledgers:
+                bookies.write(ledger, bookies.ids, 3, 2, ENTRIES)
+            bookies.flush()
+
+        def audited(name: str, metadata: str | None = None, **options: Any) -> Finished:
+            return audit(spark, store, [str(bookies.directory)], tmp_path / name, entry_logs=True, **options)
+
+        remove_first_log(bookies, bookies.ids[0])
+        on_one = audited("one")
+        remove_first_log(bookies, *bookies.ids[1:])
+        on_all = audited("all")
+        unasked = audited("unasked", witness="no")
+        for name in bookies.ids:
+            bookies.stop(name)
+        dump = tmp_path / "metadata.jsonl"
+        with dump.open("wb") as file:
+            save(SaveRequest(parse_metadata_uri(store.uri), (), True, StoreOptions()), file)
+        report = Audit(
+            f"dump://{dump}", [str(bookies.directory)], str(tmp_path / "saved"), AuditOptions(entry_logs=True)
+        ).run(spark)
+        saved = Finished(report, tmp_path / "saved", exit_code(report, Severity.ERROR))
+
+    assert wholly_gone(on_one, 1).items() <= classes(on_one, "below-write-quorum").items()
+    assert on_one.of("entry-lost") == []
+    for run in (on_all, unasked, saved):
+        lost = wholly_gone(run, 3)
+        assert lost.items() <= classes(run, "entry-lost").items()
+        touched = {row["ledger_id"] for row in run.table("gone_entries")}
+        assert classes(run, "entry-lost").keys() <= touched
+        assert {row["state"] for row in run.table("gone_entries")} == {"agreed"}
+    asked = [row for row in on_all.table("witness") if row["ledger_id"] in lost]
+    assert {row["ledger_id"] for row in asked} == lost.keys()
+    assert {row["answer"] for row in asked}.isdisjoint({"served"})
+    text = explained(on_all, min(lost))
+    assert "healthy" not in text
+    assert "no copy" in text or "lost" in text

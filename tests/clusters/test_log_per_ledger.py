@@ -1,0 +1,81 @@
+"""Bookies that give each ledger an entry log of its own: several logs are written to at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING
+
+from tests.clusters.idle import Finished, audit, idle_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS: dict[str, str | int] = {
+    "entryLogPerLedgerEnabled": "true",
+    "entrylogMapAccessExpiryTimeInSeconds": 2,
+    "gcWaitTime": 86_400_000,
+    "minorCompactionInterval": 86_400,
+    "majorCompactionInterval": 172_800,
+}
+CLOSED = range(2, 31)
+DELETED = range(2, 8)
+"""Fewer than one ledger in five: the metadata store is trusted."""
+
+
+def coming(run: Finished) -> set[str]:
+    """The logs that the next collection deletes."""
+    return {Path(row["path"]).name for row in run.table("log_foresight") if row["action"] == "delete"}
+
+
+def confidence(run: Finished) -> set[str]:
+    return {row["confidence"] for row in run.of("entry-log-reclaimable")}
+
+
+def test_a_log_that_a_collection_left_is_not_confirmed_to_go_with_the_next(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    conf = tmp_path / "bk_server.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in SETTINGS.items()))
+    with idle_cluster(tmp_path, "InterleavedLedgerStorage", 1, settings=SETTINGS) as (bookies, store):
+        [bookie] = bookies.ids
+
+        def audited(name: str, bookie_conf: str | None) -> Finished:
+            # Runs lie beside those with the same settings: each is the earlier run of the next.
+            out = tmp_path / ("conf" if bookie_conf else "plain") / name
+            out.parent.mkdir(exist_ok=True)
+            sources = [str(bookies.directory)]
+            return audit(spark, store, sources, out, entry_logs=True, bookie_conf=bookie_conf, witness="no")
+
+        def logs() -> set[str]:
+            return {log.name for log in bookies.place(bookie).rglob("current/*.log")}
+
+        bookies.create(1, [bookie], 1, 1)
+        bookies.append(1, 10)
+        for ledger in CLOSED:
+            bookies.write(ledger, [bookie], 1, 1, 10)
+        for _ in range(5):
+            sleep(1)
+            bookies.append(1, 3)
+        bookies.flush()
+        bookies.append(1, 3)
+        bookies.flush()
+        for ledger in DELETED:
+            bookies.delete(ledger)
+        runs = {conf: [audited("before", conf)] for conf in (None, str(conf))}
+        there = logs()
+        for _ in range(2):
+            bookies.append(1, 3)
+            bookies.collect(bookie)
+        left = logs()
+        for given, found in runs.items():
+            found += [audited("after", given), audited("later", given)]
+
+    plain, with_conf = runs[None], runs[str(conf)]
+    # Each log that has no map may be written to: the collector leaves it, and nothing else is forecast.
+    assert coming(with_conf[0]) & there == there - left
+    assert [confidence(run) for run in with_conf[1:]] == [set(), set()]
+    # Without the configuration more is forecast, and confirmed once only.
+    assert coming(plain[0]) > coming(with_conf[0])
+    assert [confidence(run) for run in plain] == [{"confirmed"}, {"suspect"}, {"suspect"}]
+    assert {row["overdue"] for row in plain[2].table("log_foresight") if row["action"] == "delete"} == {True}

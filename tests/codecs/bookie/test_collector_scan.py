@@ -1,0 +1,85 @@
+"""What a collector's scan makes of damaged records, held to the answers of the real classes."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.bookie.collector_scan import MAY_FAIL_BYTES, scan_log
+from auditor.codecs.bookie.entry_log import as_it_stands
+from auditor.codecs.bookie.entry_log_records import extract_ledgers
+from tests.codecs.bookie.collector_scan_oracle import damaged_records
+from tests.codecs.bookie.entry_log_oracle import DIRECT, Case, sound_log
+from tests.codecs.entry_logs import Entry, header, log, record
+
+ORACLE_BUFFER = 1 << 20
+"""What the oracle's direct logger reads at once."""
+CASES = damaged_records()
+LOGS = {name: sound_log(name) for name in {case.log for case in CASES}}
+
+
+def collected(case: Case) -> tuple[dict[int, int] | None, str]:
+    """What a case's collector takes its log to hold, None if it fails; and by what."""
+    data, direct = case.data(LOGS[case.log]), case.logger == DIRECT
+
+    def read_at(at: int, length: int) -> bytes:
+        return data[at : at + length]
+
+    by_map = extract_ledgers(read_at, len(data), as_it_stands(data), direct, 512)
+    if by_map is not None:
+        return by_map, "map"
+    found = scan_log(read_at, len(data), direct, ORACLE_BUFFER)
+    return (None, "scan") if found is None else (found.sums(), "may fail" if found.may_fail else "scan")
+
+
+def test_the_model_takes_from_1000_damaged_logs_what_the_real_class_takes() -> None:
+    seen: Counter[tuple[str, str]] = Counter()
+    for case in CASES:
+        sums, by = collected(case)
+        failed = isinstance(case.collector, str)
+        if failed:
+            assert sums is None or by == "may fail", case
+        else:
+            assert sums == dict(case.collector), case
+        seen[case.logger, "fails" if failed else by] += 1
+    assert sum(seen.values()) >= 1000
+    assert min(seen.values()) >= 50, seen
+
+
+SIZES = {"negative": -1, "zero": 0, "beyond the file": 500, "far beyond the file": MAY_FAIL_BYTES + 1}
+
+
+@pytest.mark.parametrize("size", list(SIZES))
+def test_a_record_with_a_wrong_size_is_not_seen(size: str) -> None:
+    entries: list[Entry] = [(5, 0, 0), (7, 0, 0), (9, 0, 0)]
+    data = bytearray(log(entries, closed=False))
+    data[1044:1048] = struct.pack(">i", SIZES[size])
+    found = scan_log(lambda at, length: bytes(data[at : at + length]), len(data), direct=False)
+    assert found is not None
+    # Behind a size that is negative or 0 each byte is looked at, and the next record is met again.
+    assert found.contains(np.array([1024, 1044, 1064])).tolist() == [True, False, SIZES[size] <= 0]
+    assert 7 not in found.sums()
+    assert found.may_fail == (size == "far beyond the file")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**62), st.integers(0, 99), st.integers(0, 300)), max_size=20),
+    st.integers(0, 40),
+)
+def test_a_sound_log_is_seen_whole_and_a_cut_one_up_to_its_last_whole_record(
+    entries: list[Entry], cut: int
+) -> None:
+    whole = header() + b"".join(record(*entry) for entry in entries)
+    data = whole[: max(1024, len(whole) - cut)]
+    found = scan_log(lambda at, length: data[at : at + length], len(data), direct=False)
+    assert found is not None
+    ends, at = [], 1024
+    for _, _, payload in entries:
+        at += 20 + payload
+        ends.append(at)
+    assert (found.offsets + found.sizes).tolist() == [end for end in ends if end <= len(data)]

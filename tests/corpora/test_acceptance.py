@@ -1,0 +1,118 @@
+"""A loss that somebody accepts, from the first audit to the deletion of its ledger."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.cli import main
+from auditor.notebook.run import open_run
+from tests.corpora.audited import Audited
+from tests.corpora.cluster import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+A, B, C = (f"bk{letter}.example:3181" for letter in "abc")
+LOST = 4
+
+
+def cluster(lost: tuple[int, ...], deleted: bool = False) -> Cluster:
+    """Three bookies and ten ledgers; one has lost these entries, or is deleted."""
+    made = Cluster()
+    for bookie in (A, B, C):
+        made.bookie(bookie)
+    for ledger in range(10):
+        if ledger != LOST:
+            made.ledger(ledger, {0: [A, B, C]}, (3, 2), 9)
+        elif not deleted:
+            made.ledger(ledger, {0: [A, B, C]}, (3, 2), 9, without=dict.fromkeys((A, B, C), lost))
+    return made
+
+
+@pytest.fixture(scope="module")
+def nights(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Result, Audited]]:
+    """Audits of the cluster, one after the other."""
+    home = tmp_path_factory.mktemp("acceptance")
+    once, more, gone = (
+        cluster(*arguments).write(home / name)
+        for name, *arguments in (("once", (4,)), ("more", (4, 5)), ("gone", (), True))
+    )
+    found: dict[str, tuple[Result, Audited]] = {}
+
+    def night(name: str, root: Path, *flags: str, entry: str = "") -> Audited:
+        sources = ["--metadata", f"dump://{root}/metadata.jsonl", "--bookies", str(root / "bookies")]
+        if entry:
+            file = home / f"{name}.toml"
+            file.write_text(entry)
+            flags = (*flags, "--suppressions", str(file))
+        out = home / "runs" / name
+        result = CliRunner().invoke(main, ["audit", *sources, "--out", str(out), *flags])
+        found[name] = result, Audited(open_run(out).report, out)
+        return found[name][1]
+
+    def entry(names: str, days: int = 7) -> str:
+        until = (datetime.now(UTC) + timedelta(days=days)).date()
+        return f'[[suppress]]\n{names}\nreason = "load test"\nuntil = {until}\n'
+
+    [loss] = night("1-found", once).report.findings
+    accepted = f'fingerprint = "{loss.fingerprint}"\nmissing = "{loss.evidence["missing_digest"]}"'
+    night("2-new", once, "--fail-on", "new")
+    night("3-by-id", once, entry=entry('id = "entry-lost"', 300))
+    night("4-baseline", once, entry=entry('run = "runs/1-found"', 300).replace("suppress]", "baseline]"))
+    night("5-late", once, entry=entry(accepted, 9))
+    night("6-accepted", once, entry=entry(accepted))
+    night("7-more", more, entry=entry(accepted))
+    night("8-deleted", gone, entry=entry(accepted))
+    return found
+
+
+def remarks(run: Audited) -> list[tuple[str, list[str]]]:
+    return [
+        (each["text"], each["details"]) for each in run.report.run.remarks if each["kind"] == "not-accepted"
+    ]
+
+
+def test_a_loss_stands_until_it_is_accepted_by_fingerprint(nights: dict[str, tuple[Result, Audited]]) -> None:
+    assert {name: result.exit_code for name, (result, _) in nights.items()} == {
+        "1-found": 1,
+        "2-new": 1,
+        "3-by-id": 1,
+        "4-baseline": 1,
+        "5-late": 1,
+        "6-accepted": 0,
+        "7-more": 1,
+        "8-deleted": 0,
+    }
+
+
+def test_what_names_a_loss_and_cannot_accept_it_is_counted_with_its_reason(
+    nights: dict[str, tuple[Result, Audited]],
+) -> None:
+    text = "suppressions name 1 finding of data loss that they cannot accept"
+    only = "entry 1 (load test): 1 finding; such a finding is accepted only by its fingerprint"
+    assert remarks(nights["3-by-id"][1]) == remarks(nights["4-baseline"][1]) == [(text, [only])]
+    [(_, [late])] = remarks(nights["5-late"][1])
+    latest = (datetime.now(UTC) + timedelta(days=7)).date()
+    assert late.endswith(f"is too late: the latest day allowed is {latest}")
+    [(_, [changed])] = remarks(nights["7-more"][1])
+    digest = nights["7-more"][1].report.findings[0].evidence["missing_digest"]
+    assert changed.endswith(f'for those missing now it is "{digest}"')
+    assert remarks(nights["6-accepted"][1]) == remarks(nights["8-deleted"][1]) == []
+    assert text in nights["3-by-id"][0].stdout
+
+
+def test_the_verdict_says_what_is_accepted(nights: dict[str, tuple[Result, Audited]]) -> None:
+    assert "NOT-HEALTHY: 1 critical; all of them accepted\n" in nights["6-accepted"][0].stdout
+    assert "NOT-HEALTHY: 1 critical\n" in nights["7-more"][0].stdout
+
+
+def test_a_loss_whose_ledger_is_deleted_is_fixed(nights: dict[str, tuple[Result, Audited]]) -> None:
+    [change] = [each for each in nights["8-deleted"][1].table("changes") if each["id"] == "entry-lost"]
+    assert (change["change"], change["suppression"]) == ("fixed", None)

@@ -1,0 +1,97 @@
+"""Made clusters in which nothing repairs, or nobody can read: ``tests/data/hazards``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from auditor import Audit
+from auditor.demo.sample import extract
+from auditor.model.finding import Severity
+from auditor.model.options import AuditOptions
+from auditor.model.report import exit_code
+from auditor.reports import ledger as ledger_report
+from auditor.reports.first_screen import render
+from auditor.runs.load_ledger import ledger_view
+from auditor.runs.reader import RunReader
+from tests.corpora.audited import Audited
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HAZARDS = Path(__file__).parents[1] / "data" / "hazards"
+REPAIR = {
+    "ledger-unavailable", "no-auditor", "no-replication-workers", "replication-disabled",
+    "lost-bookie-delay-long", "all-bookies-read-only", "too-few-writable-bookies", "server-check-overdue",
+}  # fmt: skip
+
+
+def audited(spark: SparkSession, place: Path, case: str) -> Audited:
+    extract(HAZARDS / f"{case}.tar.gz", place)
+    sources = (f"dump://{place / case / 'metadata.jsonl'}", [str(place / case / "bookies")])
+    out = place / "run"
+    return Audited(Audit(*sources, str(out), AuditOptions()).run(spark), out)
+
+
+def repair_findings(run: Audited) -> set[tuple[str, int | None, str, str]]:
+    rows = [row for row in run.findings() if row["id"] in REPAIR]
+    return {(row["id"], row["ledger_id"], row["severity"], row["confidence"]) for row in rows}
+
+
+def lines_of_ledgers_with_a_member_down(run: Audited) -> list[str]:
+    """What explain ledger calls them; each says who is down, and none is called healthy."""
+    reader, calls = RunReader(run.out), []
+    down = {row["bookie_id"] for row in run.table("bookies") if row["registered"] is None}
+    for row in run.table("ledgers"):
+        if down & {each["bookie_id"] for each in row["replicas"] if each["depends"]}:
+            first, *rest = ledger_report.render(ledger_view(reader, row["ledger_id"])).splitlines()
+            assert "healthy" not in first
+            assert any(line.startswith("  down ") for line in rest)
+            calls.append(first)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("case", "found", "said", "code"),
+    [
+        ("f1", {("no-auditor", None, "warning", "confirmed")}, "no auditor and no worker", 0),
+        (
+            "f3",
+            {("lost-bookie-delay-long", None, "error", "confirmed")},
+            "ledgers wait unmarked",
+            1,
+        ),
+        ("f4", {("all-bookies-read-only", None, "error", "confirmed")}, "no ledger queued", 1),
+        (
+            "h20",
+            {("ledger-unavailable", number, "error", "confirmed") for number in range(20, 25)},
+            "5 ledgers queued",
+            1,
+        ),
+    ],
+)
+def test_what_repairs_nothing_is_said(
+    spark: SparkSession,
+    tmp_path: Path,
+    case: str,
+    found: set[tuple[str, int | None, str, str]],
+    said: str,
+    code: int,
+) -> None:
+    run = audited(spark, tmp_path, case)
+    assert repair_findings(run) == found
+    assert exit_code(run.report, Severity.ERROR) == code
+    screen = render(run.report, str(run.out))
+    assert said in screen
+    assert next(iter(found))[0] in screen
+    assert bool(lines_of_ledgers_with_a_member_down(run)) == (case in ("f3", "h20"))
+
+
+def test_a_ledger_whose_only_copy_is_on_a_bookie_that_is_down(spark: SparkSession, tmp_path: Path) -> None:
+    run = audited(spark, tmp_path, "h17")
+    assert ("ledger-unavailable", 30, "error", "confirmed") in repair_findings(run)
+    text = ledger_report.render(ledger_view(RunReader(run.out), 30))
+    assert text.startswith("ledger 30: unavailable, no registered bookie can serve ")
+    assert lines_of_ledgers_with_a_member_down(run)

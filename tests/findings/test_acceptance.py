@@ -1,0 +1,184 @@
+"""Data lost or about to be deleted is accepted one finding at a time, for a week, with its exact entries."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from auditor.errors import UsageError
+from auditor.findings.suppress import (
+    Suppress,
+    apply_suppressions,
+    digests_by_fingerprint,
+    find_refusals,
+    read_suppressions,
+    refusal_sentences,
+)
+from auditor.model.acceptance import missing_digest
+from auditor.model.finding import Missing
+from auditor.tables.run_tables import TABLES
+from tests.findings.changed_runs import Row, row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TODAY = date(2026, 11, 26)
+WEEK = date(2026, 12, 3)
+LATER = date(2026, 12, 4)
+DIGEST = "3be5380e0dd667e5"
+FINDINGS = "fingerprint string, missing array<struct<bookie_id:string,groups:binary,count:bigint>>"
+
+LOST = row("entry-lost", 1, missing=1, urgency="lost")
+DANGLING = row("owner-dangling", 2, severity="error", known_severity="error", urgency="lost")
+DESTROYS = row(
+    "metadata-suspect",
+    bookie="bk-a:3181",
+    severity="critical",
+    known_severity="critical",
+    urgency="destroys-data",
+)
+UNSURE = row("entry-lost", 3, missing=1, urgency="lost", confidence="suspect")
+STUCK = row("mark-stuck", 4)
+GONE = row("entry-lost", 5, missing=1, urgency="lost", change="fixed")
+ROWS = (LOST, DANGLING, DESTROYS, UNSURE, STUCK, GONE)
+TOO_LATE = "until 2026-12-04 is too late: the latest day allowed is 2026-12-03"
+ABSENT = f'the key missing is absent; for the entries missing now it is "{DIGEST}"'
+OTHER_ENTRIES = f'the missing entries are not those of {"0" * 16}; for those missing now it is "{DIGEST}"'
+DIGESTS = {
+    LOST["fingerprint"]: DIGEST,
+    DANGLING["fingerprint"]: None,
+    DESTROYS["fingerprint"]: None,
+    STUCK["fingerprint"]: None,
+}
+
+
+def by_fingerprint(finding: Row, until: date = WEEK, missing: str | None = None) -> Suppress:
+    return Suppress("known", until, {"fingerprint": finding["fingerprint"]}, missing=missing)
+
+
+@pytest.fixture(scope="module")
+def changes(spark: SparkSession) -> DataFrame:
+    table = pa.Table.from_pylist(list(ROWS), schema=TABLES["changes"].columns)
+    return spark.createDataFrame(table).drop("suppression", "suppressed")
+
+
+def accepted_and_refused(
+    changes: DataFrame, *entries: Suppress, baselines: dict[str, DataFrame] | None = None
+) -> tuple[set[str], dict[int, int], list[str]]:
+    """The fingerprints that the entries accept; the counts and the sentences of what they cannot accept."""
+    given = baselines or {}
+    rows = apply_suppressions(changes, entries, given, DIGESTS, TODAY)
+    accepted = {each["fingerprint"] for each in rows.collect() if each["suppression"] is not None}
+    counts = find_refusals(rows, entries, given, DIGESTS, TODAY).collect()
+    refused = {row["place"]: row["count"] for row in counts}
+    return accepted, refused, refusal_sentences(entries, refused, DIGESTS, TODAY)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"id": "*"},
+        {"id": "*", "ledger_id": 1, "scope_id": 0},
+        {"id": "entry-lost"},
+        {"scope_id": 0},
+        {"bookie_id": "bk-a:3181"},
+    ],
+)
+def test_an_entry_without_a_fingerprint_accepts_no_loss(
+    changes: DataFrame, names: dict[str, str | int]
+) -> None:
+    accepted, refused, said = accepted_and_refused(changes, Suppress("old", WEEK, names))
+    assert accepted <= {STUCK["fingerprint"]}
+    assert sum(refused.values()) >= 1
+    assert said[0].endswith("; such a finding is accepted only by its fingerprint")
+
+
+def test_a_wildcard_still_accepts_all_else_and_its_refusals_are_counted(changes: DataFrame) -> None:
+    accepted, refused, said = accepted_and_refused(changes, Suppress("old", WEEK, {"id": "*"}))
+    assert accepted == {STUCK["fingerprint"]}
+    # What is fixed needs no acceptance, and is not counted.
+    assert refused == {1: 4}
+    assert said == ["entry 1 (old): 4 findings; such a finding is accepted only by its fingerprint"]
+
+
+def test_a_baseline_accepts_no_loss(changes: DataFrame) -> None:
+    entry = Suppress("known", WEEK, {}, "there")
+    accepted, refused, _ = accepted_and_refused(changes, entry, baselines={"there": changes})
+    assert (accepted, refused) == ({STUCK["fingerprint"]}, {1: 4})
+
+
+@pytest.mark.parametrize(
+    ("finding", "entry", "reason"),
+    [
+        (LOST, by_fingerprint(LOST, WEEK, DIGEST), None),
+        (LOST, by_fingerprint(LOST, LATER, DIGEST), TOO_LATE),
+        (LOST, by_fingerprint(LOST), ABSENT),
+        (
+            LOST,
+            by_fingerprint(LOST, WEEK, "0" * 16),
+            OTHER_ENTRIES,
+        ),
+        (DANGLING, by_fingerprint(DANGLING), None),
+        (DESTROYS, by_fingerprint(DESTROYS), None),
+        (DESTROYS, by_fingerprint(DESTROYS, LATER), TOO_LATE),
+        (STUCK, by_fingerprint(STUCK, date(2999, 12, 31)), None),
+    ],
+)
+def test_a_loss_is_accepted_by_fingerprint_for_a_week_with_its_exact_entries(
+    changes: DataFrame, finding: Row, entry: Suppress, reason: str | None
+) -> None:
+    accepted, refused, said = accepted_and_refused(changes, entry)
+    if reason is None:
+        assert (accepted, refused, said) == ({finding["fingerprint"]}, {}, [])
+    else:
+        assert (accepted, refused) == (set(), {1: 1})
+        assert said == [f"entry 1 (known): 1 finding; {reason}"]
+
+
+def test_the_entry_by_fingerprint_gives_the_reason_and_an_accepted_finding_counts_for_no_other(
+    changes: DataFrame,
+) -> None:
+    wild, late = Suppress("old", WEEK, {"id": "entry-lost"}), by_fingerprint(LOST, LATER, DIGEST)
+    _, refused, _ = accepted_and_refused(changes, wild, late)
+    assert refused == {1: 1, 2: 1}
+    accepted, refused, _ = accepted_and_refused(changes, wild, by_fingerprint(LOST, WEEK, DIGEST))
+    assert (accepted, refused) == ({LOST["fingerprint"]}, {1: 1})
+
+
+def test_an_expired_entry_refuses_nothing(changes: DataFrame) -> None:
+    assert accepted_and_refused(changes, Suppress("over", date(2026, 11, 25), {"id": "*"}))[1] == {}
+
+
+def test_spark_and_python_give_the_same_digest(spark: SparkSession) -> None:
+    parts: list[tuple[str, bytes, int]] = [
+        ("bk-b:3181", bytes.fromhex("000000000000000a0000000000000bb60000000200000003"), 1994),
+        ("bk-a:3181", bytes.fromhex("000000000000000400000000000000040000000100000000"), 1),
+    ]
+    rows: list[tuple[Any, ...]] = [("a" * 16, parts), ("b" * 16, [])]
+    entries = [by_fingerprint({"fingerprint": name}) for name in ("a" * 16, "b" * 16, "c" * 16)]
+    digests = digests_by_fingerprint(spark.createDataFrame(rows, FINDINGS), entries)
+    assert digests is not None
+    found = {row["fingerprint"]: row["digest"] for row in digests.collect()}
+    missing = (
+        Missing("bk-a:3181", ((4, 4, 1, 0),), 1),
+        Missing("bk-b:3181", ((10, 2998, 2, 3),), 1994),
+    )
+    assert found == {"a" * 16: missing_digest(missing), "b" * 16: None}
+    assert missing_digest(missing[:1]) != missing_digest(missing)
+
+
+def test_missing_entries_are_of_one_finding(tmp_path: Path) -> None:
+    file = tmp_path / "suppressions.toml"
+    rest = '\nreason = "r"\nuntil = 2026-12-03\n'
+    file.write_text(f'[[suppress]]\nid = "entry-lost"\nmissing = "{DIGEST}"{rest}')
+    with pytest.raises(UsageError, match="entry 1: missing: it is of one finding; name that by its finger"):
+        read_suppressions(file)
+    file.write_text(f'[[suppress]]\nfingerprint = "{"a" * 16}"\nmissing = "x"{rest}')
+    with pytest.raises(UsageError, match="missing: 'x' is not a digest of missing entries"):
+        read_suppressions(file)
+    file.write_text(f'[[suppress]]\nfingerprint = "{"a" * 16}"\nmissing = "{DIGEST}"{rest}')
+    assert read_suppressions(file) == (Suppress("r", WEEK, {"fingerprint": "a" * 16}, None, DIGEST),)

@@ -1,0 +1,90 @@
+"""Made clusters in which advice can destroy data (tests/data/hazards), laid out and audited.
+
+Each archive has a metadata dump and the directories of bookies; a program that shares no code with this one
+wrote them. Audits are made once per run of the tests, each case twice: what deletes for good needs a second
+run, and the first run's holds reach the second.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from auditor import Audit
+from auditor.model.options import AuditOptions
+from auditor.runs.reader import RunReader
+from tests.corpora.shared import made_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ARCHIVES = Path(__file__).parents[1] / "data" / "hazards"
+CASES = tuple(sorted(path.name.removesuffix(".tar.gz") for path in ARCHIVES.glob("*.tar.gz")))
+HOUR_MS = 3_600_000
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "h2": {"entry_logs": True},
+    "h3": {"entry_logs": True, "deep": True},
+    "h5": {"entry_logs": True},
+    "h11": {"entry_logs": True},
+}
+"""Options of `AuditOptions` that a case needs."""
+
+
+@dataclass(frozen=True)
+class HazardCase:
+    """A case as it is laid out: the URI of its metadata, and the directory of its bookies."""
+
+    name: str
+    metadata: str
+    bookies: str
+
+    @property
+    def options(self) -> AuditOptions:
+        """What its audits are asked."""
+        return AuditOptions(**OPTIONS.get(self.name, {}))
+
+
+def lay_out(name: str, place: Path) -> None:
+    """Unpack a case into a directory."""
+    with tarfile.open(ARCHIVES / f"{name}.tar.gz") as archive:
+        archive.extractall(place, filter="data")
+
+
+def laid_out(name: str, place: Path) -> HazardCase:
+    """A case that was unpacked there."""
+    return HazardCase(name, f"dump://{place / name / 'metadata.jsonl'}", str(place / name / "bookies"))
+
+
+class Hazards:
+    """The cases and their audits, shared by all processes of this run of the tests."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self._root = root
+        self._spark = spark
+        self.case = cache(self._case)
+
+    def _case(self, name: str) -> HazardCase:
+        place = made_once(self._root, f"hazard-{name}", lambda place: lay_out(name, place))
+        return laid_out(name, place)
+
+    def run(self, name: str, number: int = 1) -> RunReader:
+        """The first or second audit of a case, opened an hour after its scan."""
+        case = self.case(name)
+
+        def audit(place: Path) -> None:
+            for run in ("1", "2"):
+                Audit(case.metadata, [case.bookies], str(place / run), case.options).run(self._spark)
+
+        place = made_once(self._root, f"runs-of-hazard-{name}", audit)
+        return opened(place / str(number))
+
+
+def opened(path: Path | str) -> RunReader:
+    """A finished run whose holds are asked an hour after its scan, whenever the test runs."""
+    run = RunReader(path)
+    run.holds.now = run.report.run.scan_time + HOUR_MS
+    return run

@@ -1,0 +1,194 @@
+"""Bytes that may be the last of an entry: an index lacks them, or an owner still names their ledger.
+
+h11 and h2 are made clusters (tests/data/hazards). The databases of dbledger-long lose the index of one ledger
+as a whole and some locations of another.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rocksdict import Options, Rdict
+
+from auditor.model.holds import ActionKind
+from auditor.model.states import SpaceClass
+from auditor.plan.plan_file import make_plan
+from auditor.reports.ledger import render
+from auditor.runs.load_ledger import ledger_view
+from auditor.runs.load_space import space_gauges, space_view
+from auditor.runs.reader import RunReader
+from tests.codecs.bookie.test_entry_log_records import one_by_one
+from tests.corpora.audited import Audited, audit, entries
+from tests.corpora.corpora import Corpus
+from tests.corpora.test_space import with_logs
+from tests.hazards.cases import Hazards, opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOT_OFFERED = ("entry-log-reclaimable", "entry-log-pinned")
+
+
+@pytest.fixture(scope="module")
+def h11(hazards: Hazards) -> Audited:
+    """The .idx file of ledger 30 is gone at both members, and their logs have its bytes."""
+    return audited(hazards.run("h11"))
+
+
+@pytest.fixture(scope="module")
+def h2(hazards: Hazards) -> Audited:
+    """The metadata of eight ledgers is gone. A topic names them, and their logs hold nothing else."""
+    return audited(hazards.run("h2"))
+
+
+def audited(run: RunReader) -> Audited:
+    return Audited(run.report, Path(run.path))
+
+
+def bytes_of(run: Audited, ledger: int) -> dict[tuple[str, str], int]:
+    """By bookie and class."""
+    found: dict[tuple[str, str], int] = {}
+    for row in run.table("space"):
+        if row["ledger_id"] == ledger:
+            key = (row["bookie_id"], row["class"])
+            found[key] = found.get(key, 0) + row["bytes"]
+    return found
+
+
+def nothing_is_offered(run: Audited, bookies: set[str]) -> None:
+    """No finding, step or figure counts a byte of these bookies' logs as reclaimable."""
+    assert [row["bookie_id"] for id in NOT_OFFERED for row in run.of(id) if row["bookie_id"] in bookies] == []
+    reader = RunReader(run.out)
+    assert {step.bookie_id for step in space_view(reader, "bookie").steps} & bookies == set()
+    gauges = space_gauges(reader).reclaimable
+    assert {bookie: sum(gauges[bookie].values()) for bookie in bookies} == dict.fromkeys(bookies, 0)
+
+
+def test_bytes_of_a_ledger_without_an_index_file_are_needed_and_not_reclaimable(h11: Audited) -> None:
+    bookies = {"bk1:3181", "bk2:3181"}
+    assert bytes_of(h11, 30) == {(bookie, SpaceClass.NOT_INDEXED): 480 for bookie in bookies}
+    nothing_is_offered(h11, bookies)
+
+
+def test_the_collector_is_stopped_before_it_deletes_them(h11: Audited) -> None:
+    found = {row["bookie_id"]: row for row in h11.of("gc-would-delete-live")}
+    assert {*found} == {"bk1:3181", "bk2:3181"}
+    for row in found.values():
+        evidence = json.loads(row["evidence"])
+        assert (row["confidence"], evidence["reasons"], evidence["sample"]) == (
+            "confirmed", ["not-indexed"], ["30"]
+        )  # fmt: skip
+
+
+def test_a_lost_entry_is_recoverable_from_the_log_that_has_it(h11: Audited) -> None:
+    [lost] = h11.of("entry-lost")
+    assert (lost["ledger_id"], lost["severity"], lost["confidence"]) == (30, "critical", "confirmed")
+    assert "no index has 10 of 10 entries" in lost["message"]
+    for bookie in ("bk1:3181", "bk2:3181"):
+        assert f"entry log 1 of {bookie} has their bytes" in lost["message"]
+    logs = json.loads(lost["evidence"])["in_entry_logs"]
+    assert [(log["bookie_id"], log["log_id"], log["groups"], log["lost_entries"]) for log in logs] == [
+        (bookie, 1, [[0, 0, 10, 0]], 10) for bookie in ("bk1:3181", "bk2:3181")
+    ]
+    drawn = render(ledger_view(RunReader(h11.out), 30))
+    assert "entry log 1 of bk1:3181: 0-9 (10 entries), 480 bytes, 10 of them in no index" in drawn
+
+
+def test_bytes_that_an_owner_names_are_no_garbage(h2: Audited) -> None:
+    dangling = {row["ledger_id"] for row in h2.of("owner-dangling")}
+    assert dangling == set(range(10, 18))
+    for ledger in dangling:
+        assert {name for _, name in bytes_of(h2, ledger)} == {SpaceClass.OWNER_NAMED}
+    holders = {row["bookie_id"] for row in h2.table("space") if row["class"] == SpaceClass.OWNER_NAMED}
+    nothing_is_offered(h2, holders)
+    gone = [row for row in h2.table("log_foresight") if row["needed"]]
+    assert {(row["action"], row["frees"]) for row in gone} == {("delete", 0)}
+
+
+GONE, PARTLY_GONE, LACKING = 0, 1, (3, 4, 5)
+"""Ledgers of dbledger-long: one that loses all of its index, one that loses locations of three entries."""
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    corpus = with_logs("dbledger-long", tmp_path_factory.mktemp("unlocated"))
+    for database in corpus.bookies.glob("*/*/current/locations"):
+        with Rdict(str(database), Options(raw_mode=True)) as locations:
+            for ledger, lacking in ((GONE, range(100)), (PARTLY_GONE, LACKING)):
+                for entry in lacking:
+                    key = ledger.to_bytes(8, "big") + entry.to_bytes(8, "big")
+                    if key in locations:
+                        del locations[key]
+        with Rdict(str(database.with_name("ledgers")), Options(raw_mode=True)) as ledgers:
+            key = GONE.to_bytes(8, "big")
+            if key in ledgers:
+                del ledgers[key]
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def databases(real: Corpus, spark: SparkSession) -> Audited:
+    return audit(spark, f"dump://{real.dump}", real.bookies, real.root / "runs" / "1", entry_logs=True)
+
+
+def in_logs(corpus: Corpus, ledger: int, wanted: range | tuple[int, ...]) -> dict[tuple[str, int], int]:
+    """Bytes of these entries by log and entry, by a plain read of all logs."""
+    return {
+        (str(log), entry): size
+        for log in corpus.bookies.glob("*/*/current/*.log")
+        for _, size, _, found, entry in one_by_one(log.read_bytes())
+        if found == ledger and entry in wanted
+    }
+
+
+def test_databases_that_lack_a_ledger_or_some_of_its_locations_leave_their_bytes_needed(
+    real: Corpus, databases: Audited
+) -> None:
+    rows = databases.table("log_entries")
+    for ledger, lacking in ((GONE, range(100)), (PARTLY_GONE, LACKING)):
+        plain = in_logs(real, ledger, lacking)
+        assert plain
+        found = {
+            (row["path"], entry)
+            for row in rows
+            if row["ledger_id"] == ledger
+            for entry in entries(row["lost"])
+        }
+        assert found == {*plain}
+        needed = sum(
+            size for (_, name), size in bytes_of(databases, ledger).items() if name == SpaceClass.NOT_INDEXED
+        )
+        assert needed == sum(plain.values())
+    offered = {
+        log["path"]
+        for id in NOT_OFFERED
+        for row in databases.of(id)
+        for log in json.loads(row["evidence"])["sample"]
+    }
+    assert offered.isdisjoint(row["path"] for row in rows)
+
+
+def test_entries_that_databases_lack_are_lost_and_recoverable(databases: Audited) -> None:
+    lost = {row["ledger_id"]: row for row in databases.of("entry-lost")}
+    assert "no index has" in lost[GONE]["message"]
+    assert "no index has 3 of 21 entries" in lost[PARTLY_GONE]["message"]
+    for ledger in (GONE, PARTLY_GONE):
+        assert " of bk-b.rack1 has " in lost[ledger]["message"]
+
+
+def test_the_plan_rebuilds_the_index_while_the_bookie_is_stopped(h11: Audited) -> None:
+    """Databases: `tests.plan.test_damaged_indexes`."""
+    plan = make_plan(opened(h11.out))
+    steps = [step for step in plan.steps if step.kind is ActionKind.REBUILD_INDEX]
+    assert [step.bookie_id for step in steps] == ["bk1:3181", "bk2:3181"]
+    command = "bookkeeper shell regenerate-interleaved-storage-index-file -l 30 -password PASSWORD"
+    for step in steps:
+        texts = [each.text for each in step.commands]
+        assert texts[0] == f"stop the bookie {step.bookie_id}"
+        assert command in texts
+        # Its collector would delete the bytes: it starts once an audit has seen the new index.
+        assert f"start {step.bookie_id}" not in texts
+        assert any(need.startswith(f"{step.bookie_id} stays stopped") for need in step.needs)

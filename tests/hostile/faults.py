@@ -1,0 +1,341 @@
+"""Faults of a call: of its inputs, its outputs, its servers, its streams, and signals.
+
+A fault is made in the directory of the call, or for the time of the call. It says which exit codes it allows.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from tests.hostile.arguments import Call, Input
+from tests.hostile.faulty_files import CALLS, FaultyFiles
+from tests.hostile.servers import MODES, FaultyServers
+
+FAILURES = frozenset((2, 3, 4, 5))
+"""Exit codes of a command that could not do its work, or not all of it."""
+
+NETWORK = (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ENOMEM, errno.ETIMEDOUT, errno.EACCES)
+WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES)
+
+UNCHECKED_TEXT = {"text", "plan", "decode", "bookies"}
+"""Kinds of inputs without checksums: after a flipped bit they may say something else that is right."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong.
+
+    Args:
+        kind: A key of the summary.
+        text: All of it, in words.
+        names: Strings of which the error has to have one.
+        codes: The exit codes that it must end with; None: it may also end as if nothing had happened, with
+            the same output, and after damage that nothing can see with another one.
+        is_visible: Damage that the program can see: a command that ends with 0 has to have the same output.
+        apply: Makes the fault for the time of the call.
+        fired: Whether the fault came about; else the call must end as if nothing had happened.
+    """
+
+    kind: str
+    text: str
+    names: tuple[str, ...]
+    codes: frozenset[int] | None
+    is_visible: bool
+    apply: Callable[[], AbstractContextManager[None]]
+    fired: Callable[[], bool] = lambda: True
+
+
+@dataclass
+class Bench:
+    """What faults are made with.
+
+    Args:
+        place: The directory of the call.
+        files: The file system that fails.
+        servers: Ports that fail.
+        small: A file system with next to no room, if there is one.
+        read_only: A file system that cannot be written, if there is one.
+    """
+
+    place: Path
+    files: FaultyFiles
+    servers: FaultyServers
+    small: Path | None = None
+    read_only: Path | None = None
+
+
+def draw_fault(bench: Bench, call: Call, random: Random) -> Fault | None:
+    """A fault of what the call reads, writes or asks; None where it does none of it."""
+    makers: list[Callable[[Bench, Call, Random], Fault]] = []
+    if call.inputs:
+        makers += [damaged_input, damaged_input, failing_input]
+    if call.outputs:
+        makers += [bad_output, failing_output]
+    if call.servers:
+        makers += [failing_server, failing_server, failing_server]
+    return random.choice(makers)(bench, call, random) if makers else None
+
+
+# Inputs.
+
+
+def damaged_input(bench: Bench, call: Call, random: Random) -> Fault:
+    """Damage an input, or a file or directory of one."""
+    source = random.choice(call.inputs)
+    top = bench.place / source.name
+    victim = _victim(top, random)
+    kinds = _FILE_DAMAGES if victim.is_file() else _DIRECTORY_DAMAGES
+    # A pipe that decode is given is read, as a shell's <(...) is.
+    kind = random.choice([name for name in kinds if (source.kind, name) != ("decode", "a pipe instead")])
+    seed = random.randrange(1 << 30)
+    is_top = victim == top
+    visible = kind not in ("flipped", "cut", "foreign") or source.kind not in UNCHECKED_TEXT
+    if victim.suffix == ".json" and kind == "flipped":
+        visible = False
+    if source.kind == "metadata" and top.suffix == ".jsonl" and kind in ("flipped", "foreign"):
+        visible = False
+    if (
+        source.kind == "bookies"
+        and call.name.endswith(("collect", "collect.py"))
+        and kind in ("missing", "empty")
+    ):
+        visible = False  # what is not there, nobody misses before an audit
+    if source.kind == "runs" and kind in ("a link to itself", "empty"):
+        visible = False  # no run, as any other file beside runs; and where no audit was made yet
+    if victim.name in _NO_CONTENT or (source.kind == "decode" and kind == "empty"):  # of protobuf, a message
+        visible = False
+    codes = FAILURES if is_top and kind in _FATAL and _is_needed(call, source) else None
+
+    def apply() -> AbstractContextManager[None]:
+        kinds[kind](victim, Random(seed))
+        return nullcontext()
+
+    text = f"{victim.relative_to(bench.place)} {kind}"
+    return Fault(f"{source.kind} {kind}", text, _names(bench, source, victim), codes, visible, apply)
+
+
+_FATAL = ("missing", "a file instead", "a directory instead", "a link to itself", "without permissions")
+_NO_CONTENT = ("_SUCCESS", "LOCK", "LOG", "IDENTITY", "zookeeper.log", "spark.log")
+"""Files whose content means nothing."""
+
+
+def _is_needed(call: Call, source: Input) -> bool:
+    """Whether a command cannot do its work without an input as a whole."""
+    if "--cluster" in call.words and source.name in ("healthy/metadata.jsonl", "runs"):
+        return False  # what a flag names goes before
+    if source.name == "conf.toml":
+        return False  # a command that was told where its run is asks no file of options
+    return source.kind in ("run", "runs", "metadata", "plan", "text", "decode", "bookies", "collected")
+
+
+def _names(bench: Bench, source: Input, victim: Path) -> tuple[str, ...]:
+    """What the error may call the object: the file, one of its directories, or the bookie."""
+    paths = [str(victim)]
+    top = bench.place / source.name
+    while victim not in (top, bench.place):
+        victim = victim.parent
+        paths.append(str(victim))
+    return (*paths, source.name, Path(source.name).name)
+
+
+def _victim(top: Path, random: Random) -> Path:
+    """The input itself, or something below it."""
+    if not top.is_dir() or random.random() < 0.2:
+        return top
+    entries = sorted(top.rglob("*"))
+    files = [path for path in entries if path.is_file()]
+    return random.choice(files if files and random.random() < 0.8 else entries or [top])
+
+
+def _cut(path: Path, random: Random) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: random.randrange(len(data))] if data else b"")
+
+
+def _flip(path: Path, random: Random) -> None:
+    data = bytearray(path.read_bytes())
+    if data:
+        data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+    path.write_bytes(data)
+
+
+def _directory(path: Path, _: Random) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _file(path: Path, _: Random) -> None:
+    shutil.rmtree(path)
+    path.write_text("a file\n")
+
+
+def _loop(path: Path, _: Random) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    path.symlink_to(path.name)
+
+
+def _pipe(path: Path, _: Random) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _empty_directory(path: Path, _: Random) -> None:
+    shutil.rmtree(path)
+    path.mkdir()
+
+
+_FILE_DAMAGES: dict[str, Callable[[Path, Random], object]] = {
+    "cut": _cut,
+    "flipped": _flip,
+    "empty": lambda path, _: path.write_bytes(b""),
+    "foreign": lambda path, random: path.write_bytes(random.randbytes(random.choice((7, 1_000, 70_000)))),
+    "missing": lambda path, _: path.unlink(),
+    "a directory instead": _directory,
+    "a link to itself": _loop,
+    "a pipe instead": _pipe,
+    "without permissions": lambda path, _: path.chmod(0),
+}
+_DIRECTORY_DAMAGES: dict[str, Callable[[Path, Random], object]] = {
+    "missing": lambda path, _: shutil.rmtree(path),
+    "empty": _empty_directory,
+    "a file instead": _file,
+    "a link to itself": _loop,
+    "without permissions": lambda path, _: path.chmod(0),
+    "not listed": lambda path, _: path.chmod(0o311),
+    "not entered": lambda path, _: path.chmod(0o644),
+}
+
+
+def failing_input(bench: Bench, call: Call, random: Random) -> Fault:
+    """Let system calls on an input fail, all from one on."""
+    source = random.choice(call.inputs)
+    top = bench.place / source.name
+    victim = _victim(top, random)
+    kinds = random.choice((("open",), ("read",), ("stat",), ("list",), ("open", "read", "stat", "list")))
+    number = random.choice(NETWORK)
+    skip = random.choice((0, 0, 0, 1, 2, 5, 20))
+    text = f"{victim.relative_to(bench.place)}: {'/'.join(kinds)} {errno.errorcode[number]} after {skip}"
+    return Fault(
+        f"{source.kind} {errno.errorcode[number]}",
+        text,
+        _names(bench, source, victim),
+        None,
+        True,
+        lambda: bench.files.failing(victim, number, sum(CALLS[kind] for kind in kinds), skip),
+        lambda: bench.files.fired() > 0,
+    )
+
+
+# Outputs.
+
+
+def failing_output(bench: Bench, call: Call, random: Random) -> Fault:
+    """Let system calls on what the call makes fail, all from one on."""
+    name = random.choice(call.outputs)
+    kinds = random.choice((("change",), ("write",), ("sync",), ("close",), ("write", "change", "sync")))
+    number = random.choice(WRITES)
+    skip = random.choice((0, 0, 1, 3, 10, 50))
+    victim = bench.place / name
+    text = f"{name}: {'/'.join(kinds)} {errno.errorcode[number]} after {skip}"
+    return Fault(
+        f"output {errno.errorcode[number]}",
+        text,
+        (str(victim), name, str(victim.parent)),
+        None,
+        True,
+        lambda: bench.files.failing(victim, number, sum(CALLS[kind] for kind in kinds), skip),
+        lambda: bench.files.fired() > 0,
+    )
+
+
+def bad_output(bench: Bench, call: Call, random: Random) -> Fault:
+    """Put something where the call is to make something."""
+    name = random.choice(call.outputs)
+    path = bench.place / name
+    is_directory = name in ("new/out", "new/runs")
+    damages: dict[str, tuple[Callable[[], object], frozenset[int] | None]] = {
+        "a directory without permissions": (lambda: path.parent.chmod(0o500), frozenset((2, 4))),
+        "a file above": (lambda: _replace_by_file(path.parent), frozenset((2, 4))),
+        "a link to itself": (lambda: path.symlink_to(path.name), frozenset((2, 4))),
+    }
+    if is_directory:
+        damages["a file in the way"] = (lambda: path.write_text("mine"), frozenset((2, 4)))
+        damages["a directory with something else"] = (lambda: _directory_with(path), None)
+    else:
+        damages["a directory in the way"] = (lambda: path.mkdir(), frozenset((2, 4)))
+    for label, there in (("no room", bench.small), ("read-only", bench.read_only)):
+        if there is not None:
+            codes = frozenset((2, 4)) if label == "read-only" else None
+            damages[label] = (lambda there=there: _link(path.parent, there), codes)  # type: ignore[misc]
+    kind = random.choice([*damages])
+    make, codes = damages[kind]
+
+    @contextmanager
+    def apply() -> Iterator[None]:
+        make()
+        try:
+            yield
+        finally:
+            if bench.small is not None:
+                for below in bench.small.iterdir():
+                    shutil.rmtree(below) if below.is_dir() else below.unlink()
+
+    names = (
+        str(path),
+        name,
+        str(path.parent),
+        *(str(there) for there in (bench.small, bench.read_only) if there),
+    )
+    return Fault(f"output: {kind}", f"{name}: {kind}", names, codes, True, apply)
+
+
+def _replace_by_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("a file\n")
+
+
+def _directory_with(path: Path) -> None:
+    path.mkdir()
+    (path / "letter").write_text("mine")
+
+
+def _link(path: Path, there: Path) -> None:
+    shutil.rmtree(path)
+    path.symlink_to(there)
+
+
+# Servers.
+
+
+def failing_server(bench: Bench, call: Call, random: Random) -> Fault:
+    """Let the port of a server do something else than its server, at once or after some bytes."""
+    server = random.choice(call.servers)
+    mode = random.choice([*MODES])
+    after = random.choice((0, 0, 0, 100, 2_000, 20_000))
+
+    @contextmanager
+    def apply() -> Iterator[None]:
+        with bench.servers.failing(server, mode, after):
+            yield
+
+    codes = FAILURES if after == 0 else None
+    names = (f"127.0.0.1:{bench.servers.port(server)}", str(bench.servers.port(server)))
+    return Fault(
+        f"{server} {mode}",
+        f"{server} {mode} after {after} bytes",
+        names,
+        codes,
+        True,
+        apply,
+        lambda: bench.servers.fired() > 0,
+    )

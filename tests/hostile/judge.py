@@ -1,0 +1,104 @@
+"""What must be true of a call that something went wrong with.
+
+1. No exit code 70, no traceback, no hang, whatever happened.
+2. A stream changes nothing: the exit code is that of the call without it. Only standard output that cannot be
+   written for another reason than a reader that left is an error, 4.
+3. A fault that no command can do without (`Fault.codes`) gives one of its codes.
+4. After any other fault that the program can see, 0 is allowed with the output of the undisturbed call, or if
+   the damaged object is named on standard error.
+5. An error is one line that names the object.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from tests.hostile.children import HUNG, Outcome, Streams, plain
+from tests.hostile.faults import FAILURES, Fault
+
+CODES = {0, 1, 130, *FAILURES}
+_LONGEST_LINE = 1_000
+_NOTICE = re.compile(r"^(Usage|Try|Error|Warning): |^bkaudit: |^$|^\s")
+
+
+def general(outcome: Outcome, signals: tuple[int, ...] = ()) -> list[str]:
+    """What must be true of every call."""
+    wrong = []
+    texts = outcome.stdout + outcome.stderr
+    if outcome.code == HUNG:
+        wrong.append(f"no end within {outcome.seconds:.0f} s")
+    elif outcome.code not in CODES and outcome.code not in signals:
+        wrong.append(f"exit {outcome.code}")
+    if "Traceback (most recent call last)" in texts:
+        wrong.append("a traceback")
+    if "this is a bug of the program" in texts:
+        wrong.append("called itself a bug")
+    return wrong
+
+
+def of_fault(undisturbed: Outcome, outcome: Outcome, fault: Fault) -> list[str]:
+    """What must be true of a call with a fault."""
+    wrong = general(outcome)
+    if wrong:
+        return wrong
+    same = is_same(undisturbed, outcome)
+    named = any(name in outcome.stderr for name in fault.names)
+    if not fault.fired():
+        return [] if same else [f"the fault did not come about, and yet exit {outcome.code} differs"]
+    if fault.codes is not None and outcome.code not in fault.codes:
+        # A command that prints what it found has done its work: doctor, and a run of which nothing was asked.
+        if not (same and outcome.code == undisturbed.code):
+            wrong.append(f"exit {outcome.code}, not {sorted(fault.codes)}")
+        elif outcome.code == 0:
+            wrong.append("exit 0 as if nothing had happened, although it cannot do without")
+    elif outcome.code == 0 and fault.is_visible and not same and not named:
+        wrong.append("exit 0 with another output")
+    if outcome.code in (2, 4, 5) and not same:
+        wrong += error_line(outcome, fault, named)
+    return wrong
+
+
+def error_line(outcome: Outcome, fault: Fault, named: bool) -> list[str]:
+    """What must be true of the error, of a command that ended with one."""
+    lines = [line for line in outcome.stderr.splitlines() if line]
+    errors = [line for line in lines if line.startswith(("bkaudit: ", "Error: "))]
+    if not errors:
+        # What doctor prints is a list of answers, and watch has a line for each round.
+        return [] if any(name in outcome.stdout for name in fault.names) else ["no error line"]
+    wrong = []
+    if lines[-1] != errors[-1]:
+        wrong.append("the error is not the last line")
+    if len(errors[-1]) > _LONGEST_LINE:
+        wrong.append(f"an error of {len(errors[-1])} characters")
+    if not named and not any(name in outcome.stdout for name in fault.names):
+        wrong.append("the error does not name the object")
+    return wrong
+
+
+def of_streams(expected: Outcome, outcome: Outcome, streams: Streams) -> list[str]:
+    """What must be true of a call whose streams were left: the code of the same call with whole streams."""
+    wrong = general(outcome)
+    code = expected.code
+    if 1 in streams.full and expected.stdout and code != 2:
+        code = 4
+    if not wrong and outcome.code != code:
+        wrong.append(f"exit {outcome.code}, not {code}")
+    return wrong
+
+
+def of_signal(expected: Outcome, outcome: Outcome, number: int, command: str) -> list[str]:
+    """What must be true of a call that got a signal: it ended by it, or had ended before.
+
+    It is how a person ends ``watch``, which then ends with 0.
+    """
+    allowed = (-number, 128 + number, *([0] if command == "watch" else []))
+    wrong = general(outcome, allowed)
+    if not wrong and outcome.code not in (*allowed, expected.code):
+        wrong.append(f"exit {outcome.code} after {signal.Signals(number).name}")
+    return wrong
+
+
+def is_same(one: Outcome, other: Outcome) -> bool:
+    """Whether two calls printed and made the same."""
+    return (one.code, plain(one.stdout), one.files) == (other.code, plain(other.stdout), other.files)

@@ -1,0 +1,290 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import is_hypothesis_test, settings
+
+from tests.guard import Guard
+from tests.tiers import tier_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IN_CI = os.environ.get("CI") == "true"
+
+ROOT = Path(__file__).parents[1]
+
+PROOFS = ROOT / "proofs"
+
+TOOLS = ROOT / ".ci" / "tools"
+
+# A property draws so many examples, or a share of them (tests/examples.py). `run.py test --quick` and `--all`
+# ask for their own profiles. An example has no deadline: the machine may be busy.
+for profile, most in {"quick": 10, "tests": 40, "all": 400}.items():
+    settings.register_profile(profile, max_examples=most, deadline=None)
+settings.load_profile("tests")
+
+GUARD = Guard()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch which processes tests start, until the run ends."""
+    patch = pytest.MonkeyPatch()
+    GUARD.install(patch)
+    config.add_cleanup(patch.undo)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Know the tier of the test that runs."""
+    with GUARD.watching(tier_of(item)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that starts what its tier does not have, and in CI one that is skipped."""
+    report = yield
+    if GUARD.offences:
+        report.outcome = "failed"
+        report.longrepr = "the test needs a marker of a higher tier (tests/tiers.py). It starts " + "; ".join(
+            GUARD.offences
+        )
+        GUARD.offences = []
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and CI is set: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for modules that skip themselves."""
+    report = yield
+    if IN_CI and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and CI is set: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as its wheel carries it, unpacked outside the checkout."""
+    place = tmp_path_factory.mktemp("wheel")
+    # Without hatchling here, pip fetches it for the build.
+    here = ["--no-build-isolation"] if find_spec("hatchling") else []
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *here]
+    subprocess.run([*pip, "--wheel-dir", str(place), str(ROOT)], check=True)
+    [made] = place.glob("*.whl")
+    with zipfile.ZipFile(made) as archive:
+        archive.extractall(place / "site")
+    return place / "site"
+
+
+GARBAGE = (3000, 20, 20)
+"""So much is made before Python looks for garbage: by default it looks through all tests too often."""
+
+
+def pytest_collection() -> None:
+    """Look for no garbage while tests are collected, for all that is made is kept."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but never among what was collected."""
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    gc.enable()
+
+
+LONGEST_FIRST = (
+    "tests/decommission",
+    "tests/plan",
+    "tests/clusters",
+    "proofs/living",
+    "proofs/killed",
+    "tests/corpora",
+    "tests/live",
+    "tests/jobs",
+    "proofs/matrix",
+)
+"""Directories with whole clusters and whole audits."""
+
+
+def mark(item: pytest.Item) -> None:
+    """Set the markers of a test.
+
+    Its tier; `proof` below proofs/; and `property` if Hypothesis draws its examples.
+    """
+    tier = tier_of(item).name.lower()
+    if item.get_closest_marker(tier) is None:
+        item.add_marker(tier)
+    if item.path.is_relative_to(PROOFS):
+        item.add_marker("proof")
+    if is_hypothesis_test(getattr(item, "obj", None)):
+        item.add_marker("property")
+
+
+def in_turn(paths: Iterable[Path]) -> list[Path]:
+    """Files in the order in which processes side by side begin them.
+
+    Those of `LONGEST_FIRST` come first, one of each directory in turn: what waits for its servers is
+    beside what does not. All others keep their order.
+    """
+    of_directory: dict[str, list[Path]] = {name: [] for name in LONGEST_FIRST}
+    others: list[Path] = []
+    for path in paths:
+        top = "/".join(path.relative_to(ROOT).parts[:2]) if path.is_relative_to(ROOT) else ""
+        of_directory.get(top, others).append(path)
+    turns = zip_longest(*of_directory.values())
+    return [path for turn in turns for path in turn if path is not None] + others
+
+
+TOGETHER = (("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"),)
+"""Files that one process runs one after the other.
+
+They share audits with their tables, which only the process has that made them.
+"""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process a file at a time, or those of `TOGETHER`."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    made = import_module("xdist.scheduler").LoadFileScheduling(config, log)
+    made._split_scope = lambda test: unit_of(test.partition("::")[0])
+    return made
+
+
+def unit_of(file: str) -> str:
+    """What a file is handed out as: itself, or the first of those that it is run with."""
+    return next((each[0] for each in TOGETHER if file in each), file)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark each test with its tier, and order files for several processes.
+
+    A run in one process begins with the quick tests.
+    """
+    for item in items:
+        mark(item)
+    if hasattr(config, "workerinput"):
+        places = {path: at for at, path in enumerate(in_turn(dict.fromkeys(item.path for item in items)))}
+        items.sort(key=lambda item: places[item.path])
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program or a file that tests need, and the Debian package that has it."""
+
+    name: str
+    package: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the program is on the PATH, or the file is there."""
+        return shutil.which(self.name) is not None or Path(self.name).exists()
+
+
+def tools() -> list[Tool]:
+    """What the tests need, as `.ci/run` reads it too."""
+    lines = TOOLS.read_text("utf-8").splitlines()
+    return [Tool(*line.split()) for line in lines if line and not line.startswith("#")]
+
+
+def skipped_for(reasons: Iterable[str], missing: Sequence[Tool]) -> list[str]:
+    """The lines that say what was skipped, why, and what to install."""
+    counts = Counter(reason.removeprefix("Skipped: ") for reason in reasons)
+    lines = [f"{count:>5}  {reason}" for reason, count in sorted(counts.items())]
+    if missing:
+        packages = " ".join(tool.package for tool in missing)
+        lines.append(f"not here: {', '.join(tool.name for tool in missing)}")
+        lines.append(
+            f"install them (Debian: apt-get install {packages}; .ci/run tools does it) and test again"
+        )
+    return lines
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped for want of which tools, last of all but pytest's own line."""
+    skipped = terminalreporter.getreports("skipped")
+    missing = [tool for tool in tools() if not tool.is_here]
+    if not skipped and not (missing and terminalreporter.getreports("failed")):
+        return
+    reasons = [
+        each.longrepr[2] if isinstance(each.longrepr, tuple) else str(each.longrepr) for each in skipped
+    ]
+    terminalreporter.write_sep("=", f"skipped tests: {len(skipped)}")
+    for line in skipped_for(reasons, missing):
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session for the whole run: starting one costs more than most tests.
+
+    Processes side by side have a session each, all of one Java process (`tests.servers.shared_spark`). Tables
+    of tests are small, so it plans as an audit of small tables does (`large_plans`: as one of large).
+    """
+    from tests.corpora.shared import made_once, shared_root
+    from tests.servers import shared_spark
+
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    # Linux alone tells the server of Spark when the tests have ended.
+    if processes > 1 and hasattr(os, "pidfd_open"):
+        root = shared_root(tmp_path_factory)
+        yield shared_spark.attach(made_once(root, "spark", lambda at: shared_spark.launch(at, processes)))
+    else:
+        session = shared_spark.start()
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def drawn_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of which each example of a property writes the tables that it is about.
+
+    To make and remove all forty tables took most of the time of such a property.
+    """
+    from tests.made_runs import made_run
+
+    made_run(place := tmp_path_factory.mktemp("drawn-run"))
+    return place
+
+
+@pytest.fixture(scope="session")
+def large_plans(spark: SparkSession) -> Callable[[], AbstractContextManager[None]]:
+    """A context in which every audit is planned as one of large tables is."""
+
+    @contextmanager
+    def planned() -> Iterator[None]:
+        from auditor.spark import batches, query_plans
+
+        with pytest.MonkeyPatch.context() as patch, query_plans.query_plans(spark):
+            patch.setattr(query_plans, "SMALL_BYTES", -1)
+            patch.setattr(query_plans, "TINY_BYTES", -1)
+            patch.setattr(batches, "HERE_BYTES", -1)
+            for key in query_plans.PLANNED_ONCE:
+                spark.conf.unset(key)
+            yield
+
+    return planned

@@ -1,0 +1,74 @@
+"""The repair line, and what a previous run adds to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from auditor.model.repair import RepairFacts, RepairState, repair_facts
+from auditor.model.views import Backlog, TopicLedger, TopicView
+from auditor.reports.first_screen import render
+from auditor.reports.history import status_line
+from auditor.reports.owners import topic_text
+from auditor.reports.repair import repair_line
+from tests.reports.samples import report
+
+HOUR = 3_600_000
+SCAN = 1_795_237_669_000
+
+
+def facts(previous: tuple[RepairFacts, int] | None = None, **state: Any) -> RepairFacts:
+    usual = {"sees_autorecovery": True, "auditor": "bk-2", "votes": 2, "knows_registrations": True}
+    return repair_facts(RepairState(**{**usual, **state}), SCAN, previous)
+
+
+def test_the_line_says_who_repairs_and_what_waits() -> None:
+    said = repair_line(facts(queued=14, oldest=SCAN - 3 * HOUR), SCAN)
+    assert said == "auditor on bk-2, 2 AutoRecovery processes; 14 ledgers queued, oldest 3.0 h"
+    assert repair_line(facts(), SCAN) == "auditor on bk-2, 2 AutoRecovery processes; no ledger queued"
+    assert repair_line(facts(auditor=None, votes=0, waiting=5), SCAN) == (
+        "no auditor and no worker; no ledger queued, 5 ledgers wait unmarked"
+    )
+    assert repair_line(facts(disabled=True), SCAN).startswith("replication is switched off; ")  # type: ignore[union-attr]
+    assert repair_line(facts(sees_autorecovery=False), SCAN) is None
+
+
+def test_the_rate_counts_marks_that_went_away_since_the_previous_run() -> None:
+    before = facts(queued=30)
+    now = facts((before, SCAN - 2 * HOUR), queued=14, queued_since=4)
+    assert (now["repaired_per_hour"], now["remaining_ms"]) == (10.0, 14 * HOUR // 10)
+    said = repair_line(now, SCAN)
+    assert said is not None
+    assert said.endswith("14 ledgers queued, 10.0 an hour since the previous run, about 1.4 h left")
+    stalled = facts((before, SCAN - 2 * HOUR), queued=30)
+    assert (stalled["repaired_per_hour"], stalled["remaining_ms"]) == (None, None)
+
+
+def test_the_first_screen_has_the_line_and_status_counts_unavailable_ledgers() -> None:
+    found = report(repair=facts(unavailable=12, unrecoverable=3))
+    assert "repair     auditor on bk-2, 2 AutoRecovery processes; no ledger queued\n" in render(found)
+    assert "; 15 ledgers unavailable; " in status_line(found, "runs/a", SCAN)
+    assert "unavailable" not in status_line(report(repair=None), "runs/a", SCAN)
+
+
+def test_a_topic_counts_its_unavailable_ledgers() -> None:
+    def ledger(number: int, klass: str, reach: str | None) -> TopicLedger:
+        usual = {
+            "standing": "owned",
+            "fault": None,
+            "state": "CLOSED",
+            "entries": 1,
+            "size": 9,
+            "offload": None,
+        }
+        return TopicLedger(number, klass=klass, reach=reach, borrowed=False, backlog=Backlog.READ, **usual)  # type: ignore[arg-type]
+
+    ledgers = [
+        ledger(1, "healthy", "unavailable"),
+        ledger(2, "below-write-quorum", "single-copy"),
+        ledger(3, "healthy", None),
+    ]
+    text = topic_text(TopicView("shop/orders/returns", "/managed-ledgers/x", ledgers, [], []))
+    assert "1       unavailable " in text
+    assert "2       single-copy, below-write-quorum " in text
+    assert "3       healthy " in text
+    assert "  1 ledger has too few registered members to be read or closed\n" in text

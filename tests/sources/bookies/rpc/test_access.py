@@ -1,0 +1,273 @@
+"""The traps of the beginning of a connection, by bookies that are not ones.
+
+What real bookies do with TLS, roles and logins: `tests/live/test_secured_bookies.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ssl
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from auditor.codecs.bookie.wire import LENGTH
+from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
+from auditor.errors import UsageError
+from auditor.sources.bookies.rpc import access
+from auditor.sources.bookies.rpc import client as bookie_client
+from auditor.sources.bookies.rpc.access import Requirement, find_requirement, read_access
+from auditor.sources.bookies.rpc.reads import Entry, ReadClient, ReadReply
+from auditor.sources.metadata.store import StoreOptions
+from tests.codecs.bookie.test_handshake import answer
+from tests.servers.certificates import certificates
+from tests.sources.fake_bookie import read_frame
+
+SECRET = "hunter2-hunter2"
+SASL = f'[bookies.sasl]\nmechanism = "DIGEST-MD5"\nuser = "ann"\npassword = "{SECRET}"\n'
+CHALLENGE = b'realm="bookkeeper",nonce="n0nce",charset=utf-8,algorithm=md5-sess'
+
+Frames = list[bytes]
+Bookie = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Frames], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookie_client, "PAUSE_S", 0.001)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "credentials.toml"
+    path.touch(mode=0o600)
+    return path
+
+
+async def frame(reader: asyncio.StreamReader, frames: Frames) -> bytes:
+    (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+    frames.append(await reader.readexactly(length))
+    return frames[-1]
+
+
+def framed(message: bytes) -> bytes:
+    return LENGTH.pack(len(message)) + message
+
+
+def heard(bookie: Bookie, path: Path, timeout_s: float = 0.3) -> tuple[list[ReadReply], ReadClient, Frames]:
+    """One read of entry 0 of ledger 1, and all frames that the bookie was sent."""
+    frames: Frames = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await bookie(reader, writer, frames)
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            pass
+        finally:
+            writer.close()
+
+    async def ask() -> tuple[list[ReadReply], ReadClient]:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            client = ReadClient("127.0.0.1", port, StoreOptions(credentials=str(path), timeout_s=timeout_s))
+            replies = await client.ask(deque([Entry(1, 0)]))
+            await client.close()
+            return replies, client
+
+    return *asyncio.run(ask()), frames
+
+
+def operations(frames: Frames) -> list[int]:
+    return [pb.ListRequest.FromString(each).header.operation for each in frames]
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
+    while True:
+        await frame(reader, frames)
+
+
+async def closing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
+    await frame(reader, frames)
+
+
+@pytest.mark.parametrize(
+    ("bookie", "words"), [(silent, "no answer to START_TLS within 0.3 s"), (closing, "after START_TLS")]
+)
+def test_a_bookie_that_does_not_answer_start_tls_is_asked_nothing_else(
+    bookie: Bookie, words: str, file: Path
+) -> None:
+    file.write_text("[bookies.tls]\n")
+    replies, client, frames = heard(bookie, file)
+    assert (replies, client.refuses) == ([], False)
+    assert words in str(client.given_up)
+    assert set(operations(frames)) == {9}
+    assert client.operations["connect"] == bookie_client.CONNECTIONS
+
+
+def test_silence_to_everything_is_no_refusal_of_the_login(file: Path) -> None:
+    file.write_text(SASL)
+    replies, client, frames = heard(silent, file)
+    assert (replies, client.refuses) == ([], False)
+    assert "no answer to AUTH within 0.3 s" in str(client.given_up)
+    assert set(operations(frames)) == {5, 1}
+
+
+def test_silence_to_auth_and_a_refused_read_is_a_login_that_is_not_taken(file: Path) -> None:
+    async def refusing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
+        await frame(reader, frames)
+        writer.write(framed(answer(5, 1, 0, "sasl", CHALLENGE)))
+        await frame(reader, frames)  # the digest, and nothing is said to it
+        await frame(reader, frames)
+        writer.write(framed(answer(1, 0, 502)))
+        await silent(reader, writer, frames)
+
+    file.write_text(SASL)
+    replies, client, frames = heard(refusing, file)
+    assert (replies, client.refuses, client.operations["connect"]) == ([], True, 1)
+    assert "the bookie does not take the login: no answer to AUTH within 0.3 s" in str(client.given_up)
+    assert operations(frames) == [5, 5, 1]
+    assert SECRET not in str(client.given_up)
+    assert not [each for each in frames if SECRET.encode() in each]
+
+
+def test_a_bookie_that_does_not_know_the_password_is_not_believed(file: Path) -> None:
+    async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
+        await frame(reader, frames)
+        writer.write(framed(answer(5, 1, 0, "sasl", CHALLENGE)))
+        await frame(reader, frames)
+        writer.write(framed(answer(5, 2, 0, "sasl", b"rspauth=" + hashlib.md5(b"").hexdigest().encode())))
+        await silent(reader, writer, frames)
+
+    file.write_text(SASL)
+    replies, client, frames = heard(impostor, file)
+    assert (replies, client.refuses) == ([], True)
+    assert "DIGEST-MD5 failed: Invalid server auth response" in str(client.given_up)
+    assert operations(frames) == [5, 5]
+
+
+@pytest.mark.parametrize(
+    "challenge", [b"", b"\xff=1", b'realm="x"', b"qop=auth-conf,nonce=1,realm=2", b"=,=,="]
+)
+def test_a_challenge_that_cannot_be_read_is_a_failed_login(challenge: bytes, file: Path) -> None:
+    async def mumbling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
+        await frame(reader, frames)
+        writer.write(framed(answer(5, 1, 0, "sasl", challenge)))
+        await silent(reader, writer, frames)
+
+    file.write_text(SASL)
+    replies, client, _ = heard(mumbling, file)
+    assert (replies, client.refuses) == ([], True)
+    assert "DIGEST-MD5 failed: " in str(client.given_up)
+    assert SECRET not in str(client.given_up)
+
+
+def test_a_late_answer_to_start_tls_is_passed_over(file: Path, tmp_path: Path) -> None:
+    pem = certificates(tmp_path / "pem")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pem.server, pem.server_key)
+
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
+        await frame(reader, frames)
+        writer.write(framed(answer(9, 0, 0)))
+        await writer.start_tls(context)
+        writer.write(framed(answer(9, 0, 501)))  # not satisfied with TLS alone
+        asked = pb.EntryRequest.FromString(await frame(reader, frames))
+        writer.write(read_frame(asked.header.txnId, 403, 1, 0))
+        await silent(reader, writer, frames)
+
+    file.write_text(f'[bookies.tls]\nca = "{pem.ca}"\n')
+    replies, client, frames = heard(late, file, timeout_s=10)
+    assert [reply.answer for reply in replies] == ["no-such-entry"]
+    assert client.given_up is None
+    assert operations(frames) == [9, 1]
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [(b"\x02\x02" + bytes(22), "START_TLS failed"), (answer(11, 0, 0), "an answer to no question")],
+)
+def test_an_answer_to_no_question_ends_the_connection(message: bytes, words: str, file: Path) -> None:
+    async def confused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
+        await frame(reader, frames)
+        writer.write(framed(message))
+        await silent(reader, writer, frames)
+
+    file.write_text("[bookies.tls]\n")
+    _, client, _ = heard(confused, file)
+    assert words in str(client.given_up)
+    assert not client.refuses
+
+
+@pytest.mark.parametrize(
+    ("statuses", "wanted"),
+    [
+        ([(5, 0)], Requirement.LOGIN),
+        ([(5, None)], Requirement.LOGIN),  # GSSAPI says nothing to a token that is none
+        ([(5, 502), (9, 0)], Requirement.CERTIFICATE),
+        ([(5, 502), (9, 404)], Requirement.OTHER),
+    ],
+)
+def test_what_a_bookie_wants_is_found_out(
+    statuses: list[tuple[int, int | None]], wanted: Requirement
+) -> None:
+    async def find() -> Requirement:
+        frames: Frames = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for operation, status in statuses:
+                asked = await frame(reader, frames)
+                number = pb.ListRequest.FromString(asked).header.txnId
+                if status is not None:
+                    writer.write(framed(answer(operation, number, status)))
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            found = await find_requirement(reader, writer, "rpc://bookie", 1)
+            writer.close()
+            return found
+
+    assert asyncio.run(find()) is wanted
+
+
+def test_files_that_are_no_certificates_are_refused_by_key(file: Path, tmp_path: Path) -> None:
+    pem = certificates(tmp_path / "pem")
+    (tmp_path / "other").write_text("no certificate")
+    for text, words in (
+        (f'ca = "{tmp_path}/other"', r"bookies\.tls\.ca: .*other holds no certificate in PEM"),
+        (f'certificate = "{tmp_path}/other"', r"bookies\.tls\.certificate: .* no pair in PEM"),
+        (f'certificate = "{pem.client}"\nkey = "{pem.server_key}"', r"bookies\.tls\.certificate: "),
+    ):
+        file.write_text(f"[bookies.tls]\n{text}\n")
+        with pytest.raises(UsageError, match=words):
+            read_access(str(file))
+
+
+def test_the_sections_for_bookies_mean_what_they_say(file: Path) -> None:
+    file.write_text('[bookies.tls]\n[bookies.sasl]\nmechanism = "DIGEST-MD5"\nuser = "a"\npassword = "b"\n')
+    found = read_access(str(file))
+    assert found.tls is not None
+    assert found.context is not None
+    # As BookKeeper's own client: the authority always, the host name on request.
+    assert (found.context.check_hostname, found.context.verify_mode) == (False, ssl.CERT_REQUIRED)
+    assert found.context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert found.sasl is not None
+    assert found.sasl.service == "bookkeeper"
+    file.write_text("[bookies.tls]\ncheck_hostname = true\n")
+    context = read_access(str(file)).context
+    assert context is not None
+    assert context.check_hostname
+    file.write_text("[etcd.tls]\n")
+    assert read_access(str(file)) == access.IN_CLEAR
+
+
+def test_gssapi_without_its_package_is_refused_before_anything_starts(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "missing_package", lambda sasl: "kerberos")
+    file.write_text('[bookies.sasl]\nmechanism = "GSSAPI"\n')
+    with pytest.raises(UsageError, match=r"GSSAPI needs the Python package kerberos, .*pip install kerberos"):
+        read_access(str(file))

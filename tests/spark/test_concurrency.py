@@ -1,0 +1,65 @@
+"""How many tasks can run side by side, by what a session was told of its cluster."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from auditor.spark import concurrency
+from auditor.spark.concurrency import copies_of_task, most_slots, running_slots
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def session_of(master: str, conf: dict[str, str]) -> Any:
+    context = SimpleNamespace(master=master, getConf=lambda: SimpleNamespace(get=conf.get))
+    return SimpleNamespace(sparkContext=context)
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "slots"),
+    [
+        ("spark://h:7077", {}, None),
+        ("spark://h:7077", {"spark.cores.max": "9"}, 9),
+        ("spark://h:7077", {"spark.cores.max": "9", "spark.task.cpus": "2"}, 4),
+        ("spark://h:7077", {"spark.cores.max": "1", "spark.task.cpus": "2"}, 1),
+        ("yarn", {}, 2),
+        ("yarn", {"spark.executor.instances": "5", "spark.executor.cores": "4"}, 20),
+        ("yarn", {"spark.dynamicAllocation.enabled": "true", "spark.executor.instances": "5"}, None),
+        (
+            "k8s://https://h",
+            {
+                "spark.dynamicAllocation.enabled": "true",
+                "spark.dynamicAllocation.maxExecutors": "7",
+                "spark.executor.cores": "4",
+                "spark.task.cpus": "3",
+            },
+            7,
+        ),
+        ("local-cluster[2,1,1024]", {}, None),
+        ("other://h", {"spark.executor.instances": "5"}, None),
+    ],
+)
+def test_most_slots_follow_from_the_bounds_of_the_cluster(
+    master: str, conf: dict[str, str], slots: int | None
+) -> None:
+    assert most_slots(session_of(master, conf)) == slots
+
+
+@pytest.mark.parametrize("master", ["local", "local[4]", "local[*]", "local[2,3]"])
+def test_local_master_has_the_slots_that_are_there(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concurrency, "running_slots", lambda _: 11)
+    assert most_slots(session_of(master, {"spark.default.parallelism": "3"})) == 11
+
+
+def test_slots_of_a_real_session_are_its_cores(spark: SparkSession) -> None:
+    cores = int(str(spark.sparkContext.master).removeprefix("local[").removesuffix("]"))
+    assert running_slots(spark) == most_slots(spark) == cores
+
+
+@pytest.mark.parametrize(("conf", "copies"), [({}, 1), ({"spark.speculation": "true"}, 2)])
+def test_speculation_runs_a_task_twice(conf: dict[str, str], copies: int) -> None:
+    assert copies_of_task(session_of("yarn", conf)) == copies

@@ -1,0 +1,18 @@
+"""Which sentence of BookKeeper's proposals a test holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+def sentence(number: str) -> Callable[[Test], Test]:
+    """Name the sentence of SENTENCES.md that a test is about; `test_sentences` reads the name."""
+
+    def marked(test: Test) -> Test:
+        return test
+
+    assert number
+    return marked

@@ -1,0 +1,47 @@
+"""Every sentence of SENTENCES.md has exactly one test, and every test here a sentence."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def listed() -> list[str]:
+    text = (HERE / "SENTENCES.md").read_text("utf-8")
+    return re.findall(r"^\| ((?:34|35|41|IN)-[0-9]{2}) \| \S", text, re.MULTILINE)
+
+
+def named_sentences() -> list[tuple[str, list[str]]]:
+    """The tests of this directory, but for this file, each with the sentences that it names."""
+    found = []
+    for file in sorted(HERE.glob("test_*.py")):
+        if file == Path(__file__):
+            continue
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                calls = [each for each in node.decorator_list if isinstance(each, ast.Call)]
+                named = [
+                    str(ast.literal_eval(call.args[0]))
+                    for call in calls
+                    if isinstance(call.func, ast.Name) and call.func.id == "sentence"
+                ]
+                found.append((f"{file.name}: {node.name}", named))
+    return found
+
+
+def test_every_sentence_is_listed_once() -> None:
+    assert [number for number, count in Counter(listed()).items() if count > 1] == []
+    assert len(listed()) > 70
+
+
+def test_every_sentence_has_exactly_one_test() -> None:
+    counts = Counter(number for _, named in named_sentences() for number in named)
+    assert counts == Counter(listed())
+
+
+def test_every_test_here_holds_one_sentence() -> None:
+    assert [name for name, named in named_sentences() if len(named) != 1] == []

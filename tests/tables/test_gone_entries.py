@@ -1,0 +1,133 @@
+"""Entries that an index has in an entry log which is not there: which are missing, and which unknown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from auditor.checks.replication_undecided import _SAID
+from auditor.codecs.availability import coverage
+from auditor.model.states import IndexState, UnknownCopy
+from auditor.tables.gone_entries import entries_in_no_log, gone_entries
+from auditor.tables.judge_replicas import BookieState, LedgerFacts, Pair, groups_of, judge
+from auditor.tables.judgement import Judgement
+from auditor.tables.rejudgement import judge_again
+from tests.checks.tables_builder import frame
+from tests.tables.rows import pack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LAST = 9
+LEDGER = LedgerFacts(1, True, 2, 2, 1, LAST, 0, [(0, ["a", "b"])])
+EVERY = frozenset(range(LAST + 1))
+GONE = frozenset({3, 4, 5})
+EIO = "the bookie refused: EIO (501)"
+
+
+def pair(bookie: str, agreed: bool, gone: frozenset[int] = GONE) -> Pair:
+    held, absent = (groups_of(pack(set(entries))) for entries in (EVERY - gone, gone))
+    expected = groups_of(pack(set(EVERY)))
+    return Pair(bookie, expected, held, IndexState.OK, gone=absent, gone_agreed=agreed)
+
+
+def states(**of: Any) -> dict[str, BookieState]:
+    # The index is older than the ledger: a clock explains nothing of what it has.
+    return {name: BookieState("read", index_time=-1, **of) for name in ("a", "b")}
+
+
+def said(answer: Judgement) -> tuple[dict[str, set[int]], dict[str, tuple[set[int], str]]]:
+    missing = {bookie: members(groups) for bookie, groups in answer.missing}
+    return missing, {bookie: (members(groups), why) for bookie, groups, why in answer.unknown}
+
+
+def members(groups: Any) -> set[int]:
+    return {entry for entry in EVERY if coverage.count(coverage.clip(groups, entry, entry))}
+
+
+def test_what_two_readings_agree_on_is_missing_without_a_doubt() -> None:
+    answer = judge(LEDGER, [pair("a", True), pair("b", True)], states(), 0)
+    assert said(answer) == ({"a": set(GONE), "b": set(GONE)}, {})
+    assert (answer.m, answer.doubts) == (2, set())
+
+
+def test_what_was_read_once_is_missing_if_the_bookie_was_stopped_and_else_unknown() -> None:
+    pairs = [pair("a", False)]
+    assert said(judge(LEDGER, pairs, states(stopped=True), 0)) == ({"a": set(GONE)}, {})
+    unknown = said(judge(LEDGER, pairs, states(), 0))
+    assert unknown == ({}, {"a": (set(GONE), UnknownCopy.ENTRY_LOG)})
+
+
+def test_entries_of_another_clusters_bookie_are_unknown_as_a_whole() -> None:
+    answer = judge(LEDGER, [pair("a", True)], states(foreign=True), 0)
+    assert members(answer.missing[0][1]) == set(EVERY)
+
+
+def answers(*rows: tuple[int, str, str | None]) -> list[dict[str, Any]]:
+    return [
+        {"bookie_id": "a", "entry_id": entry, "answer": answer, "reason": reason}
+        for entry, answer, reason in rows
+    ]
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+@pytest.mark.parametrize(("answer", "reason"), [("no-such-entry", None), ("unknown", EIO)])
+def test_one_entry_that_the_bookie_denies_decides_all(answer: str, reason: str | None, agreed: bool) -> None:
+    found = judge_again(LEDGER, [pair("a", agreed)], answers((3, answer, reason)), ["a"], states(), 0)
+    assert said(found) == ({"a": set(GONE)}, {})
+    assert found.doubts == set()
+
+
+def test_one_entry_that_the_bookie_serves_leaves_the_others_unknown() -> None:
+    rows = answers((3, "served", None), (4, "no-such-entry", None))
+    found = judge_again(LEDGER, [pair("a", True)], rows, ["a"], states(), 0)
+    assert said(found) == ({"a": {4}}, {"a": ({5}, UnknownCopy.ENTRY_LOG)})
+    assert found.unindexed == []
+
+
+def test_a_bookie_that_does_not_answer_leaves_it_to_the_two_readings() -> None:
+    rows = answers((3, "unknown", "no answer"))
+    found = judge_again(LEDGER, [pair("a", True)], rows, ["a"], states(), 0)
+    assert said(found) == ({"a": set(GONE)}, {})
+    assert found.doubts == set()
+
+
+def test_every_reason_for_an_unknown_copy_has_words() -> None:
+    assert set(_SAID) == set(UnknownCopy)
+
+
+def location(bookie: str, log: int, ledger: int, gone: set[int] | None, **more: Any) -> dict[str, Any]:
+    row = {"bookie_id": bookie, "logger": 0, "log_id": log, "scope_id": 0, "ledger_id": ledger}
+    return {**row, "gone": None if gone is None else pack(gone), **more}
+
+
+def test_only_what_both_readings_say_is_agreed(spark: SparkSession) -> None:
+    once = [
+        location("agrees", 0, 1, {1, 2}),
+        location("agrees", 1, 1, {5}),
+        location("moved", 0, 1, {1, 2}),
+        location("failed", 0, 1, {1, 2}),
+        location("collected", 0, 1, {1, 2}),
+        location("agrees", 0, 99, {1, 2}),
+        location("agrees", 3, 1, None),
+    ]
+    twice = [
+        location("agrees", 0, 1, {1, 2}),
+        location("agrees", 1, 1, {5, 6}),
+        # Compaction moved what the first reading saw in log 0.
+        location("moved", 2, 1, None),
+        location("moved", 4, 1, {9}),
+        location("failed", 0, 1, None, log_id=None, ledger_id=None, reason="No such file or directory"),
+    ]
+    ledgers = [{"scope_id": 0, "ledger_id": 1, "undecidable": False}]
+    wrong = entries_in_no_log(frame(spark, "locations", once), frame(spark, "ledgers", ledgers))
+    rows = gone_entries(wrong, frame(spark, "locations", twice)).collect()
+    found = {row["bookie_id"]: (members(groups_of(row["groups"])), row["logs"], row["state"]) for row in rows}
+    assert found == {
+        "agrees": ({1, 2, 5, 6}, [0, 1], "agreed"),
+        "failed": ({1, 2}, [0], "once"),
+        "collected": ({1, 2}, [0], "once"),
+    }
+    alone = gone_entries(wrong, None).collect()
+    assert {row["state"] for row in alone} == {"once"}

@@ -1,0 +1,82 @@
+"""docs/sources.md: each way to secure a store or server names a release and a test, and both are so."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from auditor.embedded.zookeeper import zookeeper_jars
+from tests.servers.bookies.jars import RELEASES
+from tests.servers.zookeeper_debian import debian_jars
+
+ROOT = Path(__file__).parents[1]
+COLUMNS = ["store or server", "how it is secured", "what works", "release tested", "test"]
+
+
+class Row(NamedTuple):
+    server: str
+    secured: str
+    works: str
+    releases: str
+    test: str
+
+
+def rows() -> list[Row]:
+    text = (ROOT / "docs" / "sources.md").read_text("utf-8")
+    lines = text.partition("## Secured stores and servers\n\n")[2].partition("\n\n")[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert cells[0] == COLUMNS
+    return [Row(*each) for each in cells[2:]]
+
+
+def _zookeeper() -> set[str]:
+    names = [path.stem for path in zookeeper_jars()]
+    ours = {name.removeprefix("zookeeper-") for name in names if re.match(r"zookeeper-\d", name)}
+    debian_jars()  # skips where the package is not
+    return ours | {_packaged("libzookeeper-java")}
+
+
+def _etcd() -> set[str]:
+    if shutil.which("etcd") is None:
+        pytest.skip("needs etcd")
+    return {_packaged("etcd-server")}
+
+
+def _packaged(name: str) -> str:
+    """The version of what a Debian package has."""
+    command = ["dpkg-query", "--show", "--showformat=${Version}", name]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return re.split(r"[-+]", said)[0]
+
+
+KNOWN: dict[str, Callable[[], set[str]]] = {
+    "ZooKeeper": _zookeeper,
+    "etcd": _etcd,
+    "bookies": lambda: {RELEASES[0], RELEASES[-1]},
+    "S3": lambda: {f"moto {version('moto')}"},
+}
+"""The releases that the tests of a server start."""
+
+
+def test_no_row_is_there_twice_and_every_server_has_one() -> None:
+    ways = [(row.server, row.secured) for row in rows()]
+    assert len(set(ways)) == len(ways)
+    assert {row.server for row in rows()} == {*KNOWN}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.server}-{row.secured}")
+def test_a_row_names_a_test_and_the_releases_that_it_starts(row: Row) -> None:
+    file, _, name = row.test.strip("`").partition("::")
+    assert re.search(rf"^def {name}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE), row.test
+    releases = set(row.releases.split(", "))
+    assert releases <= KNOWN[row.server]()
+    if row.server == "bookies":
+        assert releases == {RELEASES[0], RELEASES[-1]}
