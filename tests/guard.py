@@ -20,8 +20,11 @@ import pytest
 
 from tests.tiers import Tier
 
-BOOKIES = re.compile(r"(?:\w*Harness|LivingBookie|org\.apache\.(?:bookkeeper|pulsar)\..*)")
+BOOKIES = re.compile(r"(?:\w*Harness|LivingBookie|org\.apache\.bookkeeper\.server\.Main)")
 """Main classes of Java processes in which bookies run."""
+
+OTHER_SERVERS = re.compile(r"org\.apache\.(?:zookeeper|bookkeeper|pulsar)\..*")
+"""Main classes of servers' packages; programs of tests stand there too, and call the classes beside them."""
 
 STARTS_SPARK = re.compile(r"build_session\(|main\(\[?'(?:audit|demo)'")
 """Text of a program for ``python -c`` that starts Spark."""
@@ -55,9 +58,9 @@ def _tier_of_java(words: Sequence[str]) -> Tier:
         return Tier.UNIT
     if any(word.startswith("org.apache.spark.") for word in words):
         return Tier.SPARK
-    if any(word.startswith("org.apache.zookeeper.") for word in words):
-        return Tier.SERVER
-    return Tier.CLUSTER if any(BOOKIES.fullmatch(word) for word in words) else Tier.UNIT
+    if any(BOOKIES.fullmatch(word) for word in words):
+        return Tier.CLUSTER
+    return Tier.SERVER if any(OTHER_SERVERS.fullmatch(word) for word in words) else Tier.UNIT
 
 
 class Guard:

@@ -81,6 +81,8 @@ def test_a_tier_follows_from_the_functions_that_are_named(code: Callable[..., ob
         ([sys.executable, "-m", "moto.server"], Tier.SERVER),
         (["java", "-cp", "x.jar", "Harness", "{}"], Tier.CLUSTER),
         (["java", "-cp", "x.jar", "LivingBookie", "{}"], Tier.CLUSTER),
+        (["java", "-cp", "x.jar", "org.apache.bookkeeper.server.Main", "--conf", "a"], Tier.CLUSTER),
+        (["java", "-cp", "x.jar", "org.apache.bookkeeper.client.PlacementOracle"], Tier.SERVER),
     ],
 )
 def test_a_command_has_a_tier(command: list[str], tier: Tier) -> None:

@@ -51,6 +51,7 @@ STARTERS = {
     "tests.cli.test_completion.Terminal": Tier.PROCESS,
     "auditor.spark.session.build_session": Tier.SPARK,
     "auditor.embedded.zookeeper.EmbeddedZooKeeper": Tier.SERVER,
+    "auditor.demo.sample.show": Tier.SERVER,
     "tests.servers.shared_spark": Tier.SPARK,
     "tests.servers.bookies.driver.Bookies": Tier.CLUSTER,
     "tests.servers.bookies.jars": Tier.SERVER,

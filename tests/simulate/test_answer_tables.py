@@ -165,10 +165,14 @@ def test_names_are_whole_in_a_pipe_and_give_way_at_a_terminal() -> None:
     [head, row] = lay_out([table], 60, 20)
     assert (len(row), row.endswith("  1,000"), head.startswith("bookie ")) == (60, True, True)
     wide = NameTable(("bookie", *("number" * 2,) * 3), [(name, *("1,000",) * 3)])
-    lines = [*lay_out([wide], 40, 20)]
+    lines = [*lay_out([wide], 44, 20)]
     assert lines[0] == "bookie"
     assert max(map(len, lines)) <= 44
     assert lines[3].split() == ["1,000"] * 3
+    sentences = [*lay_out([wide], 40, 20)]
+    assert "".join(line.strip() for line in sentences[1:4]) == name
+    assert max(map(len, sentences)) <= 40
+    assert " ".join(sentences).count("numbernumber 1,000") == 3
     assert [*lay_out([LabelledText("label", "words"), "", UnfoldedCommand("bkaudit x")], 40, 8)] == [
         "label   words",
         "",

@@ -17,6 +17,8 @@ import pytest
 from auditor.spark.java import AOT_VERSION, MAKING_S, SETTLED_S, UNUSED_S, Java, archive_options, find_java
 from auditor.spark.session import SMALL_JAVA_OPTIONS
 
+pytestmark = pytest.mark.spark
+
 SPARK = Path(pyspark.__file__).parent
 PROGRAM = ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit", "--version")
 SHARED = "org.apache.spark.launcher.Main source: shared objects file"
@@ -326,7 +328,6 @@ def without_java(tools: Path) -> str:
     return str(tools)
 
 
-@pytest.mark.spark
 def test_a_session_uses_what_an_earlier_one_kept_after_its_end(java: Java, tmp_path: Path) -> None:
     cache, log = tmp_path / "bookkeeper-auditor", tmp_path / "spark.log"
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_HOME": str(java.home)}

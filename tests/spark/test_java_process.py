@@ -118,6 +118,7 @@ exec sleep 300
 BUILD = "from auditor.spark.session import build_session; print('go', flush=True); build_session('local[1]')"
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_start_leaves_no_process(tmp_path: Path, number: int) -> None:
     script = tmp_path / "bin" / "spark-submit"

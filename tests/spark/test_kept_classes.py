@@ -13,6 +13,8 @@ from auditor.embedded.zookeeper import zookeeper_jars
 from auditor.spark.java import find_java
 from tests.servers.java import SHORT_LIVED, KeptClasses
 
+pytestmark = pytest.mark.server
+
 MAIN = "org.apache.zookeeper.version.VersionInfoMain"
 
 
