@@ -84,7 +84,7 @@ class LedgerFacts:
     last_entry_id: int
     mtime: int | None  # ms; None where the store keeps no times (etcd)
     segments: Sequence[tuple[int, Sequence[str]]]
-    version: int | None = None  # of its znode, or etcd's revision
+    changes: int | None = None  # of its metadata since it was created; None where the store does not tell
 
     @property
     def ranges(self) -> list[tuple[int, int]]:

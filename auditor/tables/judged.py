@@ -183,7 +183,7 @@ JUDGED = schema_of(
 )
 LEDGER_COLUMNS = (
     "scope_id", "ledger_id", "version", "state", "mtime", "ensemble_size", "write_quorum", "ack_quorum",
-    "last_entry_id", "length", "segments",
+    "last_entry_id", "length", "segments", "changes",
 )  # fmt: skip
 
 _AS_THEY_ARE = tuple(name for name in LEDGER_COLUMNS if name in JUDGED.names)
@@ -259,7 +259,7 @@ def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
         last_entry_id=row["last_entry_id"],
         mtime=row["mtime"],
         segments=[(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]],
-        version=row["version"],
+        changes=row["changes"],
     )
 
 

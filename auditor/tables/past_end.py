@@ -68,15 +68,14 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
 def closed_by_its_writer(ledger: LedgerFacts) -> bool:
     """Whether its metadata were only ever changed by new segments and one close, so that nobody recovered it.
 
-    A znode's version counts its changes: one for each further segment, one for the close. Recovery takes two,
-    and re-replication more. etcd's is a revision, which counts nothing of the ledger.
+    There is one change for each further segment, and one for the close. Recovery takes two, and re-replication
+    more.
 
-    >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], version=1)
-    >>> closed_by_its_writer(ledger), closed_by_its_writer(replace(ledger, version=2))
+    >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=1)
+    >>> closed_by_its_writer(ledger), closed_by_its_writer(replace(ledger, changes=2))
     (True, False)
     """
-    keeps_times = ledger.mtime is not None  # etcd keeps none
-    return ledger.closed and keeps_times and ledger.version == len(ledger.segments)
+    return ledger.closed and ledger.changes == len(ledger.segments)
 
 
 def changed_by_takeover(ledger: LedgerFacts) -> bool:
@@ -84,12 +83,11 @@ def changed_by_takeover(ledger: LedgerFacts) -> bool:
 
     The close is the writer's or the recovery's, which no metadata tells. Re-replication makes more changes.
 
-    >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], version=2)
-    >>> changed_by_takeover(ledger), changed_by_takeover(replace(ledger, version=3))
+    >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=2)
+    >>> changed_by_takeover(ledger), changed_by_takeover(replace(ledger, changes=3))
     (True, False)
     """
-    keeps_times = ledger.mtime is not None  # etcd keeps none, and counts no changes
-    return ledger.closed and keeps_times and ledger.version == len(ledger.segments) + 1
+    return ledger.closed and ledger.changes == len(ledger.segments) + 1
 
 
 def _count_from(groups: Groups, first: int) -> int:

@@ -71,7 +71,7 @@ def ledgers(draw: st.DrawFn) -> LedgerFacts:
         last_entry_id=draw(st.integers(-1, LAST)) if closed else -1,
         mtime=0,
         segments=list(zip(firsts, ensembles, strict=True)),
-        version=draw(st.integers(0, 4)),
+        changes=draw(st.integers(0, 4)),
     )
 
 
@@ -212,7 +212,7 @@ def _assert_excess(
 def _past_end(ledger: LedgerFacts, surplus: dict[str, set[int]]) -> dict[str, set[int]]:
     """The run of entries behind the end that an ack quorum of their write sets holds, entry by entry."""
     found: dict[str, set[int]] = {}
-    if not ledger.closed or ledger.version == len(ledger.segments):
+    if not ledger.closed or ledger.changes == len(ledger.segments):
         return found
     for entry in range(ledger.last_entry_id + 1, LAST + 6):
         _, ensemble = max((each for each in ledger.segments if each[0] <= entry), key=lambda each: each[0])
@@ -291,7 +291,7 @@ def test_what_a_bookie_of_another_cluster_holds_is_no_copy() -> None:
     assert (answer.m, answer.mu, answer.missing) == (0, 1, [])
 
 
-PAST = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])], version=2)
+PAST = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])], changes=2)
 SOUND = {bookie: BookieState("read", index_time=10**12) for bookie in BOOKIES}
 
 
@@ -311,13 +311,13 @@ def past_end(
     return [(b, entries(g)) for b, g in answer.past_end]
 
 
-@pytest.mark.parametrize(("version", "behind"), [(1, 0), (2, 0), (3, 2), (4, 2)])
+@pytest.mark.parametrize(("changes", "behind"), [(None, 2), (1, 0), (2, 0), (3, 2), (4, 2)])
 def test_what_a_bookie_outside_has_behind_the_end_counts_unless_a_writer_or_takeover_closed_there(
-    version: int, behind: int
+    changes: int | None, behind: int
 ) -> None:
     """Re-replication took the bookie out of the ensemble; a writer's close takes 1 change, a takeover 2."""
     copy = Pair("bk9", NOTHING, groups({7, 8, 9, 10}), "ok")
-    ledger = replace(PAST, version=version)
+    ledger = replace(PAST, changes=changes)
     answer = judge(ledger, [copy], SOUND, grace_ms=0)
     set_apart(ledger, SOUND, answer)
     assert [(each.bookie_id, each.behind_end) for each in answer.foreign] == [("bk9", behind)]
@@ -328,9 +328,11 @@ def test_an_ack_quorum_behind_the_end_is_told_apart_from_left_overs() -> None:
     assert past_end(PAST, SOUND, bk0={9}, bk1={9, 10}) == [("bk0", {9}), ("bk1", {9})]
     assert past_end(PAST, SOUND, bk0={9}, bk2={9}) == []  # bk2 should not have it: one copy
     assert past_end(PAST, SOUND, bk1={10}, bk2={10}) == []  # behind a hole: nobody was told
-    assert past_end(replace(PAST, version=1), SOUND, bk0={9}, bk1={9}) == []  # its writer closed it
-    etcd = replace(PAST, version=1, mtime=None)  # a revision counts nothing
-    assert past_end(etcd, SOUND, bk0={9}, bk1={9}) == [("bk0", {9}), ("bk1", {9})]
+    assert past_end(replace(PAST, changes=1), SOUND, bk0={9}, bk1={9}) == []  # its writer closed it
+    on_etcd = replace(PAST, changes=1, mtime=None)  # which keeps no times and counts changes
+    assert past_end(on_etcd, SOUND, bk0={9}, bk1={9}) == []
+    not_counted = replace(PAST, changes=None)
+    assert past_end(not_counted, SOUND, bk0={9}, bk1={9}) == [("bk0", {9}), ("bk1", {9})]
     assert past_end(replace(PAST, last_entry_id=-1), SOUND, bk0={0}, bk1={0}) == [("bk0", {0}), ("bk1", {0})]
 
 

@@ -21,7 +21,7 @@ from auditor.keys.plain_paths import ledger_ids
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
-from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
+from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
 
 SEGMENT = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
 RULE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
@@ -104,6 +104,11 @@ LEDGERS = schema_of(
     ("ledger_id", pa.int64(), "the ledger; of a misplaced znode the id that the server would list"),
     ("path", pa.string(), "its znode, or its key in etcd"),
     ("version", pa.int64(), "its version in this scan: the znode's, or etcd's mod revision"),
+    (
+        "changes",
+        pa.int64(),
+        "how often it was changed since it was created; null where the source does not tell",
+    ),
     ("ctime", pa.int64(), "when the znode was made, ms; null where the store keeps no times (etcd)"),
     ("mtime", pa.int64(), "when the znode last changed, ms; null where the store keeps no times (etcd)"),
     (
@@ -242,7 +247,13 @@ def _refuse_endless(columns: LedgerColumns) -> None:
 
 def _standing(batch: ZnodeBatch, at: Longs) -> dict[str, Any]:
     """What the store says of some rows, whatever their data are."""
-    return {"version": batch.version[at], "ctime": _times(batch.ctime[at]), "mtime": _times(batch.mtime[at])}
+    changes = (batch.version if batch.changes is None else batch.changes)[at]
+    return {
+        "version": batch.version[at],
+        "changes": pa.array(changes, mask=changes == UNCOUNTED),
+        "ctime": _times(batch.ctime[at]),
+        "mtime": _times(batch.mtime[at]),
+    }
 
 
 def _times(values: Longs) -> pa.Array:

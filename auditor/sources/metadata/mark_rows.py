@@ -16,7 +16,7 @@ from auditor.model.states import MarkRow
 from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
 
 MARKS = schema_of(
-    ("kind", pa.string(), "mark, lock, directory (of marks, in which none was seen) or gap (not listed)"),
+    ("kind", pa.string(), "mark, lock, directory (of marks; none was read with it) or gap (not listed)"),
     ("ledger_id", pa.int64(), "the ledger; null where the name says none"),
     ("path", pa.string(), "its znode"),
     ("replicas", pa.list_(pa.string()), "mark: the bookies said to lack copies"),

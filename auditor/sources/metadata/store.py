@@ -74,6 +74,19 @@ class Znode(NamedTuple):
     made: int = UNCOUNTED
     children: int = UNCOUNTED
 
+    @property
+    def changes(self) -> int:
+        """How often its data were changed since it was created; `UNCOUNTED` where the source does not tell.
+
+        ZooKeeper's version counts changes. etcd counts writes of a key, and its creation is one of them.
+
+        >>> Znode("/bk/ledgers/L1", b"", 2, 9, NO_TIME, NO_TIME, 9, 0, made=3).changes
+        2
+        """
+        if self.ctime != NO_TIME:
+            return self.version
+        return self.made - 1 if self.made > 0 else UNCOUNTED
+
 
 @dataclass(frozen=True, slots=True)
 class ZnodeBatch:
@@ -91,6 +104,7 @@ class ZnodeBatch:
     ephemeral_owner: NDArray[np.int64]
     gaps: list[tuple[str, str]] = field(default_factory=list)
     children: NDArray[np.int64] | None = None  # of each znode, or `UNCOUNTED`; None: of all of them
+    changes: NDArray[np.int64] | None = None  # of each znode as `Znode.changes`; None: the versions
 
     @classmethod
     def of(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
@@ -102,7 +116,8 @@ class ZnodeBatch:
         paths, data, _, *numbers, _, children = zip(*znodes, strict=True) if znodes else ((),) * 10
         columns = [np.array(column, np.int64) for column in (*numbers, children)]
         mzxid, ctime, mtime, version, owner, below = columns
-        return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [], below)
+        changes = np.array([znode.changes for znode in znodes], np.int64)
+        return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [], below, changes)
 
 
 def znode_batches(items: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:

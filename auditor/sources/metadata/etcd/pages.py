@@ -69,6 +69,8 @@ def batch_of(page: Page, time: int) -> ZnodeBatch:
         version=changed,
         ephemeral_owner=np.array(page.keys.leases, np.int64),
         gaps=page.gaps,
+        # The creation of a key is the first of its writes.
+        changes=np.array(page.keys.written, np.int64) - 1,
     )
 
 
