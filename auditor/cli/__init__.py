@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from auditor.cli.examples import epilog, with_examples
+from auditor.cli.interrupts import lasting_interrupts
 from auditor.cli.streams import protected_streams, written_output
 from auditor.cli.verbosity import ARGUMENTS, Interruption, quiet_gateway
 from auditor.errors import AuditorError, OutputError, system_error_text
@@ -126,7 +127,7 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the program with streams whose end changes nothing, also while it reads its arguments."""
         try:
-            with protected_streams():
+            with lasting_interrupts(), protected_streams():
                 try:
                     return super().main(*args, **extra)
                 except OutputError as error:  # of --help and --version, which no command prints
