@@ -25,8 +25,8 @@ SETTINGS: dict[str, str | int] = {
 }
 ENTRIES = 20
 LEDGERS = range(1, 13)
-JOURNAL_SETTLED_S = 1
-"""After this long the journal's thread has written out what was answered; it takes milliseconds."""
+PAGE_CACHE_FLUSH_SECONDS = 1.2
+"""A little more than the default of journalPageCacheFlushIntervalMSec."""
 DAMAGED = 7
 """The ledger one record of which has a wrong size: what follows it in the log is hidden."""
 
@@ -80,12 +80,12 @@ def test_live_ledgers_behind_a_damaged_record_go_with_their_log(
         for ledger in LEDGERS:
             bookies.write(ledger, [bookie], 1, 1, ENTRIES)
         # Each later write moves the mark past what was flushed before: the start replays little of it.
-        # A mark covers what the journal's thread has written out, which is after the answer to the client.
+        # Without syncs a journal's mark moves with the first write after `PAGE_CACHE_FLUSH_SECONDS`.
         for later in (19, 21):
-            time.sleep(JOURNAL_SETTLED_S)
+            time.sleep(PAGE_CACHE_FLUSH_SECONDS)
             bookies.flush()
             bookies.write(later, [bookie], 1, 1, ENTRIES)
-        time.sleep(JOURNAL_SETTLED_S)
+        time.sleep(PAGE_CACHE_FLUSH_SECONDS)
         bookies.flush()
         bookies.stop(bookie)
         log = next(bookies.place(bookie).rglob("current/0.log"))
