@@ -31,6 +31,9 @@ import errno
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 Value = TypeVar("Value")
@@ -140,6 +143,29 @@ def system_error_text(error: OSError) -> str:
     paths = [str(path) for path in (error.filename, error.filename2) if path is not None]
     words = error.strerror or str(error) or type(error).__name__
     return f"{' to '.join(paths)}: {words}" if paths else words
+
+
+WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""Errors of the system that only writing gives."""
+
+
+@contextmanager
+def named_target(path: str | Path) -> Iterator[None]:
+    """Name the file that the block writes in errors of a full disk: Python names it only when it is opened.
+
+    Other errors may come from what the block reads, and are left as they are.
+
+    >>> with named_target("/runs/1"):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: '/runs/1'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in WRITE_ERRNOS and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 class UsageError(AuditorError):

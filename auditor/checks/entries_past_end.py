@@ -51,7 +51,8 @@ def entries_past_end(tables: Tables) -> DataFrame:
         not. A writer whose ledger is taken over closes it itself, at the last entry that it was told of, and
         recovery copies the entries on their way: of 108 takeovers of busy writers 55 left such entries, and
         none of these was acknowledged. Such a ledger, or one that its writer closed while adds were on their
-        way, looks unexplained if it is re-replicated later. A later run that sees the same does not make it surer.
+        way, looks unexplained if it is re-replicated later. A later run that sees the same does not make it
+        surer.
 
     What to do:
         Find out who wrote the ledger, and ask it, or its log, for the last entry that it believes in. Keep

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from auditor.audit.audit import Audit
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
+from auditor.errors import named_target
 from auditor.keys import index_path, ledger_path
 from auditor.keys.ledger_path import HIERARCHICAL
 from auditor.model.finding import decimal
@@ -246,8 +247,9 @@ def show(
     with scratch_directory("demo") as directory:
         work = Path(directory)
         progress.stage("sample cluster")
-        cluster = unpack(work, now)
-        plant(cluster)
+        with named_target(work):
+            cluster = unpack(work, now)
+            plant(cluster)
         with EmbeddedZooKeeper(work / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
             server.load(sample_znodes(cluster))
             uri = f"zk://{server.hosts}{ROOT}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from auditor.errors import StoreError
+from auditor.errors import StoreError, named_target
 from auditor.sources.metadata.store import Znode
 from auditor.spark.java import find_java
 from auditor.spark.java_process import deferred_interrupts
@@ -183,10 +183,9 @@ class EmbeddedZooKeeper:
 
     def _launch(self) -> None:
         config = self.data_dir / "zookeeper.cfg"
-        config.write_text(
-            _CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, tick_time_ms=self._tick_time_ms),
-            "utf-8",
-        )
+        values = {"data_dir": self.data_dir.resolve(), "port": self.port, "tick_time_ms": self._tick_time_ms}
+        with named_target(config):
+            config.write_text(_CONFIG.format(**values), "utf-8")
         command = [
             str(find_java().executable),
             f"-Xmx{self._heap}",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from auditor.errors import named_target
 from auditor.sources.file_systems import run_files
 
 LEFT_S = 86_400.0
@@ -22,13 +23,13 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
     """
     if "://" in path:
         files, place = run_files(path)
-        with files.open_output_stream(f"{place}.part") as out:
+        with named_target(path), files.open_output_stream(f"{place}.part") as out:
             write(out)
         files.move(f"{place}.part", place)
         return
     target = Path(path).resolve()  # what a link points to is replaced, not the link
     if target.exists() and not target.is_file():
-        with target.open("wb") as out:
+        with named_target(target), target.open("wb") as out:
             write(out)
         return
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.part"):
@@ -36,7 +37,7 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
             left.unlink(missing_ok=True)
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with part.open("xb") as out:
+        with named_target(target), part.open("xb") as out:
             write(out)
             out.flush()
             os.fsync(out.fileno())

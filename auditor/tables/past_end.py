@@ -68,8 +68,8 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
 def closed_by_its_writer(ledger: LedgerFacts) -> bool:
     """Whether its metadata were only ever changed by new segments and one close, so that nobody recovered it.
 
-    There is one change for each further segment, and one for the close. Recovery takes two, and re-replication
-    more.
+    There is one change for each further segment, and one for the close. Recovery takes two changes, and
+    re-replication more.
 
     >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=1)
     >>> closed_by_its_writer(ledger), closed_by_its_writer(replace(ledger, changes=2))

@@ -24,6 +24,7 @@ APART = {
     "help": "likewise",
     "version": "likewise",
     "decode": "every kind has its bytes in proofs/fuzz",
+    "encode": "its input is a list of entry ids: properties in tests/codecs/availability",
     "watch": "it is audits in rounds: tests/watch",
 }
 """Commands that no cell has, and why not."""

@@ -166,8 +166,9 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
         assert file.read_text() == "before\n"
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space") as raised:
         write_whole(str(file), half)
+    assert raised.value.filename == str(file)
     assert file.read_text() == "before\n"
     write_whole(str(file), lambda out: out.write(b"after\n"))
     assert file.read_text() == "after\n"

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 import pyarrow as pa
 
 from auditor.codecs.ledger_metadata.one import without_password
-from auditor.errors import UsageError
+from auditor.errors import UsageError, named_target
 from auditor.keys import etcd
 from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line, line_of, unread_record
 from auditor.sources.metadata.dump.store import key_record, znode_record
@@ -131,7 +131,11 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         raise UsageError(f"{path}: it is there already, and is not written over")
     descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "wb") as plain, _open_packing(plain, PACKINGS.get(path.suffix)) as file:
+        with (
+            named_target(path),
+            os.fdopen(descriptor, "wb") as plain,
+            _open_packing(plain, PACKINGS.get(path.suffix)) as file,
+        ):
             yield file
         Path(unfinished).replace(path)
     finally:
