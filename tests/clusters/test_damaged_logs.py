@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +18,11 @@ if TYPE_CHECKING:
 
 SETTINGS: dict[str, str | int] = {
     "gcWaitTime": 86_400_000,
-    "journalSyncData": "false",
     # All ledgers but the last are in the first log, and the mark goes forward when the next log begins.
     "logSizeLimit": 13_600,
 }
 ENTRIES = 20
 LEDGERS = range(1, 13)
-PAGE_CACHE_FLUSH_SECONDS = 1.2
-"""A little more than the default of journalPageCacheFlushIntervalMSec."""
 DAMAGED = 7
 """The ledger one record of which has a wrong size: what follows it in the log is hidden."""
 
@@ -80,12 +76,9 @@ def test_live_ledgers_behind_a_damaged_record_go_with_their_log(
         for ledger in LEDGERS:
             bookies.write(ledger, [bookie], 1, 1, ENTRIES)
         # Each later write moves the mark past what was flushed before: the start replays little of it.
-        # Without syncs a journal's mark moves with the first write after `PAGE_CACHE_FLUSH_SECONDS`.
         for later in (19, 21):
-            time.sleep(PAGE_CACHE_FLUSH_SECONDS)
             bookies.flush()
             bookies.write(later, [bookie], 1, 1, ENTRIES)
-        time.sleep(PAGE_CACHE_FLUSH_SECONDS)
         bookies.flush()
         bookies.stop(bookie)
         log = next(bookies.place(bookie).rglob("current/0.log"))

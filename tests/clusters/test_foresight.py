@@ -24,7 +24,6 @@ SETTINGS: dict[str, str | int] = {
     "minorCompactionInterval": 86_400,
     "majorCompactionThreshold": "0.5",
     "majorCompactionInterval": 172_800,
-    "journalSyncData": "false",
     "gcEntryLogMetadataCacheEnabled": "true",
 }
 SIZES = (300, 300, 40, 200, 20, 200, 150, 30, 150, 300, 60)

@@ -57,6 +57,7 @@ def lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Live
             "owner_grace": 0.0,
             "owners_complete": f"pulsar:zk://{hosts}",
             "bookie_conf": conf,
+            "entry_logs": True,  # without which no index is rebuilt
         }
         return audit(spark, store, sources, out, **options).out
 
