@@ -27,7 +27,7 @@ def held(reason: str, key: str = BOOKIE, object: str = "bookie", **more: Any) ->
 
 
 def kept(spark: SparkSession, holds: list[dict[str, Any]], now: RunInputs, *earlier: RunInputs) -> set[str]:
-    """Reasons that stay although no finding says them any more; of several runs the last is the one before."""
+    """Reasons that stay although nothing says them any more; the last of ``earlier`` is the run before."""
     import pyarrow as pa
 
     new = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
