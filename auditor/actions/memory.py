@@ -67,6 +67,7 @@ class RunInputs:
             reasons |= {check.id for check in ALL if Need.WITNESS in check.all_needs}
         if self.owner_stores < earlier.owner_stores:
             reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
+            reasons.add(FactReason.UNREAD_DISK)  # what is missing may be what an owner names
         return frozenset(reasons)
 
 

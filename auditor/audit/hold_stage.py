@@ -21,8 +21,10 @@ from auditor.actions.fact_holds import (
     past_end_rows,
     unindexed_byte_rows,
     unindexed_bytes,
+    unlocated_ledgers,
     unreachable_ledgers,
     unread_disk_rows,
+    unread_log_rows,
     unread_owner_rows,
 )
 from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_of
@@ -109,7 +111,8 @@ def land_holds(
     landing.run.add_to_manifest({KNOWN_INPUTS: asdict(known_inputs.joined(inputs))})
 
     def make() -> DataFrame:
-        facts = _rows_of_facts(landing, tables, missing, scope.owners_read)
+        unlocated = unlocated_ledgers(findings, tables) if found["owner-dangling"] else 0
+        facts = _rows_of_facts(landing, tables, missing, scope.owners_read, unlocated)
         parts = [arrow_frame(landing.spark, pa.Table.from_pylist(facts, _NEW))]
         parts += holds_of_findings(findings, changes.changes, tables, found)
         if (unreachable := unreachable_ledgers(tables)) is not None:
@@ -153,7 +156,7 @@ def _inputs_of(path: str) -> tuple[RunInputs, RunInputs]:
 
 
 def _rows_of_facts(
-    landing: Landing, tables: Tables, missing: bool, owners_read: bool
+    landing: Landing, tables: Tables, missing: bool, owners_read: bool, unlocated: int
 ) -> list[dict[str, Any]]:
     """The holds from facts on bookies, entry logs and sources: bounded by these."""
 
@@ -168,6 +171,7 @@ def _rows_of_facts(
     return [
         *exposure_rows(exposures),
         *unread_disk_rows(tables, missing),
+        *unread_log_rows(tables, unlocated),
         *damaged_database_rows(rows_of(damaged_databases(tables))),
         *foreign_copy_rows(rows_of(foreign_copies(tables))),
         *past_end_rows(rows_of(copies_past_end(tables))),
