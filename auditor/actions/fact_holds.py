@@ -22,7 +22,7 @@ from auditor.actions.finding_holds import NEW_COLUMNS
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.exposure import BookieExposure
-from auditor.model.finding import Urgency
+from auditor.model.finding import Severity, Urgency
 from auditor.model.holds import (
     DANGEROUS,
     ERASES,
@@ -111,6 +111,27 @@ def unread_disk_rows(tables: Tables, missing: bool) -> Iterator[Row]:
             name = bookie["bookie_id"]
             message = f"{name} was not read completely, and it may have what is missing elsewhere"
             yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False)
+
+
+def unlocated_ledgers(findings: DataFrame, tables: Tables) -> int:
+    """Count ledgers that an owner names, that the metadata lacks, and of which no index has an entry."""
+    dangling = findings.where((F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR))
+    return dangling.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti").count()
+
+
+def unread_log_rows(tables: Tables, unlocated: int) -> Iterator[Row]:
+    """Holds on bookies whose entry logs were not read and may have the bytes of ``unlocated`` ledgers."""
+    if not unlocated or "entry_logs" in tables.frames:
+        return
+    for bookie in tables.roster.bookies:
+        if bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
+            name = bookie["bookie_id"]
+            ledgers = plural(unlocated, "ledger")
+            message = (
+                f"the entry logs of {name} were not read (--entry-logs), and they may have {ledgers} that an "
+                "owner names and no index lists"
+            )
+            yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False, count=unlocated)
 
 
 def damaged_databases(tables: Tables) -> DataFrame | None:

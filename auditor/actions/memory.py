@@ -4,6 +4,9 @@
     fact-gone        the object was read completely: for a bookie its whole index, for a ledger the metadata
     data-elsewhere   the bookie was read completely, and every ledger on it has all its copies elsewhere
 
+What an option alone shows (entry logs, answers of bookies, further stores of owners) is not gone because a
+later run was not given that option (`RunInputs`).
+
 A hold that this run makes again keeps the time at which it was first seen.
 """
 
@@ -12,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from auditor.checks import ALL, Basis
+from auditor.checks.needs import Need
 from auditor.model.columns import LEDGER
 from auditor.model.holds import FactReason, HoldObject, Lift
 from auditor.model.states import BookieRead, Change, LedgerClass, TailRead
@@ -31,6 +36,45 @@ _KEEP_DATA = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, FactReason.UN
 """Facts that make data on a bookie needed."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What a run read only because an option asked for it; on what holds of some reasons rest.
+
+    Args:
+        entry_logs: 1 if the bookies' entry logs were read, else 0.
+        answers: 1 if bookies of a live store were asked for entries, else 0.
+        owner_stores: How many stores of owners were read. Their names say less: a copy of one has another.
+    """
+
+    entry_logs: int = 0
+    answers: int = 0
+    owner_stores: int = 0
+
+    def joined(self, other: RunInputs) -> RunInputs:
+        """The most that one of two runs read of each."""
+        return RunInputs(
+            max(self.entry_logs, other.entry_logs),
+            max(self.answers, other.answers),
+            max(self.owner_stores, other.owner_stores),
+        )
+
+    def reasons_unseen(self, earlier: RunInputs) -> frozenset[str]:
+        """Reasons of holds of an earlier run that this one may not see, as it read less."""
+        reasons: set[str] = set()
+        if self.entry_logs < earlier.entry_logs:
+            reasons |= _OF_ENTRY_LOGS
+        if self.answers < earlier.answers:
+            reasons |= {check.id for check in ALL if Need.WITNESS in check.all_needs}
+        if self.owner_stores < earlier.owner_stores:
+            reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
+            reasons.add(FactReason.UNREAD_DISK)  # what is missing may be what an owner names
+        return frozenset(reasons)
+
+
+_OF_ENTRY_LOGS = frozenset({"gc-would-delete-live", str(FactReason.UNINDEXED_BYTES)})
+"""Reasons that entry logs show, or may show; checks that rest on nothing else are `Change.UNSEEN` anyway."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """What this run looked at, as far as lifting a hold depends on it.
@@ -42,6 +86,8 @@ class Seen:
         needed: Bookies that this run holds because data on them is needed.
         anything_missing: An entry or the metadata of a ledger is missing, or may be.
         unseen: Pairs of check and bookie id (None: no bookie) of findings that were not looked for again.
+        lost_reasons: Reasons of holds that the earlier run could see and this one could not.
+        lost_carried: The same of holds that the earlier run carried on from any run before it.
     """
 
     metadata_whole: bool
@@ -50,6 +96,8 @@ class Seen:
     needed: frozenset[str]
     anything_missing: bool
     unseen: frozenset[tuple[str, str | None]]
+    lost_reasons: frozenset[str] = frozenset()
+    lost_carried: frozenset[str] = frozenset()
 
 
 def unseen_findings(changes: DataFrame) -> DataFrame:
@@ -121,20 +169,30 @@ def _is_lifted(seen: Seen) -> Column:
     fact_gone = (
         F.when(of_unread, bookie_read | nothing_missing)
         .when(of_registrations, F.lit(seen.registrations_whole and seen.metadata_whole))
-        .when(is_bookie | (F.col("object") == HoldObject.ENTRY_LOG), bookie_read)
+        .when(F.col("object") == HoldObject.ENTRY_LOG, _among(seen.bookies_read, F.split("key", " ")[0]))
+        .when(is_bookie, bookie_read)
         .otherwise(F.lit(seen.metadata_whole))
     )
     elsewhere = bookie_read & ~_among(seen.needed) & F.lit(seen.metadata_whole)
     return (
-        F.when(F.col("lift") == Lift.FINDING_GONE, finding_gone)
+        F.when(_is_lost(seen), False)
+        .when(F.col("lift") == Lift.FINDING_GONE, finding_gone)
         .when(F.col("lift") == Lift.FACT_GONE, fact_gone)
         .when(F.col("lift") == Lift.DATA_ELSEWHERE, elsewhere)
         .otherwise(F.lit(False))  # a later version's condition, which this one does not know
     )
 
 
-def _among(names: Collection[str]) -> Column:
-    return F.col("key").isin(*sorted(names)) if names else F.lit(False)
+def _is_lost(seen: Seen) -> Column:
+    """Whether this run could not see the reason of a hold, as it was given fewer options."""
+    reason = F.col("reason")
+    carried = F.col("carried") & _among(seen.lost_carried, reason)
+    return _among(seen.lost_reasons, reason) | carried
+
+
+def _among(names: Collection[str], column: Column | None = None) -> Column:
+    tested = F.col("key") if column is None else column
+    return tested.isin(*sorted(names)) if names else F.lit(False)
 
 
 def _finding_unseen(seen: Seen) -> Column:

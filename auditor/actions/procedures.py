@@ -110,16 +110,30 @@ REPLICATION_STOPS = "switch replication off to hold the workers (bkaudit explain
 """How copying that was asked for is held back."""
 
 
+_BY_HAND = {ActionKind.STOP: "stop the bookie ", ActionKind.START: "start "}
+"""How words for what no command does begin; the bookie's id follows."""
+
+
+def kind_by_hand(text: str) -> tuple[ActionKind, str] | None:
+    """The kind of action that words of `stop_bookie` or `start_bookie` are, and on which bookie; else None.
+
+    >>> kind_by_hand("start bk1:3181")
+    (<ActionKind.START: 'start'>, 'bk1:3181')
+    """
+    found = ((kind, text.removeprefix(words)) for kind, words in _BY_HAND.items() if text.startswith(words))
+    return next(found, None)
+
+
 def stop_bookie(allowed: Allowed, bookie_id: str, why: str) -> PlanCommand:
     """Stop a bookie."""
     require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
-    return PlanCommand(HAND, f"stop the bookie {bookie_id}", why, "load")
+    return PlanCommand(HAND, f"{_BY_HAND[ActionKind.STOP]}{bookie_id}", why, "load")
 
 
 def start_bookie(allowed: Allowed, bookie_id: str) -> PlanCommand:
     """Start a bookie."""
     require_permission(allowed, ActionKind.START, bookie(bookie_id))
-    return PlanCommand(HAND, f"start {bookie_id}", "serves its copies again", "none")
+    return PlanCommand(HAND, f"{_BY_HAND[ActionKind.START]}{bookie_id}", "serves its copies again", "none")
 
 
 def set_settings(allowed: Allowed, bookie_id: str, settings: Sequence[str]) -> PlanCommand:

@@ -198,7 +198,9 @@ class Audit:
         changes = compare_with_previous(
             landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms()
         )
-        scope = RunScope(not any(holes()), owners.rows is not None, oldest_as_of(sources) or source.scan_time)
+        as_of = oldest_as_of(sources) or source.scan_time
+        bookies_asked = source.live and options.witness == "yes"
+        scope = RunScope(not any(holes()), owners.rows is not None, as_of, bookies_asked)
         holds, actions = land_holds(landing, findings, changes, tables, before, scope)
         return Audited(
             started=started,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,13 +21,16 @@ from auditor.actions.fact_holds import (
     past_end_rows,
     unindexed_byte_rows,
     unindexed_bytes,
+    unlocated_ledgers,
     unreachable_ledgers,
     unread_disk_rows,
+    unread_log_rows,
     unread_owner_rows,
 )
 from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_of
 from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.actions.memory import (
+    RunInputs,
     Seen,
     holders_of_weak_ledgers,
     needed_bookies,
@@ -43,6 +47,7 @@ from auditor.model.holds import HOLDS_PART, HoldObject, bookie_source
 from auditor.model.run_facts import WHOLE
 from auditor.model.states import TAKES_WRITES, LedgerClass
 from auditor.runs.directory import RunDirectory
+from auditor.runs.reader import RunReader
 from auditor.simulate.exposure import find_exposures
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
@@ -58,11 +63,17 @@ class RunScope(NamedTuple):
 
     ``metadata_whole``: no part of the metadata was left out, and no ledger id is in doubt. ``owners_read``:
     some owner store was read. ``as_of`` is the time of the oldest data that the run rests on, ms.
+    ``bookies_asked``: bookies of a live store could be asked for entries.
     """
 
     metadata_whole: bool
     owners_read: bool
     as_of: int
+    bookies_asked: bool = False
+
+
+KNOWN_INPUTS = "known_inputs"
+"""The fact in a run's manifest.json that says the most that it or a run before it was given to read."""
 
 
 def land_holds(
@@ -91,9 +102,17 @@ def land_holds(
     earlier = None
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
         earlier = landing.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
+    inputs = RunInputs(
+        int("entry_logs" in tables.frames), int(scope.bookies_asked), len(tables.roster.owner_stores)
+    )
+    before_inputs, known_inputs = RunInputs(), RunInputs()
+    if run is not None and earlier is not None:
+        before_inputs, known_inputs = _inputs_of(run.path)
+    landing.run.add_to_manifest({KNOWN_INPUTS: asdict(known_inputs.joined(inputs))})
 
     def make() -> DataFrame:
-        facts = _rows_of_facts(landing, tables, missing, scope.owners_read)
+        unlocated = unlocated_ledgers(findings, tables) if found["owner-dangling"] else 0
+        facts = _rows_of_facts(landing, tables, missing, scope.owners_read, unlocated)
         parts = [arrow_frame(landing.spark, pa.Table.from_pylist(facts, _NEW))]
         parts += holds_of_findings(findings, changes.changes, tables, found)
         if (unreachable := unreachable_ledgers(tables)) is not None:
@@ -108,6 +127,8 @@ def land_holds(
             needed=needed_bookies(facts) | weak,
             anything_missing=missing,
             unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen),
+            lost_reasons=inputs.reasons_unseen(before_inputs),
+            lost_carried=inputs.reasons_unseen(known_inputs),
         )
         rows = with_memory(union_of(parts), earlier, changes.changes, seen, changes.finished)
         return rows.orderBy("object", "key", "reason")
@@ -124,8 +145,18 @@ def land_holds(
     return facts, _list_actions(landing, findings, changes, facts, scope.as_of, tables)
 
 
+def _inputs_of(path: str) -> tuple[RunInputs, RunInputs]:
+    """What an earlier run read because it was asked to, and the most that it or any run before it did."""
+    run = RunReader(path)
+    stores = run.table("owner_stores", ["source"]).num_rows if "owner_stores" in run.table_names() else 0
+    facts = run.report.run
+    inputs = RunInputs(int(facts.entry_logs), int(bool(facts.witness_asked)), stores)
+    known = run.directory.read_manifest().get(KNOWN_INPUTS, {})
+    return inputs, inputs.joined(RunInputs(**known))
+
+
 def _rows_of_facts(
-    landing: Landing, tables: Tables, missing: bool, owners_read: bool
+    landing: Landing, tables: Tables, missing: bool, owners_read: bool, unlocated: int
 ) -> list[dict[str, Any]]:
     """The holds from facts on bookies, entry logs and sources: bounded by these."""
 
@@ -140,6 +171,7 @@ def _rows_of_facts(
     return [
         *exposure_rows(exposures),
         *unread_disk_rows(tables, missing),
+        *unread_log_rows(tables, unlocated),
         *damaged_database_rows(rows_of(damaged_databases(tables))),
         *foreign_copy_rows(rows_of(foreign_copies(tables))),
         *past_end_rows(rows_of(copies_past_end(tables))),

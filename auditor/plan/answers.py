@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from auditor.actions.gate import HeldRun
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, RunUsageError, UsageError
 from auditor.keys import ledger_path
@@ -31,6 +32,7 @@ from auditor.model.states import BookieRead
 from auditor.plan.bookie_steps import DANGERS
 from auditor.plan.index_steps import INDEX_FAULTS
 from auditor.plan.parts import LedgerRow, ledgers_of
+from auditor.plan.permissions import StepPermission, ask_gate
 from auditor.plan.situation import MarkTimes, cookie_digest
 from auditor.plan.start_steps import EXCHANGED
 from auditor.reports.plan import condition_text
@@ -63,7 +65,8 @@ class Answers:
 
     ``bookies_listed``: who is in neither mapping has neither; ``unclear`` are bookies of which that is not
     known. ``named`` and ``findings`` are None of a store: it does not say them. Of ``read`` bookies a finding
-    that is not there is gone, unless its check saw nothing (``blind``).
+    that is not there is gone, unless its check saw nothing (``blind``). ``run`` is the run that was asked,
+    whose gate permits each step or not; None of a store.
     """
 
     asked: str
@@ -80,6 +83,7 @@ class Answers:
     findings: frozenset[str] | None = None
     read: frozenset[str] = frozenset()
     blind: frozenset[str] = frozenset()
+    run: HeldRun | None = None
 
 
 def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
@@ -113,6 +117,7 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
         findings=_fingerprints(run),
         read=frozenset(row["bookie_id"] for row in bookies if row["read"] == BookieRead.READ),
         blind=frozenset(facts.blind or ()),
+        run=run,
     )
 
 
@@ -247,12 +252,15 @@ def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> Plan
     if None not in (plan.instance_id, now.instance_id) and plan.instance_id != now.instance_id:
         raise UsageError(f"{now.asked}: instance {now.instance_id}, and the plan is for {plan.instance_id}")
     time = now.time if clock is None else max(clock, now.time)
+    if now.run is not None:
+        now.run.holds.now = time
     steps = tuple(_check_step(step, now, time) for step in plan.steps)
     return PlanCheck(now.asked, now.time, plan.expires, time > plan.expires, steps)
 
 
 def _check_step(step: PlanStep, now: Answers, time: int) -> StepCheck:
-    states = {each.ledger_id: _ledger_state(step, each, now) for each in step.ledgers}
+    permission = StepPermission() if now.run is None else ask_gate(step, now.run)
+    states = {each.ledger_id: _ledger_state(step, each, now, permission) for each in step.ledgers}
     counts = Counter(states.values())
     whole = [each for each in step.requires if each.fact not in OF_EACH_LEDGER]
     ends = [each for each in step.done_when if each.fact not in OF_EACH_LEDGER]
@@ -267,7 +275,7 @@ def _check_step(step: PlanStep, now: Answers, time: int) -> StepCheck:
     elif done:
         state = StepState.DONE
     else:
-        state, why = _open_state(step, whole, states, now, time)
+        state, why = _open_state(step, whole, states, now, permission, time)
     return StepCheck(
         step.number, step.kind, step.about, state, tuple(why),
         *(counts[each] for each in (StepState.DONE, StepState.TRUE, StepState.CHANGED, StepState.UNKNOWN)),
@@ -275,12 +283,19 @@ def _check_step(step: PlanStep, now: Answers, time: int) -> StepCheck:
 
 
 def _open_state(
-    step: PlanStep, whole: Iterable[Condition], states: dict[str, StepState], now: Answers, time: int
+    step: PlanStep,
+    whole: Iterable[Condition],
+    states: dict[str, StepState],
+    now: Answers,
+    permission: StepPermission,
+    time: int,
 ) -> tuple[StepState, list[str]]:
     """The state of a step that is not done, and why it is not still true."""
     answers = {each: holds(each, now, step.bookie_id) for each in whole}
     broken = [f"not so: {condition_text(each)}" for each, answer in answers.items() if answer is False]
     unknown = [f"not known: {condition_text(each)}" for each, answer in answers.items() if answer is None]
+    broken += [f"holds forbid it: {sentence}" for sentence in permission.forbidden]
+    unknown += [f"not permitted: {sentence}" for sentence in permission.unknown]
     for state, found, word in (
         (StepState.CHANGED, broken, "changed"), (StepState.UNKNOWN, unknown, "not known"),
     ):  # fmt: skip
@@ -300,10 +315,14 @@ def _open_state(
     return (StepState.UNKNOWN, unknown) if unknown else (StepState.TRUE, [])
 
 
-def _ledger_state(step: PlanStep, ledger: PlannedLedger, now: Answers) -> StepState:
+def _ledger_state(
+    step: PlanStep, ledger: PlannedLedger, now: Answers, permission: StepPermission
+) -> StepState:
     ends = [each for each in step.done_when if each.fact in OF_EACH_LEDGER]
     if ends and _all(holds_of(each, ledger, now) for each in ends):
         return StepState.DONE
+    if ledger.ledger_id in permission.held_ledgers:
+        return StepState.CHANGED
     answer = _all(holds_of(each, ledger, now) for each in step.requires if each.fact in OF_EACH_LEDGER)
     return {True: StepState.TRUE, False: StepState.CHANGED, None: StepState.UNKNOWN}[answer]
 

@@ -201,9 +201,10 @@ def _class() -> Column:
     listed = F.col("members").isNotNull()
     not_located = F.col("located").isNull()
     return (
-        F.when(~readable | ~clear, SpaceClass.OWNER_UNKNOWN)
+        # First, as these bytes are needed whatever the index says: a young log's too.
+        F.when(~listed & F.col("owner_named"), SpaceClass.OWNER_NAMED)
+        .when(~readable | ~clear, SpaceClass.OWNER_UNKNOWN)
         .when(not_located & F.col("young"), SpaceClass.NOT_YET_MAPPED)
-        .when(~listed & F.col("owner_named"), SpaceClass.OWNER_NAMED)
         # Where the ensembles are not known, nobody can say which entries the index should have.
         .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN)
         .when(not_located, SpaceClass.SUPERSEDED)

@@ -67,6 +67,21 @@ def test_an_alias_keeps_its_data_after_it_was_stopped(
     assert min(hold.first_seen for hold in refused.holds) < stopped.report.run.finished
 
 
+def test_a_run_without_entry_logs_keeps_the_holds_that_rest_on_them(
+    hazards: Hazards, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A start would have the collector delete the bytes of ledger 30, which no index lists."""
+    case = hazards.case("h11")
+    shutil.copytree(hazards.run("h11").path, tmp_path / "1")
+    Audit(case.metadata, [case.bookies], str(tmp_path / "2")).run(spark)
+    later = opened(tmp_path / "2")
+    for name in ("bk1:3181", "bk2:3181"):
+        [start] = refuses(later, ActionKind.START, bookie(name)).holds
+        assert (start.reason, start.carried) == ("gc-would-delete-live", True)
+        reasons = {hold.reason for hold in refuses(later, ActionKind.DECOMMISSION, bookie(name)).holds}
+        assert reasons >= {"gc-would-delete-live", "unindexed-bytes"}
+
+
 @pytest.mark.parametrize("kind", [ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION, ActionKind.COLLECT])
 def test_the_last_copy_outside_its_ensembles_is_kept(kind: ActionKind, hazards: Hazards) -> None:
     assert refuses(hazards.run("h10", 2), kind, bookie("bk4:3181")).certain

@@ -7,13 +7,18 @@ as a whole and some locations of another.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from rocksdict import Options, Rdict
 
-from auditor.model.holds import ActionKind
+from auditor import Audit
+from auditor.actions.gate import Refused, permit
+from auditor.actions.objects import bookie as bookie_object
+from auditor.model.holds import ERASES, ActionKind
+from auditor.model.options import AuditOptions
 from auditor.model.states import SpaceClass
 from auditor.plan.plan_file import make_plan
 from auditor.reports.ledger import render
@@ -106,6 +111,34 @@ def test_bytes_that_an_owner_names_are_no_garbage(h2: Audited) -> None:
     nothing_is_offered(h2, holders)
     gone = [row for row in h2.table("log_foresight") if row["needed"]]
     assert {(row["action"], row["frees"]) for row in gone} == {("delete", 0)}
+
+
+def without_an_index(hazards: Hazards, place: Path) -> str:
+    """h2 with logs as young as a copy makes them, and no index file of a ledger that only the topic names."""
+    case = hazards.case("h2")
+    shutil.copytree(Path(case.bookies).parent, place / "h2", copy_function=shutil.copyfile)
+    for file in (place / "h2" / "bookies").rglob("*.idx"):
+        if int(file.stem, 16) in range(10, 18):
+            file.unlink()
+    return str(place / "h2")
+
+
+def test_bytes_that_only_entry_logs_have_keep_their_bookies(
+    hazards: Hazards, spark: SparkSession, tmp_path: Path
+) -> None:
+    place = without_an_index(hazards, tmp_path)
+    runs = {}
+    for number, logs in enumerate((False, True, False), 1):
+        out = tmp_path / "runs" / str(number)
+        options = AuditOptions(entry_logs=logs)
+        Audit(f"dump://{place}/metadata.jsonl", [f"{place}/bookies"], str(out), options).run(spark)
+        runs[number] = opened(out)
+    for number, reason in ((1, "unread-disk"), (2, "unindexed-bytes"), (3, "unindexed-bytes")):
+        for name in ("bk1:3181", "bk2:3181", "bk3:3181"):
+            for kind in ERASES:
+                answer = permit(runs[number], kind, [bookie_object(name)])
+                assert isinstance(answer, Refused), (number, kind)
+                assert reason in {hold.reason for hold in answer.holds}, (number, kind)
 
 
 GONE, PARTLY_GONE, LACKING = 0, 1, (3, 4, 5)

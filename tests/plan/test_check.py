@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.finding import Severity
+from auditor.model.holds import ActionKind
 from auditor.model.owner_scope import NOTHING
 from auditor.model.plan import Condition, Fact, PlannedLedger, RepairPlan, StepCheck, StepState
 from auditor.plan.answers import (
@@ -31,7 +32,7 @@ from auditor.plan.parts import LedgerRow
 from auditor.plan.plan_file import make_plan, write_plan
 from auditor.reports.schema import plan_check_schema, plan_schema
 from auditor.runs.reader import RunReader
-from tests.plan.made import HOUR, NOW, found, ledger, lock, mark, run_of
+from tests.plan.made import HOUR, NOW, found, hold, ledger, lock, mark, run_of
 from tests.plan.test_make import FORGOTTEN, LOST, ON_LOST, PROVED_STORE, RETIRED, UNUSED, everything
 
 BELOW = [found("below-ack-quorum", 7, lacking=["c:1"]), found("below-ack-quorum", 8, lacking=["c:1"])]
@@ -430,3 +431,63 @@ def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
     for words in (["show", path], ["check", path, "--run", tmp_path], [tmp_path / "nowhere"]):
         ended = bkaudit(*words)
         assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1), ended.output
+
+
+def held(kind: ActionKind, key: str, object: str = "bookie", reason: str = "replica-mismatch") -> Any:
+    return {"holds": [hold(key, kind, reason=reason, object=object)]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "object", "why"),
+    [
+        (ActionKind.RECOVER, "7", "ledger", "changed: ledgers 7"),
+        (ActionKind.RECOVER, "c:1", "bookie", "holds forbid it: bookie c:1 is needed (replica-mismatch)"),
+        (ActionKind.RECOVER, "metadata", "source", "holds forbid it"),
+        (ActionKind.RECOVER, "bookie c:1", "source", "holds forbid it"),
+    ],
+)  # fmt: skip
+def test_a_step_is_no_longer_true_where_a_newer_run_holds_its_objects(
+    kind: ActionKind, key: str, object: str, why: str, tmp_path: Path
+) -> None:
+    plan = make_plan(run_of(tmp_path / "old", BELOW, ledgers=ROWS))
+    run_of(tmp_path / "new", [], ledgers=ROWS, **held(kind, key, object))
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is StepState.CHANGED
+    assert any(sentence.startswith(why) for sentence in step.why)
+    assert step.ledgers_changed == (1 if object == "ledger" else 0)
+
+
+def test_a_cookie_is_not_deleted_where_a_newer_run_holds_it(tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", [UNUSED], RETIRED, cookies=[COOKIE]))
+    held_cookie = held(ActionKind.DELETE_COOKIE, "e:1", reason="bookie-alias")
+    run_of(tmp_path / "new", [UNUSED], RETIRED, cookies=[COOKIE], **held_cookie)
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert (step.kind, step.state) == (ActionKind.DELETE_COOKIE, StepState.CHANGED)
+
+
+def test_one_command_copies_held_ledgers_too(tmp_path: Path) -> None:
+    rows = [ledger(7, "a:1", "b:1"), ledger(8, "a:1", "b:1")]
+    plan = make_plan(run_of(tmp_path / "old", [ON_LOST], LOST, ledgers=rows, cluster=[]))
+    [step] = plan.steps
+    assert "recover -sk" in step.commands[-1].text
+    run_of(tmp_path / "new", [], LOST, ledgers=rows, cluster=[], **held(ActionKind.RECOVER, "7", "ledger"))
+    [answer] = asked(plan, str(tmp_path / "new"))
+    assert answer.state is StepState.CHANGED
+    assert any("holds forbid it: ledger 7 is needed" in sentence for sentence in answer.why)
+
+
+def test_a_bookie_that_a_step_starts_again_may_be_held(tmp_path: Path) -> None:
+    finding = found("gc-would-delete-live", None, "a:1", severity=Severity.CRITICAL, reasons=["last-copy"])
+    plan = make_plan(run_of(tmp_path / "old", [finding], ledgers=ROWS))
+    assert "start a:1" in {command.text for command in plan.steps[0].commands}
+    run_of(tmp_path / "new", [finding], ledgers=ROWS, **held(ActionKind.START, "a:1", reason="disk-shared"))
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is StepState.CHANGED
+
+
+def test_a_run_without_holds_permits_no_step(tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", BELOW, ledgers=ROWS))
+    run_of(tmp_path / "new", [], ledgers=ROWS, facts={"holds": None})
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is StepState.UNKNOWN
+    assert any("without holds" in sentence for sentence in step.why)

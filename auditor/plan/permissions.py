@@ -1,0 +1,81 @@
+"""What the gate of a newer run says to the steps of a plan: holds that came after the plan forbid a step."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from auditor.actions.gate import HeldRun, permit, permit_ledgers
+from auditor.actions.objects import bookie, ledger
+from auditor.actions.procedures import kind_by_hand
+from auditor.model.holds import ActionKind, HoldObject
+from auditor.model.permission import Refused
+from auditor.model.plan import CommandRole, Fact, PlanStep
+
+_OF_BOOKIES = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED)
+"""Conditions whose object is a bookie that the step is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPermission:
+    """What a run says to a step.
+
+    ``forbidden`` are sentences of holds on all of it, ``unknown`` why the run permits nothing of the kind.
+    Of its ledgers, by decimal id, holds forbid ``held_ledgers``.
+    """
+
+    forbidden: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    held_ledgers: frozenset[str] = frozenset()
+
+
+def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
+    """Ask the gate of a run for a step of a plan that was made of an earlier run.
+
+    Raises:
+        RunError: a table of the run is broken.
+    """
+    bookies = [bookie(name) for name in _bookies_of(step)]
+    whole = permit(run, step.kind, bookies)
+    answers = [*([whole] if isinstance(whole, Refused) else []), *_by_hand(step, run)]
+    by_ledger: tuple[Refused, ...] = ()
+    if not isinstance(whole, Refused):
+        ledgers = [ledger(int(planned.ledger_id)) for planned in step.ledgers]
+        _, refused = permit_ledgers(run, step.kind, (), ledgers)
+        # That nobody owns a ledger is a condition of the step (`Fact.UNOWNED`).
+        by_ledger = tuple(answer for answer in refused if answer.holds)
+        if _copies_all(step):
+            answers += by_ledger  # one command copies the held ledgers too
+            is_listed = len(step.ledgers) == step.ledger_count
+            if not is_listed and not by_ledger and (held := run.holds.first_of_ledgers(step.kind)):
+                answers.append(Refused(step.kind, tuple(bookies), held))
+    return StepPermission(
+        tuple(dict.fromkeys(answer.sentence for answer in answers if answer.holds)),
+        tuple(dict.fromkeys(answer.sentence for answer in answers if not answer.holds)),
+        _ids(by_ledger),
+    )
+
+
+def _ids(refused: Iterable[Refused]) -> frozenset[str]:
+    objects = (object for answer in refused for object in answer.objects)
+    return frozenset(object.key.removeprefix("0/") for object in objects if object.kind is HoldObject.LEDGER)
+
+
+def _bookies_of(step: PlanStep) -> list[str]:
+    """The bookies that a step is about: a step for several names them in its conditions."""
+    names = {condition.of for condition in (*step.requires, *step.done_when) if condition.fact in _OF_BOOKIES}
+    return sorted(names | ({step.bookie_id} if step.bookie_id is not None else set()))
+
+
+def _by_hand(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
+    """Refusals of bookies that the step's commands stop or start besides."""
+    for command in step.commands:
+        if command.role is CommandRole.HAND and (of := kind_by_hand(command.text)) is not None:
+            kind, name = of
+            answer = permit(run, kind, [bookie(name)])
+            if isinstance(answer, Refused):
+                yield answer
+
+
+def _copies_all(step: PlanStep) -> bool:
+    """Whether a command of the step copies ledgers that it does not name, those too that are held."""
+    typed = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
+    return step.kind is ActionKind.RECOVER and any("-l" not in words for words in typed)
