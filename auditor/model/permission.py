@@ -34,6 +34,7 @@ class RunUnfit(StrEnum):
     DATA_TOO_OLD = "data-too-old"
     NO_EARLIER_RUN = "no-earlier-run"
     LOGS_NOT_READ = "logs-not-read"
+    CHECKS_NOT_RUN = "checks-not-run"
 
     @property
     def sentence(self) -> str:
@@ -48,6 +49,8 @@ _UNFIT = {
     "not known; audit again beside this run",
     RunUnfit.LOGS_NOT_READ: "the entry logs were not read, and an index made of them lacks what they lack; "
     "audit again with --entry-logs",
+    RunUnfit.CHECKS_NOT_RUN: "checks that could forbid it were left out or are less careful than by default; "
+    "audit again with all checks",
 }
 
 

@@ -279,6 +279,29 @@ class BookiesListed(TypedDict):
     unclear: Annotated[list[str], about("bookies")]
 
 
+class CheckConstant(TypedDict):
+    """A constant of checks: its value in this run, its default, its unit, and why it has this default."""
+
+    name: str
+    value: Count
+    default: Count
+    unit: str
+    reason: str
+
+
+class ChecksChosen(TypedDict):
+    """Which checks did not run, and the constants of all checks (docs/checks.md)."""
+
+    not_run: Annotated[
+        list[CheckId], about("checks that were left out: nothing is known of what they look at")
+    ]
+    unheld: Annotated[
+        list[CheckId],
+        about("not_run, and checks with a less careful constant: what their holds could forbid is refused"),
+    ]
+    constants: list[CheckConstant]
+
+
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """Facts of the run itself, as JSON has them; times in milliseconds since 1970, UTC.
@@ -354,6 +377,19 @@ class RunFacts:
     repair: Annotated[
         RepairFacts | None, about("who repairs ledgers, what waits, what can be read; null: not known")
     ] = None
+    checks: Annotated[
+        ChecksChosen | None, about("the choice of checks and their constants; null: all ran, with defaults")
+    ] = None
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """The ids of the checks that were left out."""
+        return tuple(self.checks["not_run"]) if self.checks is not None else ()
+
+    @property
+    def unheld(self) -> tuple[str, ...]:
+        """The ids of the checks whose holds may be missing."""
+        return tuple(self.checks["unheld"]) if self.checks is not None else ()
 
 
 MANIFEST = "manifest.json"

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from auditor.model.check_settings import CheckSettings
 from auditor.model.placement import Locations, PlacementSettings
 from auditor.model.repair import RepairState
 from auditor.model.states import BookieRead
-
-_DAY_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,10 @@ class ClusterFacts:
     ``placement_differences`` are sentences of what AutoRecovery is configured to do otherwise than brokers.
     ``copies_complete``: the metadata was read without a gap, every judged entry has all its copies, and no
     bookie holds a ledger without metadata.
-    ``repair`` is who repairs ledgers, and how many wait.
+    ``repair`` is who repairs ledgers, and how many wait. ``settings`` are the constants of the checks.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
-    >>> facts.scan_time - facts.stuck_after_ms
+    >>> facts.scan_time - facts.settings.stuck_ms
     3600000
     """
 
@@ -53,7 +52,6 @@ class ClusterFacts:
     live: bool
     layout: str
     two_scans: bool
-    stuck_after_ms: int = _DAY_MS
     has_marks: bool = True
     keeps_marks: bool = True
     instance_id_missing: bool = False
@@ -70,6 +68,7 @@ class ClusterFacts:
     placement_differences: tuple[str, ...] = ()
     copies_complete: bool = False
     repair: RepairState = field(default_factory=RepairState)
+    settings: CheckSettings = field(default_factory=CheckSettings)
 
 
 Row = dict[str, Any]
