@@ -16,7 +16,7 @@ LEFT_OUT = "left out by --checks, --skip-checks or the file of --check-settings"
 def checks_that_need(*needs: Need) -> tuple[str, ...]:
     """The ids of the checks that cannot do without any of some things, in the order of the catalogue.
 
-    >>> print(*checks_that_need(Need.TIMES))
+    >>> print(*checks_that_need(Need.TIMES)[:5])
     mark-directory-empty lock-without-mark server-check-overdue index-incomplete recovery-stuck
     """
     return tuple(check.id for check in ALL if check.all_needs & {*needs})
