@@ -25,6 +25,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.bookies import find_bookies
 from auditor.audit.changes import check_suppressions, compare_with_previous, find_runs_before
 from auditor.audit.check_stage import run_checks
@@ -250,6 +251,7 @@ class Audit:
         check_since(self.options.since)
         check_owners(self.options)
         collector_settings(self.options.bookie_conf)
+        read_resolver_flag(self.options.bookie_conf)
         check_listing(self.options.offload_listing)
         check_placement(self.options)
         recognise(uri)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.bookies import bookie_rows, start_rows
 from auditor.audit.changes import RunsBefore
 from auditor.audit.comparison import BookieAnswers, SideComparison
@@ -349,6 +350,7 @@ def _cluster_facts(
         placement=placement.settings_in_use,
         placement_differences=placement.differences,
         settings=settings,
+        resolves_ids=read_resolver_flag(source.options.bookie_conf),
     )
 
 

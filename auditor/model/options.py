@@ -58,6 +58,9 @@ class AuditOptions:
             value="FILE",
         ),
     ] = None
+    samples: Annotated[
+        int, Option("How many findings of each id a report shows; counts are always complete.", 0, 10_000)
+    ] = 20
     checks: Annotated[
         Texts,
         Option(
@@ -81,9 +84,6 @@ class AuditOptions:
             value="FILE",
         ),
     ] = None
-    samples: Annotated[
-        int, Option("How many findings of each id a report shows; counts are always complete.", 0, 10_000)
-    ] = 20
     grace: Annotated[
         float,
         Option(

@@ -52,7 +52,7 @@ CAUSES = {
         "audit again",
     ),
     Cause.NO_EARLIER_RUN: (
-        "no earlier run of this cluster was found, so that its holds are not known",
+        "no earlier run of this cluster with all checks was found, so that its holds are not known",
         "audit again beside this run",
     ),
     Cause.CHECKS_NOT_RUN: (
