@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from auditor.checks import BY_ID
+from auditor.checks.endpoint_drift import endpoint_drift
+from auditor.checks.endpoint_missing import endpoint_missing
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.codecs.store.service_info import Endpoint
@@ -146,9 +147,9 @@ def test_checks_look_for_a_bookie_where_clients_with_this_flag_do(
     roster = Roster.read(lambda name: rows if name == "registrations" else [], cluster)
     found = {row["bookie_id"]: roster.sought_address(row) for row in rows}
     assert {name: at[0] for name, at in found.items() if at is not None} == address
-    missing = [finding["bookie_id"] for finding in BY_ID["endpoint-missing"](roster)]
+    missing = [finding["bookie_id"] for finding in endpoint_missing(roster)]
     assert missing == ([] if resolves else ["bookie-7"])
-    [drift] = BY_ID["endpoint-drift"](roster)
+    [drift] = endpoint_drift(roster)
     assert (drift["bookie_id"], drift["severity"]) == ("bk1:3181", "note" if resolves else "warning")
 
 
