@@ -193,9 +193,8 @@ class Audit:
         tables = with_declared(landing, with_offloads(landing, owners, tables, options))
         sources = land_sources(landing, metadata, indexes, tables, before, owner_stores)
         holes = landing.run_in_background(partial(find_holes, metadata, difference.doubtful_ids))
-        findings, claims = run_checks(
-            landing, tables, before, options, configuration.not_run
-        )  # check, confirm
+        # check, confirm
+        findings, claims = run_checks(landing, tables, before, options, configuration.not_run)
         drop_few_rows(landing)
         landing.progress.stage("report")
         numbers = landing.run_in_background(
@@ -209,24 +208,11 @@ class Audit:
         scope = RunScope(not any(holes()), owners.rows is not None, as_of, configuration.unheld)
         holds, actions = land_holds(landing, findings, changes, tables, before, scope)
         return Audited(
-            started=started,
-            configuration=configuration,
-            metadata=metadata,
-            earlier=earlier,
-            indexes=indexes,
-            answers=answers,
-            witness=comparison.witness,
-            may_ask=options.witness == "yes",
-            owners=owners,
-            placement=placement,
-            entry_logs=entry_logs,
-            tables=tables,
-            holes=holes(),
-            changes=changes,
-            holds=holds,
-            actions=actions,
-            numbers=numbers(),
-        )
+            started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,
+            answers=answers, witness=comparison.witness, may_ask=options.witness == "yes", owners=owners,
+            placement=placement, entry_logs=entry_logs, tables=tables, holes=holes(), changes=changes,
+            holds=holds, actions=actions, numbers=numbers(),
+        )  # fmt: skip
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
         """Read and land metadata only; returns how many rows each table got.

@@ -106,20 +106,8 @@ def derive_tables(
     classes = _land_verdicts(landing, judged)
     alike = pa.Table.from_pylist([each._asdict() for each in indexes.counts], COUNTS)
     counts = arrow_frame(landing.spark, alike)
-    orphan_tables = landing.run_in_background(
-        partial(
-            _land_orphans,
-            landing,
-            metadata,
-            difference,
-            indexes,
-            comparison,
-            before,
-            counts,
-            ownership,
-            settings,
-        )
-    )
+    made_of = (landing, metadata, difference, indexes, comparison, before, counts, ownership)
+    orphan_tables = landing.run_in_background(partial(_land_orphans, *made_of, settings))
     marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
     ledgers_of_marks, classes_of_marks = ledgers, classes
     if "marks" not in landing.empty:

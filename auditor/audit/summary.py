@@ -115,8 +115,7 @@ class ReportNumbers(NamedTuple):
 def summarise(audited: Audited) -> Report:
     """Count, sample and cover: the report of an audit whose findings have landed."""
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
-    source, tables, changes = metadata.source, audited.tables, audited.changes
-    counts = audited.numbers.counts
+    source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
     witness_reads, witness_remarks = audited.witness.summary()
     reused, read = counts["ledgers"]
     scan_notes = (*metadata.first.notes, *indexes.earlier_notes)

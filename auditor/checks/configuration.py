@@ -20,10 +20,16 @@ from typing import Any
 
 from auditor.checks import ALL, BY_ID
 from auditor.errors import UsageError
-from auditor.model.check_settings import CheckSettings, constants, default_of, suggestion
+from auditor.model.check_settings import (
+    CheckConstant,
+    ChecksChosen,
+    CheckSettings,
+    constants,
+    default_of,
+    suggestion,
+)
 from auditor.model.holds import ActionKind
 from auditor.model.options import AuditOptions
-from auditor.model.run_facts import CheckConstant, ChecksChosen
 from auditor.sources.regular_file import read_toml
 
 _KEYS = ("checks", "skip_checks", "constants")

@@ -12,9 +12,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, TypedDict, get_args, get_type_hints
 
 from auditor.errors import UsageError
+from auditor.model.finding_words import CheckId
+from auditor.model.json_shape import Count, about
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
@@ -42,6 +44,29 @@ class Constant:
     low: int
     high: int
     careful: CarefulSide = CarefulSide.ANY
+
+
+class CheckConstant(TypedDict):
+    """A constant of checks: its value in this run, its default, its unit, and why it has this default."""
+
+    name: str
+    value: Count
+    default: Count
+    unit: str
+    reason: str
+
+
+class ChecksChosen(TypedDict):
+    """Which checks did not run, and the constants of all checks (docs/checks.md)."""
+
+    not_run: Annotated[
+        list[CheckId], about("checks that were left out: nothing is known of what they look at")
+    ]
+    unheld: Annotated[
+        list[CheckId],
+        about("not_run, and checks with a less careful constant: what their holds could forbid is refused"),
+    ]
+    constants: list[CheckConstant]
 
 
 @dataclass(frozen=True, slots=True)

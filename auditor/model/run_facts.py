@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Annotated, TypedDict, cast
 
 from auditor.model.action_facts import Action, ForbiddenAction, HoldFacts
+from auditor.model.check_settings import ChecksChosen
 from auditor.model.finding_words import CheckId, ConfidenceWord, SeverityWord, UrgencyWord
 from auditor.model.json_shape import Count, Facet, Time, about
 from auditor.model.placement import PlacementFacts
@@ -277,29 +278,6 @@ class BookiesListed(TypedDict):
 
     hidden: Annotated[str | None, about("a place where any bookie's could be, and why")]
     unclear: Annotated[list[str], about("bookies")]
-
-
-class CheckConstant(TypedDict):
-    """A constant of checks: its value in this run, its default, its unit, and why it has this default."""
-
-    name: str
-    value: Count
-    default: Count
-    unit: str
-    reason: str
-
-
-class ChecksChosen(TypedDict):
-    """Which checks did not run, and the constants of all checks (docs/checks.md)."""
-
-    not_run: Annotated[
-        list[CheckId], about("checks that were left out: nothing is known of what they look at")
-    ]
-    unheld: Annotated[
-        list[CheckId],
-        about("not_run, and checks with a less careful constant: what their holds could forbid is refused"),
-    ]
-    constants: list[CheckConstant]
 
 
 @dataclass(frozen=True, slots=True)
