@@ -185,6 +185,8 @@ def _on_bookies(
 def _ends_with_copies(refusal: Refused) -> bool:
     """Whether a stop is refused, and by nothing but holds that end once its entries have other copies."""
     reasons = [hold.reason for hold in refusal.holds]
+    if refusal.unfit is not None:
+        return False
     return refusal.kind is ActionKind.STOP and bool(reasons) and all(each in COPY_FIRST for each in reasons)
 
 

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from auditor.actions.objects import rests_on
+from auditor.model.amounts import first_names
 from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence, Urgency
 from auditor.model.holds import (
@@ -41,6 +42,9 @@ __all__ = [
 MAX_DATA_AGE_MS = 24 * 3_600_000
 """A dangerous action needs data that is no older than this."""
 
+
+CHECKS_NAMED = 3
+"""Checks that a refusal names whose holds may be missing."""
 
 CURES: Mapping[ActionKind, frozenset[str]] = {
     ActionKind.REBUILD_INDEX: frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
@@ -85,11 +89,21 @@ class HoldBook:
         as_of: The time of the oldest data that the run rests on, ms.
         has_earlier: Whether an earlier run with holds was found.
         logs_read: Whether the bookies' entry logs were read.
+        unheld: Kinds of action that checks could forbid whose holds may be missing, each with these checks
+            (`auditor.checks.configuration.kinds_without_holds`).
         now: The current time, ms.
     """
 
     def __init__(
-        self, batches: Batches, *, exists: bool, as_of: int, has_earlier: bool, logs_read: bool, now: int
+        self,
+        batches: Batches,
+        *,
+        exists: bool,
+        as_of: int,
+        has_earlier: bool,
+        logs_read: bool,
+        now: int,
+        unheld: Mapping[ActionKind, Sequence[str]] | None = None,
     ) -> None:
         self._batches = batches
         self.exists = exists
@@ -97,6 +111,7 @@ class HoldBook:
         self.has_earlier = has_earlier
         self.logs_read = logs_read
         self.now = now
+        self.unheld = unheld or {}
 
     @property
     def is_stale(self) -> bool:
@@ -292,7 +307,7 @@ def permit_ledgers(
     )
     unproved = _unproved(book, kind, everything)
     if forbidding or unfit or not unproved.isdisjoint(objects):
-        why = unfit.sentence if unfit else "" if forbidding else _UNPROVED
+        why = _why_unfit(book, kind, unfit) if unfit else "" if forbidding else _UNPROVED
         return None, (Refused(kind, everything, forbidding, why, unfit),)
     if not ledgers:
         return _allowed(kind, objects), ()
@@ -327,6 +342,8 @@ def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
     """Why nothing of this kind can rest on the run at all; None if it can."""
     if not book.exists and kind is not ActionKind.WAIT:
         return RunUnfit.NO_HOLDS  # a start can destroy data too, and nobody looked for what forbids it
+    if kind in book.unheld:
+        return RunUnfit.CHECKS_NOT_RUN
     if kind not in DANGEROUS:
         return None
     if book.is_stale:
@@ -336,6 +353,13 @@ def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
     if kind is ActionKind.REBUILD_INDEX and not book.logs_read:
         return RunUnfit.LOGS_NOT_READ
     return None
+
+
+def _why_unfit(book: HoldBook, kind: ActionKind, unfit: RunUnfit) -> str:
+    """Why nothing of this kind can rest on the run, with the names of checks that are missing."""
+    if unfit is not RunUnfit.CHECKS_NOT_RUN:
+        return unfit.sentence
+    return f"{unfit.sentence} ({first_names(book.unheld[kind], CHECKS_NAMED)})"
 
 
 def _allowed(kind: ActionKind, objects: Sequence[ActionObject]) -> Allowed:

@@ -25,6 +25,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.bookies import find_bookies
 from auditor.audit.changes import check_suppressions, compare_with_previous, find_runs_before
 from auditor.audit.check_stage import run_checks
@@ -58,6 +59,7 @@ from auditor.audit.source_age import find_old_sources
 from auditor.audit.source_scopes import land_sources
 from auditor.audit.space_scan import collector_settings, with_foresight, with_space
 from auditor.audit.summary import Audited, count_for_report, find_holes, summarise
+from auditor.checks.configuration import CheckConfiguration, read_check_configuration
 from auditor.errors import StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
@@ -150,15 +152,16 @@ class Audit:
             StoreError: the metadata could not be read.
         """
         started, uri = now_ms(), self._check_request()
+        configuration = read_check_configuration(self.options)
         with (
             self._landing(uri, spark, progress or Silent(), "audit") as landing,
             open_metadata(landing, uri, self.options) as source,
         ):
-            report = summarise(self._conduct(source, started))
+            report = summarise(self._conduct(source, started, configuration))
             landing.finish(report)
         return report
 
-    def _conduct(self, source: MetadataSource, started: int) -> Audited:
+    def _conduct(self, source: MetadataSource, started: int, configuration: CheckConfiguration) -> Audited:
         """All stages but the report, in their order."""
         landing, options = source.landing, self.options
         earlier = find_earlier_run(options.since, landing, source.cluster)
@@ -180,8 +183,9 @@ class Audit:
         ownership = land_ownership(owners, metadata, difference, before, options)
         owner_stores = land_owner_stores(owners, ownership, source, options)
         tables = derive_tables(
-            landing, metadata, difference, indexes, answers, comparison, ownership, before, placement
-        )
+            landing, metadata, difference, indexes, answers, comparison, ownership, before, placement,
+            configuration.settings,
+        )  # fmt: skip
         if entry_logs is not None:
             tables = with_space(landing, entry_logs, indexes.rows, tables, before, options.bookie_conf)
         tables = with_foresight(metadata, tables, before, options.bookie_conf)
@@ -189,37 +193,28 @@ class Audit:
         tables = with_declared(landing, with_offloads(landing, owners, tables, options))
         sources = land_sources(landing, metadata, indexes, tables, before, owner_stores)
         holes = landing.run_in_background(partial(find_holes, metadata, difference.doubtful_ids))
-        findings, claims = run_checks(landing, tables, before, options)  # check, confirm
+        # check, confirm
+        findings, claims = run_checks(landing, tables, before, options, configuration.not_run)
         drop_few_rows(landing)
         landing.progress.stage("report")
         numbers = landing.run_in_background(
             partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples)
         )
         changes = compare_with_previous(
-            landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms()
-        )
+            landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms(),
+            configuration.not_run,
+        )  # fmt: skip
         as_of = oldest_as_of(sources) or source.scan_time
         bookies_asked = source.live and options.witness == "yes"
-        scope = RunScope(not any(holes()), owners.rows is not None, as_of, bookies_asked)
+        owners_read = owners.rows is not None
+        scope = RunScope(not any(holes()), owners_read, as_of, bookies_asked, configuration.unheld)
         holds, actions = land_holds(landing, findings, changes, tables, before, scope)
         return Audited(
-            started=started,
-            metadata=metadata,
-            earlier=earlier,
-            indexes=indexes,
-            answers=answers,
-            witness=comparison.witness,
-            may_ask=options.witness == "yes",
-            owners=owners,
-            placement=placement,
-            entry_logs=entry_logs,
-            tables=tables,
-            holes=holes(),
-            changes=changes,
-            holds=holds,
-            actions=actions,
-            numbers=numbers(),
-        )
+            started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,
+            answers=answers, witness=comparison.witness, may_ask=options.witness == "yes", owners=owners,
+            placement=placement, entry_logs=entry_logs, tables=tables, holes=holes(), changes=changes,
+            holds=holds, actions=actions, numbers=numbers(),
+        )  # fmt: skip
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
         """Read and land metadata only; returns how many rows each table got.
@@ -244,6 +239,7 @@ class Audit:
         check_since(self.options.since)
         check_owners(self.options)
         collector_settings(self.options.bookie_conf)
+        read_resolver_flag(self.options.bookie_conf)
         check_listing(self.options.offload_listing)
         check_placement(self.options)
         recognise(uri)

@@ -155,9 +155,10 @@ def compare_with_previous(
     holes: bool,
     options: AuditOptions,
     now: int,
+    not_run: Sequence[str] = (),
 ) -> RunChanges:
     """Land the table changes. ``holes``: something of the metadata could not be read, or leaves ids in
-    doubt; ``now`` in ms.
+    doubt; ``now`` in ms. ``not_run`` are the checks that were left out.
 
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is not what it should be.
@@ -177,7 +178,7 @@ def compare_with_previous(
         if previous.run is not None:
             before = landing.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
         rows = findings_with_changes(
-            findings, before, _coverage_of(tables, holes), cluster.instance_id, finished
+            findings, before, _coverage_of(tables, holes, not_run), cluster.instance_id, finished
         )
         return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*order())
 
@@ -222,7 +223,7 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
     return run
 
 
-def _coverage_of(tables: Tables, holes: bool) -> RunCoverage:
+def _coverage_of(tables: Tables, holes: bool, not_run: Sequence[str]) -> RunCoverage:
     owners_read = "ownership" not in tables.known_empty
     return RunCoverage(
         tables.verdicts,
@@ -231,6 +232,7 @@ def _coverage_of(tables: Tables, holes: bool) -> RunCoverage:
         bool(tables.roster.unread),
         owners=owners_read and tables.ownership.where("fault = 'owner-unreadable'").isEmpty(),
         asked={each.table for each in Basis if each.table and each.table in tables.frames},
+        not_run=frozenset(not_run),
     )
 
 

@@ -4,7 +4,7 @@ What did not stand still between the two scans is no more than suspect; what an 
 Causes are claimed of what checks say of bookies, then counted over all findings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial, reduce
 
 from auditor import checks
@@ -83,10 +83,10 @@ TOGETHER = "checks"
 
 
 def run_checks(
-    landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions
+    landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions, not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
-    """Ask all checks, and land the table findings; with the causes that it numbers."""
-    unsorted = _rows_of_checks(landing, tables)
+    """Ask all checks but those ``not_run``, and land the table findings; return it and its causes."""
+    unsorted = _rows_of_checks(landing, tables, not_run)
     claims = claim_causes(unsorted, tables)
 
     def findings() -> DataFrame:
@@ -99,8 +99,8 @@ def run_checks(
     return landed, claims
 
 
-def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:
-    """What all checks say; landed before it is sorted, for a sort looks at its input twice.
+def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) -> DataFrame:
+    """What all checks say that run; landed before it is sorted, for a sort looks at its input twice.
 
     Each group of checks of large tables lands by itself: whenever a part of a query ends, Spark plans all
     the rest of it anew, and for one query of all checks that takes longer than the checks.
@@ -110,7 +110,11 @@ def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:
         rows = confirm(ask_table_checks(asked, tables), tables.moved)
         return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
 
-    concerned = [check for check in checks.OF_TABLES if check.asks not in tables.known_empty]
+    concerned = [
+        check
+        for check in checks.OF_TABLES
+        if check.asks not in tables.known_empty and check.id not in not_run
+    ]
 
     def land(group: str, asked: Sequence[TableCheck]) -> DataFrame:
         return landing.land(group, partial(of, asked), "tables/checks")
@@ -127,7 +131,8 @@ def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:
         for check in concerned:
             groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
         parts = [land(group, asked) for group, asked in groups.items()]
-    rows = ask_roster_checks(checks.OF_BOOKIES, tables.roster)
+    of_bookies = [check for check in checks.OF_BOOKIES if check.id not in not_run]
+    rows = ask_roster_checks(of_bookies, tables.roster)
     parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
     every = reduce(lambda rows, more: rows.unionByName(more), parts)
     return doubt_unproved(every, tables.cluster.unproved_bookies)

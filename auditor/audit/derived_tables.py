@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.bookies import bookie_rows, start_rows
 from auditor.audit.changes import RunsBefore
 from auditor.audit.comparison import BookieAnswers, SideComparison
@@ -21,8 +22,8 @@ from auditor.audit.placement_scan import Placement, land_locations
 from auditor.audit.repair_scan import QueueTables, land_reachability, with_repair_state
 from auditor.audit.source_age import find_foreign_sources
 from auditor.audit.space_scan import listed_lately
-from auditor.checks.gc_guards import LEAST_UNEXPLAINED
 from auditor.model.bookie_alias import alias_edges, identities
+from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import REPLICA
 from auditor.spark.batches import arrow_frame
 from auditor.spark.query_plans import aggregate_many
@@ -45,7 +46,6 @@ from auditor.tables.index_counts import COUNTS
 from auditor.tables.judged import find_unindexed
 from auditor.tables.marks import STALE_MARKS, empty_directories, of_first_scan, stale_marks, stock
 from auditor.tables.orphans import (
-    LEAST_VANISHED,
     VANISHED_RANGES,
     Lately,
     find_over_replicated,
@@ -89,6 +89,7 @@ def derive_tables(
     ownership: DataFrame | None,
     before: RunsBefore,
     placement: Placement,
+    settings: CheckSettings,
 ) -> Tables:
     """Land what checks ask, and put it together; the tables of entry logs come later, if at all.
 
@@ -105,9 +106,8 @@ def derive_tables(
     classes = _land_verdicts(landing, judged)
     alike = pa.Table.from_pylist([each._asdict() for each in indexes.counts], COUNTS)
     counts = arrow_frame(landing.spark, alike)
-    orphan_tables = landing.run_in_background(
-        partial(_land_orphans, landing, metadata, difference, indexes, comparison, before, counts, ownership)
-    )
+    made_of = (landing, metadata, difference, indexes, comparison, before, counts, ownership)
+    orphan_tables = landing.run_in_background(partial(_land_orphans, *made_of, settings))
     marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
     ledgers_of_marks, classes_of_marks = ledgers, classes
     if "marks" not in landing.empty:
@@ -119,7 +119,7 @@ def derive_tables(
     _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
     landing.rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
-    cluster = _cluster_facts(metadata, difference, indexes, before, placement)
+    cluster = _cluster_facts(metadata, difference, indexes, before, placement, settings)
     roster = Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
     locked = marks.where("kind = 'lock'")
     gone, stale_ones = orphan_tables(), stale()
@@ -226,6 +226,7 @@ def _land_orphans(
     before: RunsBefore,
     counts: DataFrame,
     ownership: DataFrame | None,
+    settings: CheckSettings,
 ) -> OrphanTables:
     def found() -> DataFrame:
         return orphans(
@@ -243,12 +244,15 @@ def _land_orphans(
 
     gone = landing.land("orphans", found)
     number = landing.run.count("tables/orphans")
-    many = number >= LEAST_VANISHED
-    lately = listed_lately(metadata, before) if number >= LEAST_UNEXPLAINED else Lately()
+    many = number >= settings.vanished_ledgers
+    lately = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else Lately()
     owned = named_ledgers(ownership) if ownership is not None and number else None
     held = landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing), lately, owned))
     vanished = landing.land_some(
-        many, "vanished_ranges", VANISHED_RANGES, lambda: vanished_ranges(indexes.rows, gone, lately)
+        many,
+        "vanished_ranges",
+        VANISHED_RANGES,
+        lambda: vanished_ranges(indexes.rows, gone, lately, settings),
     )
     ids = metadata.ids_drawn()
     undrawn = landing.land_some(
@@ -263,6 +267,12 @@ def _land_orphans(
         ),
     )  # fmt: skip
     return OrphanTables(gone, held, vanished, undrawn, generators)
+
+
+def _fewest_orphans(settings: CheckSettings) -> int:
+    """With fewer orphans than this no guard needs to know which were listed lately."""
+    default = CheckSettings().least_unexplained  # for the proof of the metadata's scope
+    return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default)
 
 
 def _land_contents(
@@ -304,6 +314,7 @@ def _cluster_facts(
     indexes: Indexes,
     before: RunsBefore,
     placement: Placement,
+    settings: CheckSettings,
 ) -> ClusterFacts:
     source = metadata.source
     return ClusterFacts(
@@ -326,6 +337,8 @@ def _cluster_facts(
         layout_known=metadata.layout_known(difference.tree_elsewhere),
         placement=placement.settings_in_use,
         placement_differences=placement.differences,
+        settings=settings,
+        resolves_ids=read_resolver_flag(source.options.bookie_conf),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -41,6 +42,7 @@ from auditor.actions.memory import (
 from auditor.audit.changes import RunChanges, RunsBefore
 from auditor.audit.landing import Landing
 from auditor.checks.check import MUST_HOLD
+from auditor.checks.configuration import kinds_without_holds
 from auditor.model.action_facts import HoldFacts
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HOLDS_PART, HoldObject, bookie_source
@@ -63,13 +65,15 @@ class RunScope(NamedTuple):
 
     ``metadata_whole``: no part of the metadata was left out, and no ledger id is in doubt. ``owners_read``:
     some owner store was read. ``as_of`` is the time of the oldest data that the run rests on, ms.
-    ``bookies_asked``: bookies of a live store could be asked for entries.
+    ``bookies_asked``: bookies of a live store could be asked for entries. ``unheld`` are the checks whose
+    holds may be missing.
     """
 
     metadata_whole: bool
     owners_read: bool
     as_of: int
     bookies_asked: bool = False
+    unheld: tuple[str, ...] = ()
 
 
 KNOWN_INPUTS = "known_inputs"
@@ -97,7 +101,7 @@ def land_holds(
     found: Counter[str] = Counter()
     for count in changes.found():
         found[count.id] += count.findings
-    missing = _is_anything_missing(found, tables)
+    missing = _is_anything_missing(found, tables, scope.unheld)
     run = before.previous.run
     earlier = None
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
@@ -109,6 +113,8 @@ def land_holds(
     if run is not None and earlier is not None:
         before_inputs, known_inputs = _inputs_of(run.path)
     landing.run.add_to_manifest({KNOWN_INPUTS: asdict(known_inputs.joined(inputs))})
+    # What an earlier run did not look for is not known to be absent: it counts as no run with holds.
+    was_unheld = run is not None and bool(RunReader(run.path).report.run.unheld)
 
     def make() -> DataFrame:
         unlocated = unlocated_ledgers(findings, tables) if found["owner-dangling"] else 0
@@ -140,9 +146,9 @@ def land_holds(
         total=row[0],
         urgent=row[1],
         carried=row[2],
-        earlier_run=run.name if run is not None and earlier is not None else None,
+        earlier_run=run.name if run is not None and earlier is not None and not was_unheld else None,
     )
-    return facts, _list_actions(landing, findings, changes, facts, scope.as_of, tables)
+    return facts, _list_actions(landing, findings, changes, facts, scope, tables)
 
 
 def _inputs_of(path: str) -> tuple[RunInputs, RunInputs]:
@@ -214,20 +220,18 @@ def _list_actions(
     findings: DataFrame,
     changes: RunChanges,
     facts: HoldFacts,
-    as_of: int,
+    scope: RunScope,
     tables: Tables,
 ) -> ActionList:
-    """The ordered list of actions of the run, whose table holds has landed.
-
-    ``as_of`` is the time of the oldest data that the run rests on, ms.
-    """
+    """The ordered list of actions of the run, whose table holds has landed."""
     book = HoldBook(
         landing.run.batches,
         exists=True,
-        as_of=as_of,
+        as_of=scope.as_of,
         has_earlier=facts["earlier_run"] is not None,
         logs_read="entry_logs" in tables.frames,
         now=changes.finished,
+        unheld=kinds_without_holds(scope.unheld),
     )
     permitted = permitted_ledgers(findings, changes, landing.landed["holds"])
     return build_action_list(HoldsOfRun(book), changes.found(), permitted, _writable(tables))
@@ -241,8 +245,11 @@ def _writable(tables: Tables) -> frozenset[str] | None:
     return frozenset(name for name, mode in modes.items() if mode in TAKES_WRITES)
 
 
-def _is_anything_missing(found: Counter[str], tables: Tables) -> bool:
-    """Whether an entry, or the metadata of a ledger that an owner names, is missing or may be."""
-    if found["entry-lost"] or found["owner-dangling"]:
+def _is_anything_missing(found: Counter[str], tables: Tables, unheld: Collection[str]) -> bool:
+    """Whether an entry, or the metadata of a ledger that an owner names, is missing or may be.
+
+    Without the check owner-dangling (in ``unheld``) the metadata of any ledger may be missing.
+    """
+    if "owner-dangling" in unheld or found["entry-lost"] or found["owner-dangling"]:
         return True
     return not tables.verdicts.where(F.col("potential_class") == LedgerClass.ENTRY_LOST).isEmpty()

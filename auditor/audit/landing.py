@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from auditor.checks.configuration import read_check_configuration
 from auditor.errors import RunError
 from auditor.model.amounts import format_time
 from auditor.model.options import AuditOptions
@@ -293,13 +294,18 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
 
 
 def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> dict[str, Any]:
-    """What a run is asked, as its manifest keeps it: only the same question goes on with a run."""
+    """What a run is asked, as its manifest keeps it: only the same question goes on with a run.
+
+    Raises:
+        UsageError: the settings of the checks are wrong (`read_check_configuration`).
+    """
     identity = {
         "kind": kind,
         "version": program_version(),
         "metadata": metadata,
         "bookies": list(bookies),
         "options": asdict(options),
+        "checks": read_check_configuration(options).identity,
     }
     # As JSON has it, where a tuple is a list: an unfinished run's manifest is compared with it.
     as_json: dict[str, Any] = json.loads(json.dumps(identity))

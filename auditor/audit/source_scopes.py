@@ -16,8 +16,9 @@ from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.owner_scan import named_ledgers
 from auditor.audit.source_age import collection_times
-from auditor.checks.gc_guards import LARGE_SHARE, LEAST_UNEXPLAINED
+from auditor.checks.gc_guards import large_orphan_share
 from auditor.model.amounts import first_names, format_time, plural
+from auditor.model.check_settings import CheckSettings
 from auditor.model.source_scope import DATA_AS_OF, SourceKind, SourceScope, oldest_as_of
 from auditor.model.states import BookieRead
 from auditor.spark import functions as F
@@ -26,6 +27,8 @@ from auditor.tables.scans import shrunken_leaves
 from auditor.tables.sources import SOURCES, rows_of_scopes
 
 NAMES_SHOWN = 5
+PROOF = CheckSettings()
+"""What is proved does not depend on the constants that a run chose for its checks."""
 EVERY_BOOKIE = "every bookie that exists"
 NOTHING = "nothing"
 
@@ -99,8 +102,7 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
         yield "its id generator could not be compared with the ids in use"
     elif generators["behind"]:
         yield "its id generator is behind an id in use"
-    large = f"unexplained >= {LEAST_UNEXPLAINED} and unexplained * {LARGE_SHARE} > ledgers"
-    holders = tables.holdings.where(large).select("bookie_id").collect()
+    holders = tables.holdings.where(large_orphan_share(PROOF)).select("bookie_id").collect()
     if holders:
         names = sorted(row["bookie_id"] for row in holders)
         yield f"more than 20 % of the ledgers on {first_names(names, NAMES_SHOWN)} have no metadata"
@@ -113,7 +115,9 @@ def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> It
     if earlier is None:
         return
     ledgers = source.landing.spark.read.parquet(f"{earlier.path}/tables/ledgers")
-    shrunken = shrunken_leaves(ledgers, metadata.first.ledgers, LARGE_SHARE, LEAST_UNEXPLAINED)
+    shrunken = shrunken_leaves(
+        ledgers, metadata.first.ledgers, 100 // PROOF.large_orphan_share_percent, PROOF.least_unexplained
+    )
     [row] = shrunken.agg(F.expr("count(*) AS leaves"), F.expr("sum(lost) AS lost")).collect()
     if row["leaves"] and not _owners_agree(tables):
         parts = plural(row["leaves"], "part")

@@ -21,6 +21,7 @@ from auditor.audit.placement_scan import Placement, placement_facts, placement_r
 from auditor.audit.space_scan import foresight_remarks, space_remarks
 from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
+from auditor.checks.configuration import CheckConfiguration
 from auditor.codecs.pulsar.placement_config import KEY
 from auditor.findings.causes import Claim
 from auditor.findings.table import next_steps, order
@@ -80,6 +81,7 @@ class Audited:
     """
 
     started: int
+    configuration: CheckConfiguration
     metadata: ClusterMetadata
     earlier: EarlierRun
     indexes: Indexes
@@ -113,8 +115,7 @@ class ReportNumbers(NamedTuple):
 def summarise(audited: Audited) -> Report:
     """Count, sample and cover: the report of an audit whose findings have landed."""
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
-    source, tables, changes = metadata.source, audited.tables, audited.changes
-    counts = audited.numbers.counts
+    source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
     witness_reads, witness_remarks = audited.witness.summary()
     reused, read = counts["ledgers"]
     scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
@@ -169,6 +170,7 @@ def summarise(audited: Audited) -> Report:
         actions=list(audited.actions.actions),
         forbidden=list(audited.actions.forbidden),
         repair=repair_facts(tables.cluster.repair, source.scan_time, _previous_repair(changes)),
+        checks=audited.configuration.facts(),
     )
     report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
     return replace(report, run=replace(run, blind=list(saw_nothing(report))))

@@ -104,6 +104,7 @@ _MODULES = {
         "ensemble_duplicate",
         "quorum_invalid",
         "recovery_stuck",
+        "ledger_open_long",
         "id_generator_behind",
     ),
     "owner": (

@@ -14,6 +14,7 @@ from auditor.checks import manual
 from auditor.checks.manual import SECTIONS, Command
 from auditor.checks.needs import Need
 from auditor.model.acceptance import DATA_LOSS
+from auditor.model.check_settings import constants
 from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.holds import ERASES, ActionKind, HoldRule, HoldTarget, Lift
 from auditor.spark import functions as F
@@ -102,7 +103,8 @@ class Check:
     few words with ``{bookies}`` or ``{ledgers}`` where their names stand; None where nothing presses.
     ``action`` is the kind of that instruction, None where it does nothing that a hold could forbid.
     ``holds`` are what its findings forbid, unconfirmed ones too, until they are lifted. A check whose urgency
-    is one of the two highest cannot be made without any: TypeError.
+    is one of the two highest cannot be made without any: TypeError. ``settings`` are the constants that it
+    uses (`auditor.model.check_settings`); an unknown name is a TypeError.
     """
 
     severity: Severity
@@ -114,6 +116,7 @@ class Check:
     aliases: tuple[str, ...] = ()
     action: ActionKind | None = None
     holds: tuple[HoldRule, ...] = ()
+    settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if missing := [name for name in SECTIONS if not self.sections.get(name)]:
@@ -126,6 +129,8 @@ class Check:
             raise TypeError(f"{self.id}: {error}") from error
         if self.urgency in MUST_HOLD and not self.holds:
             raise TypeError(f"{self.id}: its urgency is {self.urgency}, and it declares no hold")
+        if unknown := [name for name in self.settings if name not in constants()]:
+            raise TypeError(f"{self.id} uses unknown settings: {', '.join(unknown)}")
 
     @property
     def id(self) -> str:
@@ -212,6 +217,7 @@ def check(
     aliases: tuple[str, ...] = (),
     action: ActionKind | None = None,
     holds: tuple[HoldRule, ...] = (),
+    settings: tuple[str, ...] = (),
 ) -> Callable[[Find], TableCheck]:
     """Turn a documented function into a `TableCheck`.
 
@@ -222,7 +228,7 @@ def check(
     """
     wanted = frozenset(rests_on.needs if needs is None else needs)
     return lambda find: TableCheck(
-        severity, rests_on, find, wanted, urgency, do_now, aliases, action, holds, asks
+        severity, rests_on, find, wanted, urgency, do_now, aliases, action, holds, settings, asks
     )
 
 
@@ -236,7 +242,10 @@ def roster_check(
     aliases: tuple[str, ...] = (),
     action: ActionKind | None = None,
     holds: tuple[HoldRule, ...] = (),
+    settings: tuple[str, ...] = (),
 ) -> Callable[[FindBookies], RosterCheck]:
     """Turn a documented function into a `RosterCheck`; its rows are those of `bookie_finding`."""
     wanted = frozenset(rests_on.needs if needs is None else needs)
-    return lambda find: RosterCheck(severity, rests_on, find, wanted, urgency, do_now, aliases, action, holds)
+    return lambda find: RosterCheck(
+        severity, rests_on, find, wanted, urgency, do_now, aliases, action, holds, settings
+    )

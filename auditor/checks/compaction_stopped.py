@@ -4,15 +4,13 @@ from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attribution, with_samples, words
 from auditor.tables.full_disks import suspended
 
-INTERVALS = 2
-"""A log that stays below a threshold for so many intervals was passed over."""
-
 
 @check(
     Severity.WARNING,
     rests_on=Basis.ENTRY_LOGS,
     asks="log_foresight",
     do_now="see why compaction does not work on {bookies}",
+    settings=("compaction_intervals",),
 )
 def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten: it does not work there.
@@ -50,8 +48,9 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         start.
     """
     now, settings = tables.cluster.scan_time, tables.collector
+    intervals = tables.cluster.settings.compaction_intervals
     late = {
-        kind: F.coalesce(F.col(f"{kind}_since") < now - INTERVALS * interval * 1000, F.lit(False))
+        kind: F.coalesce(F.col(f"{kind}_since") < now - intervals * interval * 1000, F.lit(False))
         for kind, interval in (("minor", settings.minor_interval), ("major", settings.major_interval))
     }
     since = F.least(*(F.when(is_late, F.col(f"{kind}_since")) for kind, is_late in late.items()))

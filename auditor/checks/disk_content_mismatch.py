@@ -17,13 +17,13 @@ from auditor.checks.check import (
 )
 from auditor.model.alias_evidence import LEAST_LEDGERS
 
-MARGIN = 10
-"""So many ledgers speak for the candidate for each that speaks for the owner."""
 
+def points_elsewhere(row: Row, margin: int) -> bool:
+    """Whether a row of the table contents says that its directory is the candidate's, and not its owner's.
 
-def points_elsewhere(row: Row) -> bool:
-    """Whether a row of the table contents says that its directory is the candidate's, and not its owner's."""
-    least = max(LEAST_LEDGERS, MARGIN * row["worse"])
+    So many ledgers (``margin``) must speak for the candidate for each that speaks for the owner.
+    """
+    least = max(LEAST_LEDGERS, margin * row["worse"])
     return bool(row["candidate"] != row["owner"] and row["better"] >= least)
 
 
@@ -38,6 +38,7 @@ def points_elsewhere(row: Row) -> bool:
             HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.RECOVER, ActionKind.REBUILD_INDEX)
         ),
     ),
+    settings=("content_margin",),
 )
 def disk_content_mismatch(roster: Roster) -> Findings:
     """The ledgers in a directory are those of another bookie than the one it is counted for.
@@ -78,7 +79,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     odd = [
         row
         for row in roster.contents
-        if points_elsewhere(row)
+        if points_elsewhere(row, roster.cluster.settings.content_margin)
         and row["owner"] in who
         and row["candidate"] in who
         and not _took_new_id(who[row["owner"]], who[row["candidate"]])

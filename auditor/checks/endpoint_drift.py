@@ -4,6 +4,7 @@ import re
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
+from auditor.model.bookie_conf import RESOLVER_KEYS
 
 # Such as dc1:1:bookie-7 are custom ids, whatever the server would make of them.
 _ADDRESS = re.compile(r"[^:]+:[0-9]{1,5}")
@@ -15,7 +16,8 @@ def endpoint_drift(roster: Roster) -> Findings:
 
     What it finds:
         Registered bookies whose id is host:port and whose endpoint of the protocol bookie-rpc is not there.
-        Host names are compared without letter case.
+        Host names are compared without letter case. It is a warning where `--bookie-conf` has
+        bookieAddressResolverEnabled=false: clients with this file look for the bookie where its id says.
 
     Why it matters:
         It is allowed: an id is a name, and a bookie may move and keep it (BP-41). But clients that do not
@@ -33,8 +35,10 @@ def endpoint_drift(roster: Roster) -> Findings:
           This is where it really is.
 
     Limits:
+        Other clients have configuration files of their own, which the audit does not read.
         Names are not resolved: an id with a host name and an endpoint with its IP are reported.
     """
+    unused = "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"
     for row in roster.registrations:
         name, host, port = row["bookie_id"], row["host"], row["port"]
         if not row["used"] or host is None or row["empty"] or not _ADDRESS.fullmatch(name):
@@ -43,6 +47,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         if name.lower().replace(".:", ":") != f"{host.lower().removesuffix('.')}:{port}":
             yield bookie_finding(
                 name,
-                f"{name} is at {host}:{port}, not where its id says",
+                f"{name} is at {host}:{port}, not where its id says{unused}",
                 {"host": host, "port": port, "mode": row["mode"]},
+                severity=None if roster.cluster.resolves_ids else Severity.WARNING,
             )

@@ -10,7 +10,8 @@ def endpoint_duplicate(roster: Roster) -> Findings:
 
     What it finds:
         Addresses at which clients look for more than one registered bookie. Host names are compared without
-        letter case. One finding an address, under the first of its bookies; its evidence lists all.
+        letter case. One finding an address, under the first of its bookies; its evidence lists all. Where
+        `--bookie-conf` has bookieAddressResolverEnabled=false, the address is the id, not the endpoint.
 
     Why it matters:
         One process answers for all of them: entries that should lie on two bookies lie on one, and reads of
@@ -33,8 +34,9 @@ def endpoint_duplicate(roster: Roster) -> Findings:
         Names are not resolved: a host name and its IP are two addresses here. A proxy in front of several
         bookies looks the same. Ids of which all are registered are reported here and not as bookie-alias.
     """
-    used = [row for row in roster.registrations if row["used"] and row["host"] is not None]
-    at = group_rows(used, lambda row: f"{row['host'].lower().removesuffix('.')}:{row['port']}")
+    used = [row for row in roster.registrations if row["used"]]
+    sought = [row | {"at": address} for row in used if (address := roster.sought_address(row)) is not None]
+    at = group_rows(sought, lambda row: f"{row['at'][0].lower().removesuffix('.')}:{row['at'][1]}")
     for address, rows in at.items():
         bookies = sorted({row["bookie_id"] for row in rows})
         if len(bookies) > 1:

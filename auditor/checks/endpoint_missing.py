@@ -2,6 +2,7 @@
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import ActionKind, Basis, Findings, Roster, Severity, roster_check
+from auditor.model.bookie_conf import RESOLVER_KEYS
 
 
 @roster_check(
@@ -17,7 +18,8 @@ def endpoint_missing(roster: Roster) -> Findings:
         Registered bookies that no client can resolve: their registration has no endpoint of the protocol
         bookie-rpc, or cannot be read; or it is empty, and the id is not a host:port that could stand for it.
         An empty registration of a bookie whose id is an address is not reported: bookies before 4.11 register
-        so, and on etcd all do.
+        so, and on etcd all do. Where `--bookie-conf` has bookieAddressResolverEnabled=false, clients read the
+        id as host:port and no registration: every registered bookie with another id is reported.
 
     Why it matters:
         The bookie looks alive to everyone and is reachable for nobody: reads of its entries fail, writes to
@@ -28,7 +30,8 @@ def endpoint_missing(roster: Roster) -> Findings:
 
     What to do:
         Restart the bookie with a version that publishes its endpoints; on etcd give it an id that is its
-        address.
+        address. If the resolver is switched off, switch it on for all clients, or keep to ids that are
+        addresses.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
@@ -39,9 +42,13 @@ def endpoint_missing(roster: Roster) -> Findings:
         found. Of a bookie that is registered twice the writable registration counts, as for clients.
     """
     for row in roster.registrations:
-        if row["used"] and row["unresolved"] is not None:
+        why = row["unresolved"]
+        if not roster.cluster.resolves_ids:
+            is_address = roster.sought_address(row) is not None
+            why = None if is_address else f"its id is not host:port, and {RESOLVER_KEYS[0]}=false"
+        if row["used"] and why is not None:
             yield bookie_finding(
                 row["bookie_id"],
-                f"{row['bookie_id']}: clients cannot find it: {row['unresolved']}",
+                f"{row['bookie_id']}: clients cannot find it: {why}",
                 {name: row[name] for name in ("mode", "empty", "endpoints", "damage")},
             )

@@ -7,17 +7,10 @@ it delete everything. So many orphans at once, or a foreign instance id, say tha
 from collections.abc import Mapping
 
 from auditor.checks.finding_rows import if_known, in_words, with_attribution, words
+from auditor.model.check_settings import CheckSettings
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables, cached_query
-
-# More than one in twenty, and so many: retention deletes old ledgers every day, and a handful that was made
-# and deleted within one interval of garbage collection may be all that a new bookie has.
-_SHARE = 20
-_LEAST = 100
-# More than one in five, and so many, of a bookie with few ledgers: enough for doubt, never for certainty.
-LARGE_SHARE = 5
-LEAST_UNEXPLAINED = 5
 
 
 @cached_query
@@ -53,29 +46,34 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
         .fillna(0, [*numbers, "vanished", "seen", "undrawn"])
     )
-    bare, live = tables.cluster.bare, tables.cluster.live
-    every = _rules("orphans", "(orphans - recent)", "vanished", bare, tables.cluster.lists_no_ledger)
+    bare, live, settings = tables.cluster.bare, tables.cluster.live, tables.cluster.settings
+    every = _rules(
+        settings, "orphans", "(orphans - recent)", "vanished", bare, tables.cluster.lists_no_ledger
+    )
     seen = "(orphans - in_doubt)"
     # Ledgers that were deleted since the last collection can be most of what a busy cluster's bookie has, and
     # with one age for all of them the oldest ids go range by range.
     share = "lasting" if live else "(orphans - in_doubt - recent)"
-    ranges_gone = f"CASE WHEN lasting < {_LEAST} THEN 0 ELSE seen END" if live else "seen"
+    ranges_gone = f"CASE WHEN lasting < {settings.least_orphans} THEN 0 ELSE seen END" if live else "seen"
     # A saved store that looks bare may be a copy that was cut short.
-    sure = _rules(seen, share, ranges_gone, bare and live)
+    sure = _rules(settings, seen, share, ranges_gone, bare and live)
     # What an old source holds and the metadata lacks may be collected by now: the source is in doubt.
     rows = rows.where(~F.col("bookie_id").isin(list(tables.cluster.unproved_bookies)))
     return rows.selectExpr("*", f"{every} AS rules", f"size({sure}) > 0 AS sure").where("size(rules) > 0")
 
 
-def _rules(orphans: str, share: str, vanished: str, bare: bool, empty: bool | None = None) -> str:
+def _rules(
+    settings: CheckSettings, orphans: str, share: str, vanished: str, bare: bool, empty: bool | None = None
+) -> str:
     """SQL for the rules that hold with so many orphans and vanished ranges, in a store that is bare or not.
 
     ``share`` is how many of the orphans count for `orphan-share`. ``empty`` is whether the store lists no
     ledger; None leaves out the rules that are never sure.
     """
+    least = settings.least_orphans
     rules = {
-        "orphan-share": f"{share} >= {_LEAST} AND {share} * {_SHARE} > ledgers",
-        "every-ledger": f"{orphans} >= {_LEAST} AND {orphans} >= ledgers",
+        "orphan-share": f"{share} >= {least} AND {share} * 100 > ledgers * {settings.orphan_share_percent}",
+        "every-ledger": f"{orphans} >= {least} AND {orphans} >= ledgers",
         "vanished-ranges": f"{vanished} > 0",
         "foreign-instance": "foreign_instance",
         "store-older": "undrawn > 0",
@@ -83,11 +81,18 @@ def _rules(orphans: str, share: str, vanished: str, bare: bool, empty: bool | No
     }
     if empty is not None:
         rules |= {
-            "large-orphan-share": f"unexplained >= {LEAST_UNEXPLAINED} "
-            f"AND unexplained * {LARGE_SHARE} > ledgers",
+            "large-orphan-share": large_orphan_share(settings),
             "store-empty": f"{empty} AND unexplained > 0",
         }
     return _names_of(rules)
+
+
+def large_orphan_share(settings: CheckSettings) -> str:
+    """SQL for whether so many orphans of a bookie are unexplained that the metadata is in doubt."""
+    return (
+        f"unexplained >= {settings.least_unexplained} "
+        f"AND unexplained * 100 > ledgers * {settings.large_orphan_share_percent}"
+    )
 
 
 def _names_of(rules: Mapping[str, str]) -> str:

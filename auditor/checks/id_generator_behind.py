@@ -13,9 +13,6 @@ from auditor.checks.check import (
 )
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
 
-MAX_SPREAD = 1_000
-"""Drawn ids are close together: with fewer than one listed id in so many, an application chose them."""
-
 
 @check(
     Severity.ERROR,
@@ -24,6 +21,7 @@ MAX_SPREAD = 1_000
     asks="id_generators_behind",
     holds=(HoldRule(HoldTarget.METADATA, (ActionKind.DELETE_LEDGER,)),),
     do_now="advance the id generator beyond every id in use before a ledger is created",
+    settings=("id_spread",),
 )
 def id_generator_behind(tables: Tables) -> DataFrame:
     """The store's id generator would give out ids that ledgers already have.
@@ -59,7 +57,7 @@ def id_generator_behind(tables: Tables) -> DataFrame:
         while the store was read do not count.
     """
     looks_drawn = (F.col("chosen") == 0) & (
-        F.col("listed") * MAX_SPREAD >= F.col("listed_highest") - F.col("next") + 1
+        F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1
     )
     by_list = (F.col("drawn") > 0) | ((F.col("listed") > 0) & looks_drawn)
     rows = tables.id_generators.where(by_list | (F.col("held") > 0))

@@ -57,7 +57,7 @@ def in_queue(tables: Tables) -> Column:
 
 @cached_query
 def waiting_marks(tables: Tables) -> DataFrame:
-    """Marks older than a day that no worker holds, with ``empty``: the ledger is closed and has no entry.
+    """Marks older than ``stuck_hours`` that no worker holds; ``empty``: their ledger is closed without entry.
 
     Stale marks and those of deleted ledgers are not among them.
     """
@@ -67,7 +67,7 @@ def waiting_marks(tables: Tables) -> DataFrame:
     age = F.lit(tables.cluster.scan_time) - F.col("since")
     marks = (
         named_marks(tables.marks)
-        .where(age > tables.cluster.stuck_after_ms)
+        .where(age > tables.cluster.settings.stuck_ms)
         .join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
         .join(tables.stale_marks.select(*LEDGER), [*LEDGER], "left_anti")
         .join(deleted_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")

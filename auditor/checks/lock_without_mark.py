@@ -5,11 +5,15 @@ from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.columns import LEDGER
 
 _MINUTE_MS = 60 * 1000
-_LEFT_AFTER_MS = 60 * _MINUTE_MS
-"""Garbage collection holds a lock for a moment, a worker that gives a ledger up for five minutes at most."""
 
 
-@check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS, Need.ALL_MARKS, Need.TIMES}, asks="locks")
+@check(
+    Severity.NOTE,
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS, Need.ALL_MARKS, Need.TIMES},
+    asks="locks",
+    settings=("lock_minutes",),
+)
 def lock_without_mark(tables: Tables) -> DataFrame:
     """A ledger has been locked for repair for an hour, and is not marked as under-replicated.
 
@@ -40,7 +44,7 @@ def lock_without_mark(tables: Tables) -> DataFrame:
     """
     now = F.lit(tables.cluster.scan_time)
     old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(
-        now - F.col("ctime") > _LEFT_AFTER_MS
+        now - F.col("ctime") > tables.cluster.settings.lock_minutes * _MINUTE_MS
     )
     marked = tables.marks.where("not misplaced").select(*LEDGER)
     minutes = ((now - F.col("ctime")) / _MINUTE_MS).cast("bigint")

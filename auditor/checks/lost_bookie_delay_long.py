@@ -3,7 +3,7 @@
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 from auditor.model.amounts import duration
-from auditor.model.repair import LONG_DELAY_S, waiting_words
+from auditor.model.repair import waiting_words
 
 
 @roster_check(
@@ -11,6 +11,7 @@ from auditor.model.repair import LONG_DELAY_S, waiting_words
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.REGISTRATIONS},
     do_now="see whether the lost-bookie delay is meant to be so long",
+    settings=("recovery_delay_hours",),
 )
 def lost_bookie_delay_long(roster: Roster) -> Findings:
     """The cluster waits more than a day before it repairs a lost bookie.
@@ -37,7 +38,8 @@ def lost_bookie_delay_long(roster: Roster) -> Findings:
         The store does not say since when a bookie is lost, so the time that is left is not known.
     """
     state = roster.cluster.repair
-    if state.delay_s is None or state.delay_s <= LONG_DELAY_S:
+    longest_s = roster.cluster.settings.recovery_delay_hours * 3_600
+    if state.delay_s is None or state.delay_s <= longest_s:
         return
     yield bookie_finding(
         None,

@@ -3,15 +3,13 @@
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, with_samples
 
-_MANY = 100
-"""Workers that stop half-way leave a few; what counts is what makes listings slow."""
-
 
 @check(
     Severity.NOTE,
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.ALL_MARKS, Need.TIMES},
     asks="empty_directories",
+    settings=("empty_directories",),
 )
 def mark_directory_empty(tables: Tables) -> DataFrame:
     """Many directories of the replication queue have no mark in them any more.
@@ -44,7 +42,7 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
     rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))
     found = with_samples(rows, "whole", "path", F.min("ctime").alias("oldest"))
     return finding_rows(
-        found.where(F.col("total") >= _MANY),
+        found.where(F.col("total") >= tables.cluster.settings.empty_directories),
         confidence=Confidence.SUSPECT if tables.cluster.live else Confidence.CONFIRMED,
         message="{total:directory|directories} of the replication queue have no mark in them, such as "
         "{sample:,}",

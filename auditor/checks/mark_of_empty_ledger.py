@@ -6,7 +6,13 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.ledger_queries import marks_by_bookie, waiting_marks
 
 
-@check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
+@check(
+    Severity.NOTE,
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS},
+    asks="marks",
+    settings=("stuck_hours",),
+)
 def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
@@ -49,7 +55,8 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("total") == 0),
         message=words(
             "{bookie_id}: {total + doubted:closed ledger without entries has|closed ledgers without entries "
-            "have} been marked for it for more than a day, and no worker holds {which}{sample:,}{doubts}",
+            "have} been marked for it for more than {stuck}, and no worker holds {which}{sample:,}{doubts}",
+            stuck=tables.cluster.settings.stuck_words,
             which=F.when(F.col("total") + F.col("doubted") == 1, "it: ").otherwise("them, such as "),
             doubts=doubts(),
         ),

@@ -13,6 +13,7 @@ from auditor.model.states import DECODED, LISTED
     needs={Need.MARKS},
     asks="marks",
     do_now="read the log of the replication workers for {ledgers}",
+    settings=("stuck_hours",),
 )
 def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.

@@ -31,6 +31,14 @@ from auditor.tables import ClusterFacts
         HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE)),
         HoldRule(HoldTarget.METADATA, (ActionKind.DELETE_LEDGER,)),
     ),
+    settings=(
+        "orphan_share_percent",
+        "least_orphans",
+        "vanished_block_ids",
+        "vanished_ledgers",
+        "large_orphan_share_percent",
+        "least_unexplained",
+    ),
 )
 def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.

@@ -70,7 +70,7 @@ class Sight:
     None where a run of an earlier version does not say. ``hidden`` and ``unclear`` are cookies and
     registrations that could not be read (`auditor.model.report.BookiesListed`). ``sources``: ``--bookies``
     named any; ``directories`` of bookies were found, ``read`` bookies were read completely. ``undecided``:
-    not all ledgers and replicas could be decided.
+    not all ledgers and replicas could be decided. ``not_run``: checks that the run left out.
     """
 
     live: bool = True
@@ -95,6 +95,7 @@ class Sight:
     offload_listing: bool = True
     placement: bool | None = True
     registrations: bool | None = True
+    not_run: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, report: Report) -> Sight:
@@ -123,6 +124,7 @@ class Sight:
             offload_listing=run.offload_listing,
             placement=None if run.keeps_marks is None else run.placement is not None,
             registrations=None if run.repair is None else run.repair["knows_registrations"],
+            not_run=run.not_run,
         )
 
 

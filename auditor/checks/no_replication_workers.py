@@ -12,6 +12,7 @@ from auditor.model.amounts import plural
     needs={Need.MARKS, Need.ALL_MARKS},
     asks="marks",
     do_now="see whether replication workers run, and what their logs say",
+    settings=("stuck_hours",),
 )
 def no_replication_workers(tables: Tables) -> DataFrame:
     """Marked ledgers wait for a day or more, and no worker works on any ledger.
@@ -52,8 +53,9 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         rows,
         confidence=Confidence.SUSPECT,
         message=words(
-            "{marks:marked ledger waits|marked ledgers wait} for more than a day, the oldest for {hours} "
+            "{marks:marked ledger waits|marked ledgers wait} for more than {stuck}, the oldest for {hours} "
             "hours, and no worker holds a lock; {votes}",
+            stuck=tables.cluster.settings.stuck_words,
             votes=plural(repair.votes, "process of AutoRecovery votes", "processes of AutoRecovery vote"),
         ),
         evidence={

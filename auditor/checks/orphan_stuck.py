@@ -5,15 +5,13 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attr
 from auditor.model.amounts import duration
 from auditor.model.states import GcPass, GcReason
 
-PASSES = 2
-"""A candidate that outlived so many waits between two passes is stuck; without --bookie-conf, an hour."""
-
 
 @check(
     Severity.WARNING,
     rests_on=Basis.DISKS,
     asks="gc_foresight",
     do_now="see why garbage collection has stopped on {bookies}",
+    settings=("stuck_passes",),
 )
 def orphan_stuck(tables: Tables) -> DataFrame:
     """A running bookie keeps what its collector should have deleted long ago: collection has stopped.
@@ -53,8 +51,8 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS
 
-    settings = tables.collector
-    wait = COLLECTED_WITHIN_MS if settings.source is None else PASSES * settings.wait_ms
+    settings, passes = tables.collector, tables.cluster.settings.stuck_passes
+    wait = COLLECTED_WITHIN_MS if settings.source is None else passes * settings.wait_ms
     live = tables.bookies.where("registered is not null").select("bookie_id", "index_time")
     right = F.col("reason").isin(GcReason.NO_METADATA.value, GcReason.NOT_COLLECTED.value)
     rows = tables.gc_foresight.where(
@@ -79,7 +77,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
             "{bookie_id} still has {total:ledger|ledgers} that its collector should have deleted: the"
             " first is known since {since}, and {passes} passes take {time}",
             since=utc(F.col("since")),
-            passes=PASSES,
+            passes=passes,
             time=duration(wait / 1000),
         ),
         evidence={

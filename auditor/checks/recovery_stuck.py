@@ -12,6 +12,7 @@ from auditor.model.states import DECODED
     needs={Need.TIMES},
     asks="recovering_ledgers",
     do_now="see which bookies of the last ensembles of {ledgers} are down",
+    settings=("stuck_hours",),
 )
 def recovery_stuck(tables: Tables) -> DataFrame:
     """A ledger has been in recovery for a day.
@@ -48,7 +49,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         tables.ledgers.where(
             F.col("status").isin(*DECODED)
             & (F.col("state") == LedgerState.IN_RECOVERY)
-            & (age > tables.cluster.stuck_after_ms)
+            & (age > tables.cluster.settings.stuck_ms)
         ),
         ledger_id="ledger_id",
         message=words("ledger {ledger} has been in recovery for {hours} hours", hours=hours),

@@ -11,6 +11,7 @@ from auditor.model.repair import waiting_words
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.REGISTRATIONS},
     do_now="find out who switched replication off, and why",
+    settings=("stuck_hours",),
 )
 def replication_disabled(roster: Roster) -> Findings:
     """Replication is switched off for the whole cluster.
@@ -39,7 +40,7 @@ def replication_disabled(roster: Roster) -> Findings:
     if not state.disabled:
         return
     since = state.disabled_since
-    lasting = since is None or roster.cluster.scan_time - since > roster.cluster.stuck_after_ms
+    lasting = since is None or roster.cluster.scan_time - since > roster.cluster.settings.stuck_ms
     when = "" if since is None else f" since {format_time(since)}"
     yield bookie_finding(
         None,

@@ -3,7 +3,7 @@
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 from auditor.model.amounts import age
-from auditor.model.repair import CHECK_OVERDUE_MS, waiting_words
+from auditor.model.repair import waiting_words
 
 
 @roster_check(
@@ -11,6 +11,7 @@ from auditor.model.repair import CHECK_OVERDUE_MS, waiting_words
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.TIMES, Need.REGISTRATIONS},
     do_now="see in the log of the auditor why its checks do not end",
+    settings=("check_overdue_days",),
 )
 def server_check_overdue(roster: Roster) -> Findings:
     """The servers' own checks have not ended for a month.
@@ -39,12 +40,13 @@ def server_check_overdue(roster: Roster) -> Findings:
     state, cluster = roster.cluster.repair, roster.cluster
     if not state.sees_autorecovery:
         return
+    overdue_ms = cluster.settings.check_overdue_ms
     evidence = {"last_check": state.last_check, "waiting": state.waiting}
     if state.last_check is not None:
-        if cluster.scan_time - state.last_check > CHECK_OVERDUE_MS:
+        if cluster.scan_time - state.last_check > overdue_ms:
             when = age(state.last_check, cluster.scan_time)
             message = f"the last server-side check ended {when}; {waiting_words(state)}"
             yield bookie_finding(None, message, evidence)
-    elif state.votes and state.age_ms is not None and state.age_ms > CHECK_OVERDUE_MS:
+    elif state.votes and state.age_ms is not None and state.age_ms > overdue_ms:
         message = f"no server-side check has ever ended; {waiting_words(state)}"
         yield bookie_finding(None, message, evidence, severity=Severity.NOTE)

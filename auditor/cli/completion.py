@@ -53,6 +53,14 @@ def checks(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     return sorted(id for id in BY_ID if id.startswith(begun))
 
 
+def check_lists(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """Ids of checks with commas between: the last of them is completed."""
+    from auditor.checks import BY_ID
+
+    before, comma, last = begun.rpartition(",")
+    return sorted(f"{before}{comma}{id}" for id in BY_ID if id.startswith(last))
+
+
 def forms(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     """Forms of a report."""
     from auditor.reports.forms import FORMS

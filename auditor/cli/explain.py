@@ -1,6 +1,5 @@
 """``bkaudit explain``: a run, one of its ledgers, drawn, bookies or topics; or a check's manual page."""
 
-import difflib
 import sys
 from typing import BinaryIO
 
@@ -130,6 +129,7 @@ def explain_run(run: str) -> None:
 def check(name: str | None) -> None:
     """Show the manual page of the check NAME; without a name, the list of all."""
     from auditor.checks import ALL, BY_ID
+    from auditor.checks.configuration import unknown_check
     from auditor.reports.plain_text import fold_text
 
     if name is None:
@@ -142,9 +142,7 @@ def check(name: str | None) -> None:
         return
     found = BY_ID.get(name)
     if found is None:
-        near = difflib.get_close_matches(name, BY_ID, n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; bkaudit explain check lists them"
-        raise UsageError(f"{name!r} is not a check{hint}")
+        raise unknown_check(name)
     from auditor.reports.check_pages import page
 
     show_text(page(found, text_width()))

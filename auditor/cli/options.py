@@ -14,7 +14,8 @@ from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.ledger_id import LedgerId
-from auditor.model.options import NEW, AuditOptions, FailOn, Moment, Texts, YesNo, option_types
+from auditor.model.option_values import NEW, FailOn, Moment, Texts, YesNo
+from auditor.model.options import AuditOptions, option_types
 from auditor.sources.regular_file import read_toml
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -157,7 +158,12 @@ DOCTOR_OPTIONS = (
 DEMO_OPTIONS = ("suppressions", "samples", "master", "driver_memory")
 """What an audit of the sample goes by: its store, ages, bookies and exit code are the demonstration's own."""
 
-_COMPLETERS = {"FILE": completion.paths, "RUN": completion.earlier_runs, "POLICY": completion.policies}
+_COMPLETERS = {
+    "FILE": completion.paths,
+    "RUN": completion.earlier_runs,
+    "POLICY": completion.policies,
+    "ID,...": completion.check_lists,
+}
 """By the word for an option's value."""
 
 
@@ -202,15 +208,24 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
 
 
 def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
-    """The options of the file, or the defaults, with the flags that were given in their place."""
+    """The options of the file, or the defaults, with the flags that were given in their place.
+
+    Raises:
+        UsageError: an option, a check or a setting that is invalid.
+    """
     options = AuditOptions.from_values(read_toml(conf), conf) if conf is not None else AuditOptions()
     # A repeatable flag that was not given is an empty tuple, which must not override the file.
-    return options.overridden(
+    options = options.overridden(
         {
             name: flags.get(name) or None if kind == Texts else flags.get(name)
             for name, (kind, _) in option_types().items()
         }
     )
+    if options.checks or options.skip_checks or options.check_settings is not None:
+        from auditor.checks.configuration import read_check_configuration  # which loads every check
+
+        read_check_configuration(options)  # for its errors, before anything is read
+    return options
 
 
 def format_option(*formats: str) -> Callable[[Command], Command]:
@@ -345,6 +360,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "verbose", "log_level",
     ),
     "Exit code": ("fail_on", "fail_on_suspect", "suppressions"),
+    "Checks": ("checks", "skip_checks", "check_settings"),
     "Times and doubts": ("grace", "owner_grace", "scan_time", "index_time"),
     "Placement": ("racks", "rack_script", "placement"),
     "Entry logs": ("entry_logs", "deep", "digest_entries", "digest_percent", "digest_budget"),

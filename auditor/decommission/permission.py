@@ -22,6 +22,7 @@ _UNFIT = {
     RunUnfit.NO_HOLDS: Cause.NO_HOLDS,
     RunUnfit.DATA_TOO_OLD: Cause.DATA_TOO_OLD,
     RunUnfit.NO_EARLIER_RUN: Cause.NO_EARLIER_RUN,
+    RunUnfit.CHECKS_NOT_RUN: Cause.CHECKS_NOT_RUN,
 }
 
 
@@ -33,7 +34,7 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live: Sequence[str
     if isinstance(stop, Allowed):
         return answer
     if isinstance(answer, Allowed):
-        return Refused(answer.kind, answer.objects, stop.holds)
+        return Refused(answer.kind, answer.objects, stop.holds, stop.why, stop.unfit)
     holds = by_importance(dict.fromkeys((*answer.holds, *stop.holds)))
     return Refused(answer.kind, answer.objects, holds, answer.why, answer.unfit)
 

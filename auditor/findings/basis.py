@@ -24,7 +24,7 @@ them. `auditor.findings.changes` asks the same in Spark.
 Columns of a run's tables come as numpy arrays, so that millions of findings are compared as numbers.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -141,6 +141,18 @@ def ids_resting_on(*wanted: Basis) -> list[str]:
     return [id for id in BY_ID if basis(id) in wanted]
 
 
+def ids_without_check(not_run: Collection[str]) -> list[str]:
+    """The ids of findings that a run could not find, as some checks did not run; earlier ids of these too.
+
+    Without one stage of a trouble no stage counts as looked at: the trouble may have gone on to that one.
+
+    >>> ids_without_check(["entry-lost"])
+    ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
+    """
+    stages = [] if {*STAGES}.isdisjoint(not_run) else [*STAGES]
+    return [id for id, check in BY_ID.items() if check.id in not_run or check.id in stages]
+
+
 def of_marks(id: str) -> bool:
     """Whether under-replication marks show it.
 
@@ -152,6 +164,7 @@ def of_marks(id: str) -> bool:
 
 Flags = NDArray[np.bool_]
 _BASES = tuple(Basis)
+_KINDS = {id: place for place, id in enumerate(BY_ID)}
 OWNERS = "tables/owners"
 
 
@@ -159,10 +172,12 @@ OWNERS = "tables/owners"
 class Subjects:
     """What some findings are about, as columns; bookies are numbered as in ``names``, -1 is none.
 
-    ``basis`` is the place of each one's `Basis` among them.
+    ``basis`` is the place of each one's `Basis` among them, ``kind`` that of its id among those of
+    checks; -1: no check has it now.
     """
 
     basis: NDArray[np.int8]
+    kind: NDArray[np.int16]
     of_marks: Flags
     has_ledger: Flags
     ledger: NDArray[np.bytes_]
@@ -181,6 +196,7 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
         parts.append(
             (
                 np.array([_BASES.index(basis(id)) for id in kinds], np.int8),
+                np.array([_KINDS.get(id, -1) for id in kinds], np.int16),
                 np.array([of_marks(id) for id in kinds], np.bool_),
                 batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False),
                 whole(batch["scope_id"]),
@@ -188,12 +204,12 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
                 _to_numbers(batch["bookie_id"], numbers),
             )
         )
-    kinds = (np.int8, np.bool_, np.bool_, np.int64, np.int64, np.int64)
+    kinds = (np.int8, np.int16, np.bool_, np.bool_, np.int64, np.int64, np.int64)
     columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
-    on, marks, has, scope, ledger, bookie = (
-        np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
+    on, kind, marks, has, scope, ledger, bookie = (
+        np.concatenate([np.empty(0, dtype), *column]) for dtype, column in zip(kinds, columns, strict=True)
     )
-    return Subjects(on, marks, has, keys(scope, ledger), scope, ledger, bookie, list(numbers))
+    return Subjects(on, kind, marks, has, keys(scope, ledger), scope, ledger, bookie, list(numbers))
 
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
@@ -210,8 +226,11 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
             return
 
 
-def covers(run: Batches, holes: bool, found: Subjects) -> Flags:
-    """Of each finding, whether ``run`` would have shown it; ``holes``: its listings of metadata had some."""
+def covers(run: Batches, holes: bool, found: Subjects, not_run: Collection[str] = ()) -> Flags:
+    """Of each finding, whether ``run`` would have shown it.
+
+    ``holes``: its listings of metadata had some. ``not_run``: the checks that it left out.
+    """
     if not len(found.bookie):
         return np.empty(0, np.bool_)
     listed, judged, decided = _ledgers(run, found)
@@ -235,6 +254,7 @@ def covers(run: Batches, holes: bool, found: Subjects) -> Flags:
         rows = found.basis == place
         if rows.any() and (each.table is None or _has_table(run, each.table)):
             answer[rows] = rules[each.way]()[rows]
+    answer &= ~np.isin(found.kind, [_KINDS[id] for id in ids_without_check(not_run)])
     return answer & ~(found.of_marks & holes)
 
 

@@ -6,7 +6,7 @@ each finding three numbers are kept to find its pair (`Marks`); all else is read
 only of what changed. What makes a finding fixed or unseen is decided in `auditor.findings.basis`.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from auditor.findings.basis import (
     find,
     fingerprint_numbers,
     ids_resting_on,
+    ids_without_check,
     of_marks,
     subjects,
     to_codes,
@@ -46,7 +47,8 @@ _KNOWN = ("known_severity", "known_missing", "known_confidence")
 @dataclass(frozen=True)
 class RunCoverage:
     """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
-    bookie was unread, whether all owners were read; the tables of a `Basis` that it was asked for."""
+    bookie was unread, whether all owners were read; the tables of a `Basis` that it was asked for; the checks
+    that were left out."""
 
     verdicts: DataFrame
     bookies: DataFrame
@@ -54,6 +56,7 @@ class RunCoverage:
     some_unread: bool
     owners: bool = False
     asked: Set[str] = frozenset()
+    not_run: Set[str] = frozenset()
 
 
 def findings_with_changes(
@@ -222,7 +225,8 @@ def _was_looked_at(looked: RunCoverage) -> Column:
         "owners": no_holes & F.lit(looked.owners),
     }
     unasked = [each for each in Basis if each.table is not None and each.table not in looked.asked]
-    answer = F.when((marked & ~no_holes) | F.col("id").isin(*ids_resting_on(*unasked)), False)
+    unseen = [*ids_resting_on(*unasked), *ids_without_check(looked.not_run)]
+    answer = F.when((marked & ~no_holes) | F.col("id").isin(*unseen), False)
     for way in ("records", "copies", "owners"):
         resting = ids_resting_on(*(each for each in Basis if each.way == way))
         answer = answer.when(F.col("id").isin(*resting), rules[way])
@@ -309,8 +313,10 @@ def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
     return Marks(trouble, rank, absent, sure, row)
 
 
-def pair_findings(old: Batches, new: Batches, holes: bool) -> FindingPairs:
+def pair_findings(old: Batches, new: Batches, holes: bool, not_run: Collection[str] = ()) -> FindingPairs:
     """Compare two runs; ``holes``: the new one's listings of metadata had some.
+
+    ``not_run`` are the checks that the new one left out.
 
     What the old run did not see and still knew takes part, as what it last was.
     """
@@ -326,8 +332,8 @@ def pair_findings(old: Batches, new: Batches, holes: bool) -> FindingPairs:
 
     better = np.flatnonzero(change == _BETTER)
     # Better or gone because less was looked at is neither.
-    change[better[~covers(new, holes, subjects(new, now.row[better]))]] = _SAME
-    fixed = covers(new, holes, subjects(old, before.row[gone]))
+    change[better[~covers(new, holes, subjects(new, now.row[better]), not_run)]] = _SAME
+    fixed = covers(new, holes, subjects(old, before.row[gone]), not_run)
     gone_change = np.where(fixed, _FIXED, _UNSEEN).astype(np.int8)
     return FindingPairs(before, now, pair, change, gone, gone_change)
 

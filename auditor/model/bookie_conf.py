@@ -13,6 +13,9 @@ from auditor.model.cookie import BookieConfiguration, DirectoryLists
 
 DEFAULT_PORT = 3181
 _YES = frozenset({"true", "t", "yes", "y", "on"})
+_NO = frozenset({"false", "f", "no", "n", "off"})
+RESOLVER_KEYS = ("bookieAddressResolverEnabled", "enableBookieAddressResolver")
+"""The server's name of BP-41's flag (``ClientConfiguration``), and the proposal's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,28 @@ def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
         properties.get("bookieId") or (f"{address}:{port}" if address else None),
         properties.get("allowStorageExpansion", "").strip().lower() in _YES,
     )
+
+
+def resolves_ids(properties: Mapping[str, str]) -> bool:
+    """Return whether clients with this configuration look for bookies at what these registered (BP-41).
+
+    The client, the auditor and all tools read the flag, from their own configuration; it is on by default.
+    With it off an id is read as host:port, whatever the bookie registered.
+
+    >>> resolves_ids({}), resolves_ids({"bookieAddressResolverEnabled": "false"})
+    (True, False)
+
+    Raises:
+        ValueError: the value is neither true nor false, so that no client starts with it.
+    """
+    for key in RESOLVER_KEYS:
+        value = properties.get(key)
+        if value is not None:
+            word = value.strip().lower()
+            if word not in _YES | _NO:
+                raise ValueError(f"{key}: {value!r} is neither true nor false")
+            return word in _YES
+    return True
 
 
 def readdressed_place(

@@ -33,6 +33,7 @@ class Cause(StrEnum):
     NO_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
     NO_EARLIER_RUN = "no-earlier-run"
+    CHECKS_NOT_RUN = "checks-not-run"
     ONLY_COPY = "only-copy"
     UNREADABLE = "unreadable-entry"
     NO_SPARE = "no-spare"
@@ -50,11 +51,17 @@ OF_LEDGERS = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISS
 
 OF_THE_GATE = (
     Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD,
-    Cause.NO_EARLIER_RUN,
+    Cause.NO_EARLIER_RUN, Cause.CHECKS_NOT_RUN,
 )  # fmt: skip
 """Causes that the gate names (`auditor.actions.gate`): while there is one, no command is shown."""
 
-UNSURE = (Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD, Cause.NO_EARLIER_RUN)
+UNSURE = (
+    Cause.DOUBT,
+    Cause.NO_HOLDS,
+    Cause.DATA_TOO_OLD,
+    Cause.NO_EARLIER_RUN,
+    Cause.CHECKS_NOT_RUN,
+)
 """Causes that say what is not known: with no others the answer is unknown."""
 
 LASTING = (Cause.HELD, Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_MARKS)

@@ -6,50 +6,21 @@ all follow from them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
+from auditor.model.option_values import FailOn, Moment, Option, Texts, YesNo, check_value
 
 CLUSTERS = "clusters"
 """The table of a file of options that names clusters (`auditor.cli.defaults`)."""
 
-NEW = "new"
-FailOn = Severity | Literal["new"]
-"""The least severity that fails an audit; or whatever is an error, and new or worse since the run before."""
-
 LAST = "last"
 """The word for the newest run of the cluster, beside the one that is made, whose tables are whole."""
-
-YesNo = Literal["yes", "no"]
-"""What is switched with a word."""
-
-Texts = str | Sequence[str]
-"""One text or several; kept as a tuple."""
-
-Moment = int | str | datetime
-"""Milliseconds since 1970, or a time as ISO 8601 writes it; kept as milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """What is to be known of an option besides its type and default."""
-
-    help: str
-    low: float | None = None
-    high: float | None = None
-    pattern: str | None = None
-    """A regular expression that the whole of a text matches."""
-    form: str = ""
-    """What such a text looks like."""
-    value: str = ""
-    """What a text is, in the word that help has for it: FILE, RUN, TIME."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +61,29 @@ class AuditOptions:
     samples: Annotated[
         int, Option("How many findings of each id a report shows; counts are always complete.", 0, 10_000)
     ] = 20
+    checks: Annotated[
+        Texts,
+        Option(
+            "Checks that run, by their ids, with commas between or repeated; without it all checks run.",
+            value="ID,...",
+        ),
+    ] = ()
+    skip_checks: Annotated[
+        Texts,
+        Option(
+            "Checks that do not run. The report names them, the exit code is never 0, and "
+            "actions that their findings could forbid are refused.",
+            value="ID,...",
+        ),
+    ] = ()
+    check_settings: Annotated[
+        str | None,
+        Option(
+            "A TOML file with the keys checks and skip_checks, and the constants of checks in "
+            "the table constants.",
+            value="FILE",
+        ),
+    ] = None
     grace: Annotated[
         float,
         Option(
@@ -270,7 +264,7 @@ class AuditOptions:
 
     def __post_init__(self) -> None:
         for name, (kind, option) in option_types().items():
-            object.__setattr__(self, name, _check_value(name, kind, option, getattr(self, name)))
+            object.__setattr__(self, name, check_value(name, kind, option, getattr(self, name)))
         if self.deep and not self.entry_logs:
             raise UsageError("deep: it is a look into entry logs, so entry_logs must be true too")
 
@@ -323,77 +317,3 @@ def parse_moment(value: Moment) -> int:
     """A time as `AuditOptions` keeps it: milliseconds since 1970."""
     assert isinstance(value, int)
     return value
-
-
-def _check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
-    """The value, as its option keeps it."""
-    if value is None and kind in (str | None, Moment | None):
-        return None
-    if kind == FailOn:
-        _check_choice(name, (*Severity, NEW), value)
-        return NEW if value == NEW else Severity(value)
-    if kind == YesNo:
-        return _check_choice(name, get_args(YesNo), value)
-    if kind is bool:
-        if not isinstance(value, bool):
-            raise UsageError(f"{name}: {value!r} is neither true nor false")
-        return value
-    if kind == Texts:
-        return _check_texts(name, option, value)
-    if kind in (str, str | None):
-        return _check_text(name, option, value)
-    if kind == (Moment | None):
-        value = _moment(name, value)
-    return _check_number(name, kind, option, value)
-
-
-def _check_choice(name: str, choices: Collection[str], value: Any) -> Any:
-    if value not in choices:
-        raise UsageError(f"{name}: {value!r} is not one of {', '.join(choices)}")
-    return value
-
-
-def _check_text(name: str, option: Option, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{name}: {value!r} is not a string, or empty")
-    if option.pattern is not None and not re.fullmatch(option.pattern, value):
-        raise UsageError(f"{name}: {value!r} is not {option.form}")
-    return value
-
-
-def _check_texts(name: str, option: Option, value: Any) -> tuple[str, ...]:
-    # Files of options and callers of earlier releases have one text, or None.
-    texts = (value,) if isinstance(value, str) else value or ()
-    if not isinstance(texts, (list, tuple)):
-        raise UsageError(f"{name}: {value!r} is neither a string nor a list of strings")
-    return tuple(_check_text(name, option, text) for text in texts)
-
-
-def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | float:
-    whole = kind is not float
-    # True is an int to Python, and not a number to whoever writes a file of options.
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-        raise UsageError(f"{name}: {value!r} is not a {'whole number' if whole else 'number'}")
-    high = _LONG if option.high is None else option.high
-    # Written so that NaN, which compares with nothing, is out of bounds as well.
-    if option.low is not None and not value >= option.low:
-        raise UsageError(f"{name}: {value} is below {option.low:g}")
-    if not value <= high:
-        raise UsageError(f"{name}: {value} is above {high:g}")
-    return value if whole else float(value)
-
-
-def _moment(name: str, value: Any) -> Any:
-    """A time as milliseconds; what is not a time at all is left for the bounds to refuse."""
-    if isinstance(value, str) and not value.isdecimal():
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError as error:
-            raise UsageError(f"{name}: {value!r} is not a time: give milliseconds, or ISO 8601") from error
-    if isinstance(value, datetime):
-        zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return round(zoned.timestamp() * 1000)
-    return int(value) if isinstance(value, str) else value
-
-
-_LONG = 2**63 - 1

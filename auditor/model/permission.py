@@ -34,6 +34,7 @@ class RunUnfit(StrEnum):
     DATA_TOO_OLD = "data-too-old"
     NO_EARLIER_RUN = "no-earlier-run"
     LOGS_NOT_READ = "logs-not-read"
+    CHECKS_NOT_RUN = "checks-not-run"
 
     @property
     def sentence(self) -> str:
@@ -44,10 +45,12 @@ class RunUnfit(StrEnum):
 _UNFIT = {
     RunUnfit.NO_HOLDS: "an earlier version of the program made this run, without holds; audit again",
     RunUnfit.DATA_TOO_OLD: "the data of this run is more than 24 hours old; audit again",
-    RunUnfit.NO_EARLIER_RUN: "no earlier run of this cluster was found, so that holds of earlier runs are "
-    "not known; audit again beside this run",
+    RunUnfit.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so that holds of "
+    "earlier runs are not known; audit again beside this run",
     RunUnfit.LOGS_NOT_READ: "the entry logs were not read, and an index made of them lacks what they lack; "
     "audit again with --entry-logs",
+    RunUnfit.CHECKS_NOT_RUN: "checks that could forbid it were left out or are less careful than by default; "
+    "audit again with all checks",
 }
 
 

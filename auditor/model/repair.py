@@ -14,13 +14,6 @@ from auditor.model.amounts import plural
 from auditor.model.json_shape import Count, about
 
 DAY_MS = 24 * 60 * 60 * 1000
-LONG_DELAY_S = 24 * 60 * 60
-"""A lost-bookie delay beyond a day is long: by then a mark that nobody works on is stuck (`mark-stuck`)."""
-
-CHECK_OVERDUE_MS = 30 * DAY_MS
-"""The auditor checks all ledgers every 7 days (``auditorPeriodicCheckInterval``). The shell's
-forceauditchecks sets the time of the last check back by 21 days, so a check is overdue only well beyond
-that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,12 +27,12 @@ from auditor.model.action_facts import Action
 from auditor.model.finding import Confidence, Finding, Severity, Urgency, finding_from_json, finding_to_json
 from auditor.model.holds import ActionKind
 from auditor.model.json_shape import Count, read_value
-from auditor.model.options import NEW, FailOn
+from auditor.model.option_values import NEW, FailOn
 from auditor.model.placement import PlacementSettings
 from auditor.model.run_facts import RemarkKind, RunFacts, Tally, remark_with_reason
 from auditor.model.states import Verdict
 
-SCHEMA = "bookkeeper-auditor/report/7"
+SCHEMA = "bookkeeper-auditor/report/8"
 _FAMILY = SCHEMA.rstrip("0123456789")
 
 _LATER = [each.name for each in fields(RunFacts) if each.default is None]
@@ -40,6 +40,7 @@ _EARLIER = {
     f"{_FAMILY}4": _LATER,
     f"{_FAMILY}5": _LATER[_LATER.index("placement") :],
     f"{_FAMILY}6": _LATER[_LATER.index("holds") :],
+    f"{_FAMILY}7": _LATER[_LATER.index("checks") :],
 }
 """Versions before that still open, and the facts of a run that they do not say; all else is the same."""
 
@@ -139,7 +140,7 @@ class Report:
         """A report with its counts and its verdict.
 
         ``not-healthy`` with a finding of ``warning`` or worse, whatever its confidence; else ``incomplete``
-        with anything undecided; else ``healthy``.
+        with anything undecided or a check that did not run; else ``healthy``.
         """
         counts: dict[str, int] = {}
         for tally in sorted(
@@ -163,6 +164,7 @@ class Report:
         seen, accepted = self.coverage, self.run.accepted
         return (
             not self.run.gaps
+            and not self.run.not_run
             and bool(self.run.bookie_sources)
             and seen.ledgers.undecided <= accepted["ledgers"]
             and seen.replicas.expected - seen.replicas.decided <= accepted["replicas"]
@@ -292,7 +294,7 @@ def found_at_least(tallies: list[Tally], severity: Severity) -> bool:
 
 
 def _complete(run: RunFacts, coverage: Coverage) -> bool:
-    return coverage.complete and not run.gaps and bool(run.bookie_sources)
+    return coverage.complete and not run.gaps and not run.not_run and bool(run.bookie_sources)
 
 
 def is_unaccepted_loss(tally: Tally) -> bool:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Annotated, TypedDict, cast
 
 from auditor.model.action_facts import Action, ForbiddenAction, HoldFacts
+from auditor.model.check_settings import ChecksChosen
 from auditor.model.finding_words import CheckId, ConfidenceWord, SeverityWord, UrgencyWord
 from auditor.model.json_shape import Count, Facet, Time, about
 from auditor.model.placement import PlacementFacts
@@ -354,6 +355,19 @@ class RunFacts:
     repair: Annotated[
         RepairFacts | None, about("who repairs ledgers, what waits, what can be read; null: not known")
     ] = None
+    checks: Annotated[
+        ChecksChosen | None, about("the choice of checks and their constants; null: all ran, with defaults")
+    ] = None
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """The ids of the checks that were left out."""
+        return tuple(self.checks["not_run"]) if self.checks is not None else ()
+
+    @property
+    def unheld(self) -> tuple[str, ...]:
+        """The ids of the checks whose holds may be missing."""
+        return tuple(self.checks["unheld"]) if self.checks is not None else ()
 
 
 MANIFEST = "manifest.json"

@@ -8,12 +8,15 @@ from auditor.checks import ALL, Need
 from auditor.checks.needs import Lack, Sight, lacks
 from auditor.model.report import Report
 
+LEFT_OUT = "left out by --checks, --skip-checks or the file of --check-settings"
+"""Why checks did not run."""
+
 
 @cache
 def checks_that_need(*needs: Need) -> tuple[str, ...]:
     """The ids of the checks that cannot do without any of some things, in the order of the catalogue.
 
-    >>> print(*checks_that_need(Need.TIMES))
+    >>> print(*checks_that_need(Need.TIMES)[:5])
     mark-directory-empty lock-without-mark server-check-overdue index-incomplete recovery-stuck
     """
     return tuple(check.id for check in ALL if check.all_needs & {*needs})
@@ -23,24 +26,36 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
 class BlindSpot:
     """Checks that saw nothing of what ``where`` names, and why; an empty ``where`` means nothing at all.
 
-    Where it is not ``known``, they may have seen it.
+    Where it is not ``known``, they may have seen it. Where they were ``left_out``, they did not run.
     """
 
     ids: tuple[str, ...]
     why: str
     where: str = ""
     known: bool = True
+    left_out: bool = False
 
     @property
     def sentence(self) -> str:
         """What it is, without its checks."""
+        if self.left_out:
+            return f"not run: {self.why}"
         if not self.known:
             return f"not known: {self.why}"
         return f"nothing {f'of {self.where}' if self.where else 'at all'}: {self.why}"
 
 
+def what_was_seen(spot: BlindSpot) -> str:
+    """What checks saw, after their name.
+
+    >>> what_was_seen(BlindSpot(("entry-lost",), "no bookie was read"))
+    'saw nothing at all: no bookie was read'
+    """
+    return spot.sentence if spot.left_out else f"saw {spot.sentence}"
+
+
 def blind_spots(sight: Sight) -> list[BlindSpot]:
-    """The same by reason, each with the checks that it concerns."""
+    """The same by reason, each with the checks that it concerns; first the checks that did not run."""
     by_lack: dict[Lack, list[Need]] = {}
     for need, lack in lacks(sight).items():
         by_lack.setdefault(lack, []).append(need)
@@ -48,6 +63,8 @@ def blind_spots(sight: Sight) -> list[BlindSpot]:
         BlindSpot(checks_that_need(*needs), lack.why, lack.where, lack.known)
         for lack, needs in by_lack.items()
     ]
+    if sight.not_run:
+        spots.insert(0, BlindSpot(sight.not_run, LEFT_OUT, left_out=True))
     return [spot for spot in spots if spot.ids]
 
 
@@ -60,6 +77,12 @@ def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
     return first
 
 
+def not_run_sentence(report: Report) -> str | None:
+    """How many checks did not run; None if all did."""
+    count = len(report.run.not_run)
+    return f"{count:,} of {len(ALL):,} checks: {LEFT_OUT}" if count else None
+
+
 def saw_nothing(report: Report) -> tuple[str, ...]:
     """The ids of the checks that saw nothing at all, in the order of the catalogue."""
     spots = blind_checks(report)
@@ -67,8 +90,9 @@ def saw_nothing(report: Report) -> tuple[str, ...]:
 
 
 def blind_sentence(report: Report) -> str | None:
-    """How many checks saw nothing; None where each saw something."""
+    """How many of the checks that ran saw nothing; None where each saw something."""
     unknown = sum(not spot.known for spot in blind_checks(report).values())
-    parts = [f"{count:,} of {len(ALL):,} checks saw nothing" for count in [len(saw_nothing(report))] if count]
+    count = len({*saw_nothing(report)} - {*report.run.not_run})
+    parts = [f"{count:,} of {len(ALL):,} checks saw nothing"] if count else []
     parts += [f"of {unknown:,} checks it is not known whether they saw anything"] if unknown else []
     return "; ".join(parts) or None

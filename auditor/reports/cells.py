@@ -11,8 +11,8 @@ from auditor.model.report import Report
 from auditor.model.views import BookieView, LedgerView
 from auditor.reports import bookie as bookie_text
 from auditor.reports import ledger as ledger_text
-from auditor.reports.blind_spots import blind_sentence
-from auditor.reports.coverage import count_by_check, count_by_severity, extents, verdict
+from auditor.reports.blind_spots import blind_sentence, not_run_sentence
+from auditor.reports.coverage import changed_constants, count_by_check, count_by_severity, extents, verdict
 from auditor.reports.finding_text import subject
 from auditor.reports.ledger import Cell, replicas_of, stripes_of
 from auditor.reports.plain_text import printable
@@ -45,6 +45,8 @@ def run_cell(report: Report) -> str:
         ("ledgers", str(ledgers)),
         ("replicas", str(replicas)),
         ("bookies", f"{bookies}{f'; not read: {unread}' if unread else ''}"),
+        *([("not run", left_out)] if (left_out := not_run_sentence(report)) else []),
+        *([("constants", "; ".join(constants))] if (constants := changed_constants(report)) else []),
         *([("blind", blind)] if (blind := blind_sentence(report)) else []),
     ]
     return _block(f"<b>{_text(verdict(report))}</b>", _severities(report), _table((), facts))

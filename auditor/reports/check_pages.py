@@ -10,6 +10,7 @@ from pathlib import Path
 
 from auditor.checks import ALL, GROUP_OF, GROUPS, Check
 from auditor.checks.manual import RISKS, Command
+from auditor.model.check_settings import CarefulSide, Constant, constants, default_of
 from auditor.reports.plain_text import wrap_words
 
 WIDTH = 80
@@ -30,6 +31,12 @@ last entry. A page begins with commands that change nothing. Each says its risk:
 """
 _CUSTOM_IDS = """\
 
+A page ends with the settings of the check: constants that the table `constants` of the file of
+`--check-settings` changes ([options.md](options.md), [conf/checks.toml](../conf/checks.toml)). A check that
+`--checks` or `--skip-checks` leaves out is not run: the report says so, the exit code is 3 at best, and
+actions that its findings could forbid are refused. They are also refused with a constant that finds fewer
+dangers than its default.
+
 The shell's `cookie_` commands take only ids of the form `host:port`; they refuse all others. No released
 shell knows ledgers of a scope other than 0.
 """
@@ -45,7 +52,34 @@ def page(check: Check, width: int = WIDTH) -> str:
         else:
             body = "\n".join(_fill(block, width, "    ") for block in _blocks(text))
         parts.append(f"{heading}\n{body}")
+    if check.settings:
+        settings = "\n".join(_fill(f"- {text}", width, "    ") for text in setting_sentences(check))
+        parts.append(f"Settings\n{settings}")
     return "\n\n".join(parts)
+
+
+def setting_sentences(check: Check) -> list[str]:
+    """The constants that a check uses: name, default, unit, bounds and reason of each."""
+    return [_setting_sentence(name, constants()[name]) for name in check.settings]
+
+
+def _setting_sentence(name: str, constant: Constant) -> str:
+    careful = ""
+    if constant.careful is not CarefulSide.ANY:
+        side = (
+            "any other value"
+            if constant.careful is CarefulSide.DEFAULT
+            else f"a {_LESS[constant.careful]} one"
+        )
+        careful = f" With {side}, actions that this check could forbid are refused."
+    return (
+        f"`{name}`, by default {default_of(name):,} {constant.unit} ({constant.low:,} to {constant.high:,}). "
+        f"{constant.reason}{careful}"
+    )
+
+
+_LESS = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
+"""Values that find fewer dangers."""
 
 
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
@@ -101,6 +135,9 @@ def _markdown_page(check: Check) -> str:
         else:
             first, *others = [" ".join(block.split()) for block in _blocks(text)]
             parts += ["\n".join([f"**{heading}.** {first}", *([""] if others else []), *others])]
+    if check.settings:
+        parts.append("**Settings.**")
+        parts.append("\n".join(f"- {text}" for text in setting_sentences(check)))
     return "\n\n".join(parts)
 
 

@@ -126,6 +126,8 @@ def verdict(report: Report) -> str:
 def verdict_clauses(report: Report) -> list[str]:
     """List what a verdict says after its counts: what is accepted or undecided, and which holds count."""
     clauses = [_acceptance(report)]
+    if left_out := len(report.run.not_run):
+        clauses.append(f"{plural(left_out, 'check was', 'checks were')} not run")
     if not report.complete:
         accepted = report.complete_but_accepted
         clauses.append(
@@ -172,6 +174,16 @@ def accepted_gaps(report: Report) -> str | None:
         f"{plural(accepted['ledgers'], 'ledger')} and {plural(accepted['replicas'], 'replica')} not decided",
     ]
     return f"as known, by suppressions: {'; '.join(parts)}"
+
+
+def changed_constants(report: Report) -> list[str]:
+    """The constants of checks that are not the default, each with its value, unit and default."""
+    constants = report.run.checks["constants"] if report.run.checks is not None else []
+    return [
+        f"{each['name']} {each['value']:,} {each['unit']} (default {each['default']:,})"
+        for each in constants
+        if each["value"] != each["default"]
+    ]
 
 
 def doubtful_ids_line(doubt: InDoubt) -> str:

@@ -9,7 +9,7 @@ from auditor.model.amounts import and_more, duration, first_names, format_time, 
 from auditor.model.decommission import Answer, Blocker, Cause, CopyLoad, Rehearsal, Work
 from auditor.reports.plain_text import fold_text, labelled, printable, text_table
 
-DECOMMISSION_SCHEMA = "bookkeeper-auditor/decommission/2"
+DECOMMISSION_SCHEMA = "bookkeeper-auditor/decommission/3"
 WIDTH = 80
 _LOADS_SHOWN = 10
 _NAMES_SHOWN = 5
@@ -52,8 +52,12 @@ CAUSES = {
         "audit again",
     ),
     Cause.NO_EARLIER_RUN: (
-        "no earlier run of this cluster was found, so that its holds are not known",
+        "no earlier run of this cluster with all checks was found, so that its holds are not known",
         "audit again beside this run",
+    ),
+    Cause.CHECKS_NOT_RUN: (
+        "checks that could forbid it were left out or are less careful than by default",
+        "audit again with all checks",
     ),
     Cause.ONLY_COPY: (
         "entries that no other bookie of the ensemble has; the command waits for ever",

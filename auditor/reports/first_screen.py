@@ -15,6 +15,7 @@ from enum import IntEnum
 from itertools import chain, groupby, repeat
 from math import ceil
 
+from auditor.checks import ALL
 from auditor.model.amounts import first_names, format_time, plural, size
 from auditor.model.finding import URGENCY_LABELS, Severity, Urgency
 from auditor.model.report import Report
@@ -25,6 +26,7 @@ from auditor.reports.blind_spots import blind_sentence, saw_nothing
 from auditor.reports.coverage import (
     CheckCount,
     accepted_gaps,
+    changed_constants,
     count_by_check,
     doubtful_ids_line,
     extents,
@@ -190,7 +192,13 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
     if run.repair is not None and (repair := repair_line(run.repair, run.scan_time)) is not None:
         yield _Part("repair", _rows(repair, columns), _Place.NOT_READ, _Place.KNOWN)
     if (blind := blind_sentence(report)) is not None:
-        yield _Part("blind", _naming(blind, ": ", saw_nothing(report)), _Place.KNOWN)
+        names = [id for id in saw_nothing(report) if id not in run.not_run]
+        yield _Part("blind", _naming(blind, ": ", names), _Place.KNOWN)
+    if run.not_run:
+        head = f"{len(run.not_run):,} of {len(ALL):,} checks"
+        yield _Part("not run", _naming(head, ": ", run.not_run), _Place.CLUSTER, _Place.KNOWN)
+    if constants := changed_constants(report):
+        yield _Part("constants", _rows("; ".join(constants), columns), _Place.KNOWN)
     if (accepted := accepted_gaps(report)) is not None:
         yield _Part("accepted", _rows(accepted, columns), _Place.KNOWN)
     if run.resumed is not None:

@@ -14,6 +14,7 @@ from auditor.model.report import Report
 from auditor.model.run_facts import sentence_of
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.coverage import (
+    changed_constants,
     count_by_check,
     count_of,
     doubtful_ids_line,
@@ -103,6 +104,8 @@ def _coverage(report: Report) -> str:
         ("blind", f"{escape_markdown(spot.sentence)}; it concerns {', '.join(spot.ids)}")
         for spot in blind_spots(Sight.of(report))
     ]
+    if constants := changed_constants(report):
+        rows.append(("constants", "; ".join(constants)))
     if run.reused:
         rows.append(("not read again", escape_markdown(reuse_sentence(run.reused))))
     if run.in_doubt:

@@ -305,7 +305,9 @@ def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
 
 
 def _extent(spot: BlindSpot) -> str:
-    """How much of what it looks at a check did not see: all, part, or unknown."""
+    """How much of what it looks at a check did not see: all, part, or unknown; or that it was not run."""
+    if spot.left_out:
+        return "not-run"
     return "unknown" if not spot.known else "part" if spot.where else "all"
 
 

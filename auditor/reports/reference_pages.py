@@ -11,7 +11,8 @@ from types import NoneType
 from typing import Any, get_args
 
 from auditor.model.finding import Severity
-from auditor.model.options import AuditOptions, FailOn, Moment, Option, Texts, YesNo, option_types
+from auditor.model.option_values import FailOn, Moment, Option, Texts, YesNo
+from auditor.model.options import AuditOptions, option_types
 from auditor.reports.openmetrics import LABELS, METRICS
 from auditor.tables.run_tables import TABLES
 

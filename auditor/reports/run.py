@@ -21,6 +21,7 @@ from auditor.reports.advice import doubt_sentences, since_when
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.coverage import (
     accepted_gaps,
+    changed_constants,
     doubtful_ids_line,
     extents,
     place_of_tally,
@@ -54,6 +55,7 @@ def render(run: RunView, width: int) -> str:
         _sources_read(run, width),
         _not_looked_at(run, width),
         _blind(run, width),
+        _constants(run, width),
         _doubts(run.report, width),
         _causes(run.report, width),
         _to_do(run, width),
@@ -181,9 +183,16 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
 def _blind(run: RunView, width: int) -> list[str]:
     lines = []
     for spot in blind_spots(Sight.of(run.report)):
-        ids = first_names(spot.ids, IDS_SHOWN)
+        ids = first_names(spot.ids, len(spot.ids) if spot.left_out else IDS_SHOWN)
         lines += fold_text(f"{spot.sentence}; it concerns {ids}", width, "  ", "    ")
     return ["could not be seen", *lines] if lines else []
+
+
+def _constants(run: RunView, width: int) -> list[str]:
+    lines = []
+    for text in changed_constants(run.report):
+        lines += fold_text(text, width, "  ", "    ")
+    return ["constants of checks", *lines] if lines else []
 
 
 def _doubts(report: Report, width: int) -> list[str]:

@@ -18,7 +18,7 @@ from auditor.model.arrow import ds, fs, pa, pq
 from auditor.model.batch_bounds import batch_rows
 from auditor.model.finding import Severity
 from auditor.model.json_shape import parse_json
-from auditor.model.options import NEW, FailOn
+from auditor.model.option_values import NEW, FailOn
 from auditor.model.report import Report
 from auditor.model.run_facts import MANIFEST, REPORT, WHOLE
 from auditor.model.source_scope import DATA_AS_OF

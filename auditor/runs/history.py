@@ -215,7 +215,7 @@ class RunDifference:
     def _paired(self) -> FindingPairs:
         holes = bool(self.new.report.run.gaps or self.new.report.run.in_doubt)
         try:
-            return pair_findings(_batches(self.old), _batches(self.new), holes)
+            return pair_findings(_batches(self.old), _batches(self.new), holes, self.new.report.run.not_run)
         except RunError as error:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
 

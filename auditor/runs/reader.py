@@ -16,6 +16,7 @@ from auditor.actions.gate import HoldBook
 from auditor.errors import RunError, RunUsageError, UsageError
 from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence, Finding, Group, Missing, Severity, Urgency
+from auditor.model.holds import ActionKind
 from auditor.model.json_shape import parse_json
 from auditor.model.placement import Locations, PlacementSettings
 from auditor.model.report import Report
@@ -185,7 +186,12 @@ class RunReader:
     @cached_property
     def holds(self) -> HoldBook:
         """What must not be done to the cluster, by this run; `auditor.actions.gate.permit` asks it."""
-        facts = self.report.run.holds
+        facts, unheld = self.report.run.holds, self.report.run.unheld
+        kinds: Mapping[ActionKind, Sequence[str]] = {}
+        if unheld:
+            from auditor.checks.configuration import kinds_without_holds  # which loads every check
+
+            kinds = kinds_without_holds(unheld)
         return HoldBook(
             self.directory.batches,
             exists=facts is not None,
@@ -193,6 +199,7 @@ class RunReader:
             has_earlier=facts is not None and facts["earlier_run"] is not None,
             logs_read=self.report.run.entry_logs,
             now=now_ms(),
+            unheld=kinds,
         )
 
     def _read_report(self) -> Report:

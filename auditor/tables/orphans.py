@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.states import ON_DISK
@@ -16,10 +17,6 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.parts import filter_part
 from auditor.tables.scans import deleted_ids, new_ids, scan_ids, with_both_doubts
 
-# One leaf of the hierarchical layouts holds this many ids; a vanished inner znode takes a whole one along.
-_LEAF_IDS = 10_000
-LEAST_VANISHED = 100
-"""Retention deletes old ledgers in id order: fewer orphans than this in one leaf are everyday life."""
 COLLECTED_WITHIN_MS = 3_600_000
 """A bookie's collector has passed within so long: it does every 15 minutes, unless compaction holds it up."""
 
@@ -215,23 +212,33 @@ def holdings(
     return rows.join(lasting, "bookie_id", "left").fillna({"lasting": 0})
 
 
-def vanished_ranges(availability: DataFrame, orphans: DataFrame, lately: Lately | None = None) -> DataFrame:
-    """Leaves of 10,000 ids of which a bookie holds ledgers, all of them orphans, `LEAST_VANISHED` or more.
+def vanished_ranges(
+    availability: DataFrame,
+    orphans: DataFrame,
+    lately: Lately | None = None,
+    settings: CheckSettings | None = None,
+) -> DataFrame:
+    """Blocks of ids of which a bookie holds ledgers, all of them orphans, ``vanished_ledgers`` or more.
 
     Rows of `VANISHED_RANGES`; ``in_doubt`` counts those whose id is. Orphans that were in the metadata
-    ``lately`` do not count among the hundred.
+    ``lately`` do not count among the least number. By default a block is a leaf of the hierarchical layouts:
+    a vanished inner znode takes a whole one along.
     """
+    settings = settings or CheckSettings()
+    block = settings.vanished_block_ids
     # Downwards, for negative ids too: other scopes have them.
-    leaf = F.expr(f"ledger_id div {_LEAF_IDS} - if(ledger_id % {_LEAF_IDS} < 0, 1, 0)")
+    leaf = F.expr(f"ledger_id div {block} - if(ledger_id % {block} < 0, 1, 0)")
     leaves = ["bookie_id", "scope_id", "leaf"]
     lost = _with_recent(orphans, lately or Lately()).withColumn("leaf", leaf)
-    many = lost.where("not recent").groupBy(*leaves).count().where(F.col("count") >= LEAST_VANISHED)
+    many = (
+        lost.where("not recent").groupBy(*leaves).count().where(F.col("count") >= settings.vanished_ledgers)
+    )
     held = availability.where(_is_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
     ledgers = held.groupBy(*leaves).agg(F.count("*").alias("ledgers"))
     whole = _with_orphans(ledgers, lost, leaves).where(F.col("ledgers") == F.col("orphans"))
     # The first and the last leaf of all reach beyond the least and the greatest id.
-    low = F.try_multiply("leaf", F.lit(_LEAF_IDS))
-    high = F.try_multiply(F.col("leaf") + 1, F.lit(_LEAF_IDS)) - 1
+    low = F.try_multiply("leaf", F.lit(block))
+    high = F.try_multiply(F.col("leaf") + 1, F.lit(block)) - 1
     return whole.select(
         "bookie_id",
         "scope_id",

@@ -32,6 +32,7 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "misplaced_ledgers": (("ledgers", "status = 'misplaced'"),),
     "broken_ledgers": (BROKEN,),
     "recovering_ledgers": (("ledgers", "state = 'IN_RECOVERY'"),),
+    "open_ledgers": (("ledgers", "state = 'OPEN'"),),
     "odd_ids": (
         BROKEN,
         ("bookies", rf"not bookie_id rlike r'\A{PORTABLE}\z' or bookie_id rlike r'\A{RESERVED}\z'"),

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from auditor.model.bookie_id import legacy_address
+from auditor.model.check_settings import CheckSettings
 from auditor.model.placement import Locations, PlacementSettings
 from auditor.model.repair import RepairState
 from auditor.model.states import BookieRead
-
-_DAY_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,12 @@ class ClusterFacts:
     ``placement_differences`` are sentences of what AutoRecovery is configured to do otherwise than brokers.
     ``copies_complete``: the metadata was read without a gap, every judged entry has all its copies, and no
     bookie holds a ledger without metadata.
-    ``repair`` is who repairs ledgers, and how many wait.
+    ``repair`` is who repairs ledgers, and how many wait. ``settings`` are the constants of the checks.
+    ``resolves_ids``: clients look for bookies at what these registered; False where ``--bookie-conf``
+    switches that off (BP-41), so that an id is the address itself.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
-    >>> facts.scan_time - facts.stuck_after_ms
+    >>> facts.scan_time - facts.settings.stuck_ms
     3600000
     """
 
@@ -53,7 +55,6 @@ class ClusterFacts:
     live: bool
     layout: str
     two_scans: bool
-    stuck_after_ms: int = _DAY_MS
     has_marks: bool = True
     keeps_marks: bool = True
     instance_id_missing: bool = False
@@ -70,6 +71,8 @@ class ClusterFacts:
     placement_differences: tuple[str, ...] = ()
     copies_complete: bool = False
     repair: RepairState = field(default_factory=RepairState)
+    settings: CheckSettings = field(default_factory=CheckSettings)
+    resolves_ids: bool = True
 
 
 Row = dict[str, Any]
@@ -102,6 +105,13 @@ class Roster:
         from auditor.tables.placement import locations_of  # not above: checks load no Arrow
 
         return locations_of(self.bookie_locations, None)
+
+    def sought_address(self, registration: Row) -> tuple[str, int] | None:
+        """Host and port at which clients look for a registered bookie; None if they look nowhere."""
+        if not self.cluster.resolves_ids:
+            return legacy_address(registration["bookie_id"])
+        host = registration["host"]
+        return None if host is None else (host, registration["port"])
 
     @cached_property
     def clear_bookies(self) -> list[Row]:

@@ -46,6 +46,7 @@ def plant(cluster: Bookies, store: Store, plants: Plants) -> Callable[[], None]:
     for bookie in (a, b):
         cluster.add(lagging, bookie, range(5, 8))
     plants.plant("copy-lagging", "a client whose writes never reach one bookie", lagging)
+    plants.plant("ledger-open-long", "a client that closes no ledger, for three days", lagging)
 
     extra, under_way, surplus, past = write([a, b]), write([a, b]), write([a, b]), next(ids)
     for ledger in (extra, under_way):

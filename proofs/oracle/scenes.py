@@ -43,7 +43,10 @@ def _ledgers(spark: SparkSession, root: Path) -> Iterator[Outcome]:
     with idle_cluster(root, ledgers.STORAGE, ledgers.BOOKIES) as (cluster, store):
         meanwhile = At("ledgers_again", ledgers.plant(cluster, store, plants))
         sources, later = [str(cluster.directory)], _in(3 * DAY_S)
-        run = audit(spark, store, sources, root / "run", meanwhile, scan_time=later, grace=0.0)
+        settings = root / "checks.toml"
+        settings.write_text("[constants]\nopen_days = 1\n", "utf-8")
+        given: dict[str, Any] = {"scan_time": later, "grace": 0.0, "check_settings": str(settings)}
+        run = audit(spark, store, sources, root / "run", meanwhile, **given)
         assert meanwhile.done
     yield plants, run.findings()
 

@@ -13,7 +13,7 @@ import auditor
 from auditor.actions.commands import permit_command
 from auditor.actions.gate import MAX_DATA_AGE_MS, Allowed, HoldBook, Refused, permit, permit_ledgers
 from auditor.actions.objects import ActionObject, bookie, ledger, rests_on
-from auditor.checks import ALL
+from auditor.checks import ALL, Check
 from auditor.model.finding import Finding
 from auditor.model.holds import (
     DANGEROUS,
@@ -68,9 +68,11 @@ class Held:
         unowned: Sequence[int] = (),
         opened: Sequence[int] = (),
         entry_logs: bool = True,
+        unheld: Sequence[str] = (),
     ) -> None:
         facts = replace(
             report(entry_logs=entry_logs).run,
+            checks={"not_run": [*unheld], "unheld": [*unheld], "constants": []},
             holds={
                 "total": len(rows),
                 "urgent": 0,
@@ -278,3 +280,22 @@ def test_a_bookie_that_must_not_collect_must_not_start() -> None:
     }
     starting = {id for id, kinds in forbidding.items() if ActionKind.START not in kinds}
     assert starting == {*COLLECTED_BY_OTHERS}
+
+
+@pytest.mark.parametrize("check", [check for check in ALL if check.holds], ids=lambda check: check.id)
+def test_a_check_that_did_not_run_refuses_what_it_could_forbid(check: Check, tmp_path: Path) -> None:
+    run = Held(tmp_path, unheld=[check.id], unowned=[42])
+    forbidden = {kind for rule in check.holds for kind in rule.forbids}
+    for kind in ActionKind:
+        objects = [ledger(42)] if kind is ActionKind.DELETE_LEDGER else [bookie("bk1:3181")]
+        answer = permit(run, kind, objects)
+        assert isinstance(answer, Refused if kind in forbidden else Allowed), kind
+        if isinstance(answer, Refused):
+            assert answer.unfit is RunUnfit.CHECKS_NOT_RUN
+            assert check.id in answer.sentence
+            assert "audit again with all checks" in answer.sentence
+
+
+def test_a_check_without_holds_may_be_left_out(tmp_path: Path) -> None:
+    run = Held(tmp_path, unheld=["mark-stuck"])
+    assert isinstance(permit(run, ActionKind.DECOMMISSION, [bookie("bk1:3181")]), Allowed)

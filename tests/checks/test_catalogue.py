@@ -116,6 +116,7 @@ CATALOGUE = {
         "ensemble-duplicate": "error",
         "quorum-invalid": "error",
         "recovery-stuck": "warning",
+        "ledger-open-long": "note",
         "id-generator-behind": "error",
     },
     "owner": {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from auditor.model.check_settings import CheckSettings
 from auditor.tables import Tables
 from auditor.tables.marks import stale_marks
 from tests.checks.tables_builder import HOUR, NOW, Row, find, ledger, places, tables
@@ -156,18 +157,18 @@ def test_a_mark_is_stuck_after_a_day_without_a_worker(spark: SparkSession) -> No
     assert found[6].evidence["unrecoverable"] is True
 
 
-@pytest.mark.parametrize(("grace_s", "elapsed"), [(1, [1, 2]), (1_000, [])])
+@pytest.mark.parametrize(("grace_hours", "elapsed"), [(1, [1, 2]), (1_000, [])])
 def test_marks_that_outlive_a_grace_are_those_of_the_auditors_gauge(
-    spark: SparkSession, grace_s: int, elapsed: list[int]
+    spark: SparkSession, grace_hours: int, elapsed: list[int]
 ) -> None:
     """`AuditorPlacementPolicyCheckTest`: NUM_UNDERREPLICATED_LEDGERS_ELAPSED_RECOVERY_GRACE_PERIOD."""
     asked = tables(
         spark,
         bookies=BOOKIES,
         ledgers=[ledger(1, "up", "down"), ledger(2, "up", "down", state="OPEN"), ledger(3, "up", "down")],
-        marks=[mark(number, "down", ctime=NOW - 5_000) for number in (1, 2)],
+        marks=[mark(number, "down", ctime=NOW - 5 * HOUR) for number in (1, 2)],
     )
-    cluster = replace(asked.cluster, stuck_after_ms=1_000 * grace_s)
+    cluster = replace(asked.cluster, settings=CheckSettings(stuck_hours=grace_hours))
     assert [each.ledger_id for each in find("mark-stuck", replace(asked, cluster=cluster))] == elapsed
 
 

@@ -131,3 +131,34 @@ def test_a_registration_that_nothing_keeps_alive_is_told_once_a_bookie(spark: Sp
     assert found[1].message == (
         "gone: its registration (writable) is not ephemeral and proves no live bookie; 0 ledgers name it"
     )
+
+
+def test_with_the_resolver_off_a_custom_id_cannot_be_found(spark: SparkSession) -> None:
+    rows = [
+        _at("bookie-7", "10.0.0.7"),
+        _at("bk1:3181", "bk1"),
+        _at("bk2:3181", None, unresolved="bk2:3181 registered no endpoint of bookie-rpc (endpoints: http)"),
+        _at("bookie-8", "10.0.0.8", mode="readonly", used=False),
+    ]
+    [found] = find("endpoint-missing", tables(spark, facts(resolves_ids=False), registrations=rows))
+    assert (found.where, found.severity) == ((None, "bookie-7"), "error")
+    assert found.message.endswith("its id is not host:port, and bookieAddressResolverEnabled=false")
+    assert places(find("endpoint-missing", tables(spark, registrations=rows))) == [(None, "bk2:3181")]
+
+
+def test_with_the_resolver_off_an_endpoint_that_differs_from_the_id_is_not_used(spark: SparkSession) -> None:
+    rows = [_at("bk1:3181", "10.0.0.1"), _at("bk2:3181", "bk2"), _at("bookie-7", "10.0.0.7")]
+    [found] = find("endpoint-drift", tables(spark, facts(resolves_ids=False), registrations=rows))
+    assert (found.where, found.severity) == ((None, "bk1:3181"), "warning")
+    assert found.message.endswith("with bookieAddressResolverEnabled=false clients do not find it")
+
+
+def test_with_the_resolver_off_two_bookies_with_one_endpoint_are_two_addresses(spark: SparkSession) -> None:
+    off = facts(resolves_ids=False)
+    rows = [_at("bk1:3181", "host"), _at("bk2:3181", "host"), _at("bookie-7", "host")]
+    assert find("endpoint-duplicate", tables(spark, off, registrations=rows)) == []
+    [found] = find("endpoint-duplicate", tables(spark, registrations=rows))
+    assert found.evidence["bookies"] == ["bk1:3181", "bk2:3181", "bookie-7"]
+    same = [_at("bk1:3181", "10.0.0.1"), _at("BK1:3181", "10.0.0.2")]
+    [found] = find("endpoint-duplicate", tables(spark, off, registrations=same))
+    assert found.evidence["address"] == "bk1:3181"

@@ -363,7 +363,7 @@ def test_all_ledgers_are_listed_and_what_is_none_is_said(dump: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"{\n", b'{"schema": "bookkeeper-auditor/report/7"}', bytes(3) + b"\x10rest"]
+    "data", [b"{\n", b'{"schema": "bookkeeper-auditor/report/8"}', bytes(3) + b"\x10rest"]
 )
 def test_a_file_without_a_whole_record_of_a_journal_is_no_journal(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file").write_bytes(data)

@@ -17,7 +17,8 @@ from auditor.cli import BUG, COMMANDS, main
 from auditor.cli.defaults import new_run, newest_run
 from auditor.cli.options import options_from_flags
 from auditor.errors import AuditorError, JavaMissingError, StoreError, UsageError
-from auditor.model.options import AuditOptions, Texts, option_types
+from auditor.model.option_values import Texts
+from auditor.model.options import AuditOptions, option_types
 from auditor.model.report import Report
 from tests.made_runs import made_run
 from tests.reports.samples import CHANGES, coverage, report, tally
@@ -191,7 +192,7 @@ def test_a_wrong_key_in_the_file_is_usage(done: Any, tmp_path: Path) -> None:
 def test_the_report_is_on_standard_output_and_all_else_is_not(done: Any) -> None:
     done(report())
     outcome = bkaudit(*AUDIT, "--format", "json", "--out", "there")
-    assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/7"
+    assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/8"
     assert outcome.stderr == "bkaudit: the run is in there\n"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.checks.gc_guards import LARGE_SHARE
+from auditor.model.check_settings import CheckSettings
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
 from auditor.sources.bookies.parts import IndexDirectory
 from tests.clusters.idle import audit, idle_cluster
@@ -29,7 +29,7 @@ SETTINGS: dict[str, str | int] = {
 SIZES = (300, 300, 40, 200, 20, 200, 150, 30, 150, 300, 60)
 """Entries of each ledger; about 200 are a log."""
 GONE = (0, 1, 3, 5, 7, 10)
-OTHERS = len(GONE) * LARGE_SHARE - len(SIZES)
+OTHERS = len(GONE) * 100 // CheckSettings().large_orphan_share_percent - len(SIZES)
 """Ledgers of one entry each that stay, so that one ledger in five is gone and no more: the metadata store is
 trusted then."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow.parquet as pq
 
 from auditor import Audit
+from auditor.checks.configuration import CheckConfiguration
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress
 from tests.corpora.plain_readers import groups_entries
@@ -40,8 +41,10 @@ class KeepsTables(Audit):
 
     tables: Tables
 
-    def _conduct(self, source: MetadataSource, started: int) -> AuditedTables:
-        audited = super()._conduct(source, started)
+    def _conduct(
+        self, source: MetadataSource, started: int, configuration: CheckConfiguration
+    ) -> AuditedTables:
+        audited = super()._conduct(source, started, configuration)
         self.tables = audited.tables
         return audited
 

@@ -63,7 +63,7 @@ def test_surplus_entries_are_those_that_were_put_there(corpus: Corpus, audited: 
 def test_the_report_counts_what_the_table_of_findings_holds(corpus: Corpus, audited: Audited) -> None:
     report = json.loads((audited.out / "report.json").read_text())
     rows = audited.findings()
-    assert report["schema"] == "bookkeeper-auditor/report/7"
+    assert report["schema"] == "bookkeeper-auditor/report/8"
     assert {id: n for id, n in report["counts"].items() if n} == Counter(row["id"] for row in rows)
     assert report["verdict"] == "not-healthy"
     assert report["cluster"]["instance_id"] == corpus.oracle["registration"]["instanceId"]

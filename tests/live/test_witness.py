@@ -17,7 +17,8 @@ import pytest
 
 from auditor import Audit, open_run
 from auditor.collect.collect import collect
-from auditor.model.options import AuditOptions, YesNo
+from auditor.model.option_values import YesNo
+from auditor.model.options import AuditOptions
 from auditor.model.report import exit_code
 from auditor.model.run_facts import sentence_of
 from auditor.sources.bookies.rpc import reads

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from auditor import Audit
-from auditor.model.options import AuditOptions, YesNo
+from auditor.model.option_values import YesNo
+from auditor.model.options import AuditOptions
 from auditor.notebook.run import open_run
 from tests.corpora.audited import Audited
 from tests.corpora.brute_force import World, members

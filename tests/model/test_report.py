@@ -10,7 +10,7 @@ import pytest
 from auditor.errors import RunError
 from auditor.model.action_facts import HoldFacts
 from auditor.model.finding import Severity
-from auditor.model.options import FailOn
+from auditor.model.option_values import FailOn
 from auditor.model.report import Report, exit_code
 from auditor.model.report_source import Figures
 from auditor.model.run_facts import AcceptedGaps, RemarkKind, Tally, remark
@@ -176,7 +176,7 @@ def test_the_verdict_names_holds_that_alone_keep_the_exit_code_above_0(
 
 def test_a_report_of_the_version_before_keeps_its_remarks() -> None:
     made = report(remarks=[remark(RemarkKind.JOURNAL_INCOMPLETE, "a journal is cut")])
-    earlier = made.to_json().replace("report/7", "report/6")
+    earlier = made.to_json().replace("report/8", "report/7")
     assert Report.from_json(earlier) == made
 
 
@@ -221,7 +221,7 @@ def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> Non
         "[]",
         "{}",
         '{"schema": "bookkeeper-auditor/report/4"}',
-        '{"schema": "bookkeeper-auditor/report/7"}',
+        '{"schema": "bookkeeper-auditor/report/8"}',
         '{"schema": "bookkeeper-auditor/report/4", "coverage": 3}',
         "[" * 100_000,
     ],

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from auditor.checks.endpoint_drift import endpoint_drift
+from auditor.checks.endpoint_missing import endpoint_missing
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.codecs.store.service_info import Endpoint
-from auditor.model.bookie_conf import configured_bookie
+from auditor.model.bookie_conf import RESOLVER_KEYS, configured_bookie, resolves_ids
 from auditor.model.bookie_id import (
     PORTABLE,
     Address,
@@ -28,6 +30,7 @@ from auditor.model.start_refusal import INVALID_COOKIE, BookieDirectory, NoVersi
 from auditor.sources.bookies.rpc.connection import endpoints
 from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.sources.racks import locate
+from auditor.tables import ClusterFacts, Roster
 from auditor.tables.registry import registrations, store_cookies
 from tests.cli.test_doors import bkaudit
 from tests.corpora.cluster import cookie_bytes, metadata_bytes
@@ -115,6 +118,39 @@ def test_without_the_resolver_a_custom_id_cannot_be_reached() -> None:
     found = resolve("bookie-7", Registration([RPC]), reads_registrations=False)
     assert isinstance(found, UnresolvedBookie)
     assert found.why is Nowhere.NO_ADDRESS
+
+
+@pytest.mark.parametrize("key", RESOLVER_KEYS)
+@sentence("41-21")
+def test_a_configuration_file_switches_the_resolver_off(key: str) -> None:
+    assert not resolves_ids({key: "false"})
+    assert resolves_ids({key: "true"})
+    assert resolves_ids({})
+    with pytest.raises(ValueError, match="neither true nor false"):
+        resolves_ids({key: "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("resolves", "address"),
+    [(True, {"bookie-7": "10.0.0.1", "bk1:3181": "10.0.0.2"}), (False, {"bk1:3181": "bk1"})],
+)
+@sentence("41-22")
+def test_checks_look_for_a_bookie_where_clients_with_this_flag_do(
+    resolves: bool, address: Mapping[str, str]
+) -> None:
+    rows = registrations(
+        nodes(
+            **{"available__bookie-7": registered("10.0.0.1"), "available__bk1:3181": registered("10.0.0.2")}
+        )
+    )
+    cluster = ClusterFacts("x", 5, live=False, layout="flat", two_scans=False, resolves_ids=resolves)
+    roster = Roster.read(lambda name: rows if name == "registrations" else [], cluster)
+    found = {row["bookie_id"]: roster.sought_address(row) for row in rows}
+    assert {name: at[0] for name, at in found.items() if at is not None} == address
+    missing = [finding["bookie_id"] for finding in endpoint_missing(roster)]
+    assert missing == ([] if resolves else ["bookie-7"])
+    [drift] = endpoint_drift(roster)
+    assert (drift["bookie_id"], drift["severity"]) == ("bk1:3181", "note" if resolves else "warning")
 
 
 @sentence("41-10")

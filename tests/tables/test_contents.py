@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from auditor.checks.disk_content_mismatch import points_elsewhere
+from auditor.model.check_settings import CheckSettings
 from auditor.spark import functions as F
 from auditor.tables.contents import (
     CONTENTS,
@@ -18,6 +19,8 @@ from auditor.tables.contents import (
     lacking_replicas,
 )
 from tests.checks.tables_builder import Row, entries, frame, ledger, tables
+
+MARGIN = CheckSettings().content_margin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,8 +110,8 @@ def ranked(spark: SparkSession) -> Ranked:
 
     listed, others = found(asked), found(owners)
     assert told_of_owners(listed) == told_of_owners(others), "what an owner explains needs no other id"
-    assert {row["candidate"] for row in others if points_elsewhere(row)} == {
-        row["candidate"] for row in listed if points_elsewhere(row)
+    assert {row["candidate"] for row in others if points_elsewhere(row, MARGIN)} == {
+        row["candidate"] for row in listed if points_elsewhere(row, MARGIN)
     }
     assert {row["directory"] for row in listed} <= {
         f"{given.above}/{case}/a" for case, given in CASES.items()
@@ -117,7 +120,7 @@ def ranked(spark: SparkSession) -> Ranked:
     for row in listed:
         case, candidate = row["candidate"].split("/")
         assert row["owner"] == f"{case}/a"
-        by_case[case][candidate] = {**row, "elsewhere": points_elsewhere(row)}
+        by_case[case][candidate] = {**row, "elsewhere": points_elsewhere(row, MARGIN)}
     return by_case
 
 

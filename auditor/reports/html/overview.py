@@ -84,6 +84,7 @@ def overview(report: Report, notes: Sequence[str], named: str) -> dict[str, Any]
         "suppressions": run.suppressions,
         "gaps": _some(run.gaps),
         "blind": blind_spots(Sight.of(report)),
+        "constants": run.checks["constants"] if run.checks is not None else [],
         "notes": _some([*map(sentence_of, run.remarks), *notes]),
         "reused": shorten(reuse_sentence(run.reused), _TEXT) if run.reused else None,
         "read_again": _some(run.reused["notes"] if run.reused else []),

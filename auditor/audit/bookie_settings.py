@@ -1,0 +1,19 @@
+"""What ``--bookie-conf`` says of clients: whether they look for bookies at what these registered."""
+
+from auditor.audit.placement_scan import read_properties
+from auditor.errors import UsageError
+from auditor.model.bookie_conf import resolves_ids
+
+
+def read_resolver_flag(path: str | None) -> bool:
+    """Return whether clients resolve ids, by a bookie's configuration file; True without one.
+
+    Raises:
+        UsageError: no such file, no properties, or a flag that is neither true nor false.
+    """
+    if path is None:
+        return True
+    try:
+        return resolves_ids(read_properties("--bookie-conf", path))
+    except ValueError as error:
+        raise UsageError(f"--bookie-conf {path}: {error}") from None

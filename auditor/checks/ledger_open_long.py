@@ -1,0 +1,119 @@
+"""Ledgers that have been open for a month without a change of their metadata."""
+
+from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, check
+from auditor.checks.finding_rows import finding_rows, owner_name, with_ledgers, words
+from auditor.model.columns import OWNER
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import DECODED
+from auditor.tables.claims import application_of
+
+_DAY_MS = 86_400_000
+NO_APPLICATION = "no application"
+"""The group of ledgers that no owner names and whose custom metadata name no application."""
+
+
+@check(
+    Severity.NOTE,
+    rests_on=Basis.METADATA,
+    needs={Need.TIMES},
+    asks="open_ledgers",
+    settings=("open_days",),
+)
+def ledger_open_long(tables: Tables) -> DataFrame:
+    """Ledgers have been open for a month, and their metadata has not changed since.
+
+    What it finds:
+        Ledgers in the state OPEN whose metadata has not changed for more than 30 days at the time of the
+        scan. One finding for each owner (a topic, a subscription, a log), if owners were read; else one for
+        each application that the custom metadata names, and one for all other ledgers. The finding is on the
+        first of these ledgers. The evidence counts the ledgers that their owner names last (`last`), before
+        others (`superseded`), or not at all (`unnamed`).
+
+    Why it matters:
+        Nobody closes a ledger whose writer is gone before somebody opens it with recovery. Until then
+        replication leaves its last segment to the writer, and the end of its data is not fixed (bookkeeper
+        #1200, #3405; pulsar #4599).
+
+    How sure:
+        Confirmed that it is open and unchanged: the record's own time, against the clock of the scan. Whether
+        its writer still exists is not known. It may well exist if an owner names the ledger last: a broker
+        writes to the last ledger of a topic, however seldom. A ledger before the last one has no writer by
+        the list of its owner.
+
+    What to do:
+        Ask the application whether it still writes to the ledger. If it does not, let the application open it
+        with recovery: for a topic, load it. Do not delete a ledger for this finding.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          It shows the state, the ensembles and the custom metadata.
+
+    Limits:
+        A writer adds entries without a change of the metadata, so a ledger that is written to all the time
+        looks the same. A store that keeps no times (etcd) shows no age: no ledger is found there. Ledgers
+        that several owners name count for the first of them.
+    """
+    settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
+    age = F.lit(scan_time) - F.col("mtime")
+    is_old = (F.col("state") == LedgerState.OPEN) & (age > settings.open_ms)
+    ledgers = tables.ledgers.where(F.col("status").isin(*DECODED) & is_old).select(
+        "scope_id", "ledger_id", "mtime", application_of(F.col("custom_metadata")).alias("claimed")
+    )
+    rows = _with_owners(ledgers, tables).withColumn("owner", _group())
+    found = with_ledgers(
+        rows,
+        "owner",
+        F.min(F.struct("scope_id", "ledger_id")).alias("first"),
+        F.min("mtime").alias("oldest"),
+        F.count_if(F.col("writer") == "last").alias("last"),
+        F.count_if(F.col("writer") == "superseded").alias("superseded"),
+        F.count_if(F.col("writer") == "unnamed").alias("unnamed"),
+    )
+    days = (F.lit(scan_time) - F.col("oldest")) / _DAY_MS
+    return finding_rows(
+        found.select("*", "first.*").withColumn("days", days.cast("bigint")),
+        ledger_id="ledger_id",
+        message=words(
+            "{owner}: {total:ledger has|ledgers have} been open without a change for more than {limit} days, "
+            "the longest for {days} days, beginning with ledger {ledger}; {writer}",
+            limit=settings.open_days,
+            writer=_writer_words(),
+        ),
+        evidence="owner, total AS ledgers, last, superseded, unnamed, oldest, days, sample",
+    )
+
+
+def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
+    """The ledgers with the columns of their first owner, and ``writer``: last, superseded or unnamed."""
+    if "ownership" in tables.known_empty:
+        nobody = {name: F.lit(None).cast("string") for name in OWNER}
+        return ledgers.withColumns({**nobody, "writer": F.lit("unnamed")})
+    named = tables.ownership.where("standing = 'owned'").select(*OWNER, "ledger_id", "place", "list_size")
+    first = named.groupBy("ledger_id").agg(
+        F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")
+    )
+    is_last = F.coalesce(F.col("place") == F.col("list_size") - 1, F.lit(True))
+    rows = ledgers.join(
+        first.withColumn("scope_id", F.lit(0).cast("bigint")), ["scope_id", "ledger_id"], "left"
+    )
+    writer = F.when(F.col("path").isNull(), "unnamed").when(is_last, "last").otherwise("superseded")
+    return rows.select(*ledgers.columns, "named.*").withColumn("writer", writer)
+
+
+def _group() -> Column:
+    """The owner's name, else the application that the ledger claims, else neither."""
+    named = F.when(F.col("path").isNotNull(), owner_name())
+    return F.coalesce(named, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
+
+
+def _writer_words() -> Column:
+    """What decides whether a writer can still exist."""
+    return (
+        F.when(F.col("last") == F.col("total"), "its owner names it last, so that a writer may well exist")
+        .when(F.col("last") > 0, words("{last} of them may well have a writer: their owner names them last"))
+        .when(
+            F.col("superseded") == F.col("total"), "its owner names later ledgers, and writes to the last one"
+        )
+        .when(F.col("superseded") > 0, words("{superseded} of them come before other ledgers of their owner"))
+        .otherwise("whether a writer still exists is unknown: no owner that was read names it")
+    )

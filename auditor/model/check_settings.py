@@ -1,0 +1,321 @@
+"""The constants of checks: default, unit, bounds and reason of each.
+
+Declared once, as the fields of `CheckSettings`. A file that ``--check-settings`` names changes them in its
+table ``constants``; a check declares which of them it uses (``settings`` of its decorator). With the defaults
+a check finds what it always found.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any, TypedDict, get_args, get_type_hints
+
+from auditor.errors import UsageError
+from auditor.model.finding_words import CheckId
+from auditor.model.json_shape import Count, about
+
+_HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+
+
+class CarefulSide(StrEnum):
+    """Which values of a constant find at least as many dangers as its default does."""
+
+    ANY = "any"  # no hold depends on it
+    LOWER = "lower"
+    HIGHER = "higher"
+    DEFAULT = "default"  # neither side is sure to find as many
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The description of a constant besides its default.
+
+    ``careful`` says which values keep the holds of the checks that use it. Any other value counts as if these
+    checks had not run: the gate refuses what their holds could forbid.
+    """
+
+    unit: str
+    reason: str
+    low: int
+    high: int
+    careful: CarefulSide = CarefulSide.ANY
+
+
+class CheckConstant(TypedDict):
+    """A constant of checks: its value in this run, its default, its unit, and why it has this default."""
+
+    name: str
+    value: Count
+    default: Count
+    unit: str
+    reason: str
+
+
+class ChecksChosen(TypedDict):
+    """Which checks did not run, and the constants of all checks (docs/checks.md)."""
+
+    not_run: Annotated[
+        list[CheckId], about("checks that were left out: nothing is known of what they look at")
+    ]
+    unheld: Annotated[
+        list[CheckId],
+        about("not_run, and checks with a less careful constant: what their holds could forbid is refused"),
+    ]
+    constants: list[CheckConstant]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSettings:
+    """The constants of checks, whole numbers.
+
+    >>> CheckSettings(stuck_hours=48).stuck_ms
+    172800000
+
+    >>> CheckSettings(stuck_hours=0)
+    Traceback (most recent call last):
+    auditor.errors.UsageError: stuck_hours: 0 is below 1 hours
+
+    Raises:
+        UsageError: a value of the wrong type or out of bounds; the message names the constant and the value.
+    """
+
+    stuck_hours: Annotated[
+        int,
+        Constant(
+            "hours",
+            "Replication workers and recovery finish within hours; a day leaves room for an outage.",
+            1,
+            8_760,
+        ),
+    ] = 24
+    lock_minutes: Annotated[
+        int,
+        Constant(
+            "minutes",
+            "Garbage collection locks a ledger for a moment, a worker that gives one up for 5 minutes.",
+            10,
+            10_080,
+        ),
+    ] = 60
+    empty_directories: Annotated[
+        int,
+        Constant(
+            "directories",
+            "A worker that stops half-way leaves a few; only many of them make listings slow.",
+            1,
+            1_000_000,
+        ),
+    ] = 100
+    check_overdue_days: Annotated[
+        int,
+        Constant("days", "The auditor checks all ledgers every 7 days by default.", 1, 3_650),
+    ] = 30
+    recovery_delay_hours: Annotated[
+        int,
+        Constant(
+            "hours",
+            "lostBookieRecoveryDelay covers a restart or a maintenance, which rarely take a day.",
+            1,
+            8_760,
+        ),
+    ] = 24
+    open_days: Annotated[
+        int,
+        Constant(
+            "days",
+            "Pulsar rolls ledgers over within 4 hours; other writers keep one for days, rarely for a month.",
+            1,
+            3_650,
+        ),
+    ] = 30
+    orphan_share_percent: Annotated[
+        int,
+        Constant(
+            "percent of a bookie's ledgers",
+            "Retention deletes a few per cent between two collections; more may mean lost metadata.",
+            0,
+            100,
+            CarefulSide.LOWER,
+        ),
+    ] = 5
+    least_orphans: Annotated[
+        int,
+        Constant(
+            "ledgers",
+            "A new bookie has so few ledgers that a handful of deletions is a large share.",
+            1,
+            1_000_000,
+            CarefulSide.LOWER,
+        ),
+    ] = 100
+    vanished_block_ids: Annotated[
+        int,
+        Constant(
+            "ids",
+            "A leaf of the ledger tree in ZooKeeper has 10,000 ids, and is lost as a whole.",
+            100,
+            100_000_000,
+            CarefulSide.DEFAULT,
+        ),
+    ] = 10_000
+    vanished_ledgers: Annotated[
+        int,
+        Constant(
+            "ledgers",
+            "Fewer ledgers of one block may all have been deleted by their application.",
+            1,
+            1_000_000,
+            CarefulSide.LOWER,
+        ),
+    ] = 100
+    large_orphan_share_percent: Annotated[
+        int,
+        Constant(
+            "percent of a bookie's ledgers",
+            "Of a bookie with few ledgers so large a share is a reason for doubt, never a proof.",
+            0,
+            100,
+            CarefulSide.LOWER,
+        ),
+    ] = 20
+    least_unexplained: Annotated[
+        int,
+        Constant(
+            "ledgers",
+            "A new cluster that makes and deletes a few ledgers is healthy.",
+            1,
+            1_000_000,
+            CarefulSide.LOWER,
+        ),
+    ] = 5
+    content_margin: Annotated[
+        int,
+        Constant(
+            "ledgers for each that speaks for the owner",
+            "Replaced members of ensembles leave a few ledgers that fit another bookie.",
+            1,
+            1_000_000,
+            CarefulSide.LOWER,
+        ),
+    ] = 10
+    id_spread: Annotated[
+        int,
+        Constant(
+            "ids for each listed ledger",
+            "Drawn ids are close together; an application that chooses its ids spreads them.",
+            1,
+            1_000_000_000,
+            CarefulSide.HIGHER,
+        ),
+    ] = 1_000
+    stuck_passes: Annotated[
+        int,
+        Constant(
+            "waits between two passes of garbage collection", "One pass may have just been missed.", 1, 1_000
+        ),
+    ] = 2
+    compaction_intervals: Annotated[
+        int,
+        Constant("intervals of compaction", "One interval may have just been missed.", 1, 1_000),
+    ] = 2
+
+    def __post_init__(self) -> None:
+        for name, constant in constants().items():
+            _check_value(name, constant, getattr(self, name))
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], where: str) -> CheckSettings:
+        """Settings from the table ``constants`` of a file; ``where`` names the table.
+
+        Raises:
+            UsageError: an unknown constant, with the nearest name, or a bad value.
+        """
+        for name in values:
+            if name not in constants():
+                raise UsageError(f"{where}: {name}: no such constant; {suggestion(name, constants())}")
+        try:
+            return cls(**values)
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from error
+
+    @property
+    def stuck_ms(self) -> int:
+        """``stuck_hours`` in milliseconds."""
+        return self.stuck_hours * _HOUR_MS
+
+    @property
+    def stuck_words(self) -> str:
+        """``stuck_hours`` as findings write it.
+
+        >>> CheckSettings().stuck_words, CheckSettings(stuck_hours=48).stuck_words
+        ('a day', '48 hours')
+        """
+        return "a day" if self.stuck_hours == 24 else f"{self.stuck_hours} hours"
+
+    @property
+    def check_overdue_ms(self) -> int:
+        """``check_overdue_days`` in milliseconds."""
+        return self.check_overdue_days * _DAY_MS
+
+    @property
+    def open_ms(self) -> int:
+        """``open_days`` in milliseconds."""
+        return self.open_days * _DAY_MS
+
+    def loosened(self) -> tuple[str, ...]:
+        """The constants with a value that may find fewer dangers than the default.
+
+        >>> CheckSettings(least_orphans=50, orphan_share_percent=50).loosened()
+        ('orphan_share_percent',)
+        """
+        return tuple(name for name in constants() if not self._is_careful(name))
+
+    def _is_careful(self, name: str) -> bool:
+        value, default = getattr(self, name), default_of(name)
+        match constants()[name].careful:
+            case CarefulSide.ANY:
+                return True
+            case CarefulSide.LOWER:
+                return bool(value <= default)
+            case CarefulSide.HIGHER:
+                return bool(value >= default)
+            case _:
+                return bool(value == default)
+
+
+@cache
+def constants() -> dict[str, Constant]:
+    """The description of every constant by its name, in order."""
+    hints = get_type_hints(CheckSettings, include_extras=True)
+    return {each.name: get_args(hints[each.name])[1] for each in fields(CheckSettings)}
+
+
+@cache
+def default_of(name: str) -> int:
+    """The default of a constant."""
+    return int(getattr(CheckSettings(), name))
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """The name that was probably meant, or all names.
+
+    >>> suggestion("open_day", ["open_days", "stuck_hours"]), suggestion("x", ["open_days", "stuck_hours"])
+    ('did you mean open_days?', 'there are open_days, stuck_hours')
+    """
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+
+
+def _check_value(name: str, constant: Constant, value: Any) -> None:
+    # True is an int to Python, and not a number to the author of a file.
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(f"{name}: {value!r} is not a whole number")
+    if value < constant.low:
+        raise UsageError(f"{name}: {value} is below {constant.low} {constant.unit}")
+    if value > constant.high:
+        raise UsageError(f"{name}: {value} is above {constant.high} {constant.unit}")

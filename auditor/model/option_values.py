@@ -1,0 +1,118 @@
+"""Types of options, and whether a value is one that an option takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
+
+from auditor.errors import UsageError
+from auditor.model.finding import Severity
+
+NEW = "new"
+FailOn = Severity | Literal["new"]
+"""The least severity that fails an audit; or whatever is an error, and new or worse since the run before."""
+
+YesNo = Literal["yes", "no"]
+"""What is switched with a word."""
+
+Texts = str | Sequence[str]
+"""One text or several; kept as a tuple."""
+
+Moment = int | str | datetime
+"""Milliseconds since 1970, or a time as ISO 8601 writes it; kept as milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is to be known of an option besides its type and default."""
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+    pattern: str | None = None
+    """A regular expression that the whole of a text matches."""
+    form: str = ""
+    """What such a text looks like."""
+    value: str = ""
+    """What a text is, in the word that help has for it: FILE, RUN, TIME."""
+
+
+def check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
+    """Return a value as its option keeps it.
+
+    Raises:
+        UsageError: a value of the wrong type or out of bounds; the message names the option and the value.
+    """
+    if value is None and kind in (str | None, Moment | None):
+        return None
+    if kind == FailOn:
+        _check_choice(name, (*Severity, NEW), value)
+        return NEW if value == NEW else Severity(value)
+    if kind == YesNo:
+        return _check_choice(name, get_args(YesNo), value)
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise UsageError(f"{name}: {value!r} is neither true nor false")
+        return value
+    if kind == Texts:
+        return _check_texts(name, option, value)
+    if kind in (str, str | None):
+        return _check_text(name, option, value)
+    if kind == (Moment | None):
+        value = _moment(name, value)
+    return _check_number(name, kind, option, value)
+
+
+def _check_choice(name: str, choices: Collection[str], value: Any) -> Any:
+    if value not in choices:
+        raise UsageError(f"{name}: {value!r} is not one of {', '.join(choices)}")
+    return value
+
+
+def _check_text(name: str, option: Option, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"{name}: {value!r} is not a string, or empty")
+    if option.pattern is not None and not re.fullmatch(option.pattern, value):
+        raise UsageError(f"{name}: {value!r} is not {option.form}")
+    return value
+
+
+def _check_texts(name: str, option: Option, value: Any) -> tuple[str, ...]:
+    # Files of options and callers of earlier releases have one text, or None.
+    texts = (value,) if isinstance(value, str) else value or ()
+    if not isinstance(texts, (list, tuple)):
+        raise UsageError(f"{name}: {value!r} is neither a string nor a list of strings")
+    return tuple(_check_text(name, option, text) for text in texts)
+
+
+def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | float:
+    whole = kind is not float
+    # True is an int to Python, and not a number to whoever writes a file of options.
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+        raise UsageError(f"{name}: {value!r} is not a {'whole number' if whole else 'number'}")
+    high = _LONG if option.high is None else option.high
+    # Written so that NaN, which compares with nothing, is out of bounds as well.
+    if option.low is not None and not value >= option.low:
+        raise UsageError(f"{name}: {value} is below {option.low:g}")
+    if not value <= high:
+        raise UsageError(f"{name}: {value} is above {high:g}")
+    return value if whole else float(value)
+
+
+def _moment(name: str, value: Any) -> Any:
+    """A time as milliseconds; what is not a time at all is left for the bounds to refuse."""
+    if isinstance(value, str) and not value.isdecimal():
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise UsageError(f"{name}: {value!r} is not a time: give milliseconds, or ISO 8601") from error
+    if isinstance(value, datetime):
+        zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return round(zoned.timestamp() * 1000)
+    return int(value) if isinstance(value, str) else value
+
+
+_LONG = 2**63 - 1

@@ -1,0 +1,132 @@
+"""The choice of checks: what flags and a file say together, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.checks import ALL
+from auditor.checks.configuration import CheckConfiguration, kinds_without_holds, read_check_configuration
+from auditor.errors import UsageError
+from auditor.model.check_settings import CheckSettings
+from auditor.model.holds import ActionKind
+from auditor.model.options import AuditOptions
+
+EVERY = {check.id for check in ALL}
+
+
+def settings_file(path: Path, text: str) -> str:
+    file = path / "checks.toml"
+    file.write_text(text, "utf-8")
+    return str(file)
+
+
+def test_without_options_every_check_runs_with_its_defaults() -> None:
+    configuration = read_check_configuration(AuditOptions())
+    assert configuration == CheckConfiguration()
+    assert configuration.unheld == ()
+    facts = configuration.facts()
+    assert (facts["not_run"], facts["unheld"]) == ([], [])
+    assert all(constant["value"] == constant["default"] for constant in facts["constants"])
+
+
+@pytest.mark.parametrize(
+    ("options", "file", "run"),
+    [
+        ({"checks": "entry-lost, mark-stuck"}, "", {"entry-lost", "mark-stuck"}),
+        (
+            {"checks": ["entry-lost", "mark-stuck,ghost-bookie"]},
+            "",
+            {"entry-lost", "mark-stuck", "ghost-bookie"},
+        ),
+        ({"skip_checks": "mark-stuck"}, "", EVERY - {"mark-stuck"}),
+        ({"checks": "entry-lost,mark-stuck", "skip_checks": "mark-stuck"}, "", {"entry-lost"}),
+        ({}, 'checks = ["entry-lost"]', {"entry-lost"}),
+        ({}, 'checks = "entry-lost,mark-stuck"', {"entry-lost", "mark-stuck"}),
+        ({}, 'skip_checks = ["entry-lost"]', EVERY - {"entry-lost"}),
+        ({"checks": "mark-stuck"}, 'checks = ["entry-lost"]', {"mark-stuck"}),
+        ({"skip_checks": "mark-stuck"}, 'skip_checks = ["entry-lost"]', EVERY - {"mark-stuck"}),
+        ({"checks": "mark-stuck,entry-lost"}, 'skip_checks = ["entry-lost"]', {"mark-stuck"}),
+    ],
+)
+def test_flags_go_before_the_file(options: dict[str, Any], file: str, run: set[str], tmp_path: Path) -> None:
+    path = settings_file(tmp_path, file)
+    configuration = read_check_configuration(AuditOptions(check_settings=path, **options))
+    assert EVERY - {*configuration.not_run} == run
+    assert [check.id for check in ALL if check.id in configuration.not_run] == list(configuration.not_run)
+
+
+def test_an_earlier_id_of_a_check_names_it() -> None:
+    for check in ALL:
+        for alias in check.aliases:
+            assert read_check_configuration(AuditOptions(skip_checks=alias)).not_run == (check.id,)
+
+
+def test_the_file_changes_constants(tmp_path: Path) -> None:
+    path = settings_file(tmp_path, "[constants]\nstuck_hours = 48\n")
+    configuration = read_check_configuration(AuditOptions(check_settings=path))
+    assert configuration.settings == CheckSettings(stuck_hours=48)
+    assert configuration.identity != CheckConfiguration().identity
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"checks": "entry-los"}, "--checks: 'entry-los' is not a check; did you mean entry-lost?"),
+        ({"checks": "qqq"}, "--checks: 'qqq' is not a check; bkaudit explain check lists them"),
+        (
+            {"skip_checks": "entry-lost,"},
+            "--skip-checks: '' is not a check; bkaudit explain check lists them",
+        ),
+        (
+            {"checks": "entry-lost", "skip_checks": "entry-lost"},
+            "checks: every check that was chosen is skipped too, so that none is left",
+        ),
+        ({"check_settings": "/nowhere/checks.toml"}, "/nowhere/checks.toml: No such file or directory"),
+    ],
+)
+def test_a_wrong_choice_is_refused_in_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read_check_configuration(AuditOptions(**options))
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("checks = [", "not TOML"),
+        ("check = []", "check: no such key; did you mean checks?"),
+        ("checks = [1]", "checks: [1] is neither a string nor a list of strings"),
+        ('checks = ["entry-los"]', "checks: 'entry-los' is not a check; did you mean entry-lost?"),
+        ("constants = 3", "constants: 3 is not a table"),
+        ("[constants]\nopen_days = -1", "constants: open_days: -1 is below 1 days"),
+        ("[constants]\nopendays = 3", "constants: opendays: no such constant; did you mean open_days?"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_name(text: str, message: str, tmp_path: Path) -> None:
+    path = settings_file(tmp_path, text)
+    with pytest.raises(UsageError) as raised:
+        read_check_configuration(AuditOptions(check_settings=path))
+    assert str(raised.value).startswith(f"{path}: ")
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_checks_that_did_not_run_or_are_less_careful_leave_holds_out() -> None:
+    configuration = CheckConfiguration(CheckSettings(content_margin=11), ("entry-lost",))
+    assert configuration.unheld == ("entry-lost", "disk-content-mismatch")
+
+
+@pytest.mark.parametrize("check", [check for check in ALL if check.holds], ids=lambda check: check.id)
+def test_every_kind_that_a_check_forbids_is_known_without_it(check: Any) -> None:
+    kinds = {kind for rule in check.holds for kind in rule.forbids}
+    assert kinds_without_holds([check.id]) == dict.fromkeys(kinds, (check.id,))
+
+
+def test_a_check_without_holds_leaves_none_out() -> None:
+    assert kinds_without_holds(["mark-stuck"]) == {}
+    assert ActionKind.STOP not in kinds_without_holds(
+        [check.id for check in ALL if check.id != "index-incomplete"]
+    )

@@ -1,0 +1,130 @@
+"""Audits without all checks: not run is never clean, and what a check could forbid is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from auditor.actions.gate import permit
+from auditor.actions.objects import bookie
+from auditor.audit.landing import run_identity
+from auditor.errors import UsageError
+from auditor.model.finding import Severity
+from auditor.model.holds import ActionKind
+from auditor.model.options import AuditOptions
+from auditor.model.permission import Allowed, Refused, RunUnfit
+from auditor.model.report import exit_code
+from auditor.model.report_source import Figures
+from auditor.notebook.run import open_run
+from auditor.reports import first_screen, html, markdown
+from tests.corpora.audited import Audited, audit
+from tests.corpora.cluster import DAY, HOUR, NOW, Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+A, B, C = (f"10.0.0.{number}:3181" for number in (1, 2, 3))
+CLASSES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A cluster with a lost entry, one that lacks a copy, and a ledger that has been open for 40 days."""
+    place = tmp_path_factory.mktemp("choice")
+    cluster = Cluster()
+    for name in (A, B, C):
+        cluster.bookie(name)
+    cluster.ledger(1, {0: [A, B, C]}, (3, 2), 9, without={A: [4], B: [4], C: [4]})
+    cluster.ledger(2, {0: [A, B, C]}, (3, 2), 9, without={A: [3]})
+    cluster.ledger(3, {0: [A, B, C]}, (3, 2), 9)
+    cluster.ledger(4, {0: [A, B, C]}, (3, 2), None, state="OPEN", written=5, time=NOW - 40 * DAY - HOUR)
+    cluster.write_indexes(place / "bookies")
+    cluster.write_dump(place / "metadata.jsonl")
+    return f"dump://{place}/metadata.jsonl", place / "bookies"
+
+
+@pytest.fixture
+def run(spark: SparkSession, sources: tuple[str, Path], tmp_path: Path) -> Any:
+    metadata, bookies = sources
+    return lambda name, **options: audit(spark, metadata, bookies, tmp_path / name, **options)
+
+
+def _changes(of: Audited) -> dict[str, str]:
+    return {row["id"]: row["change"] for row in of.table("changes") if row["id"] in CLASSES}
+
+
+def test_a_check_that_did_not_run_is_neither_clean_nor_fixed(run: Any) -> None:
+    whole = run("a")
+    assert {row.id for row in whole.seen()} >= {"entry-lost", "below-write-quorum"}
+    assert whole.report.run.not_run == ()
+    part = run("b", skip_checks="entry-lost")
+    assert not part.of("entry-lost")
+    assert part.of("below-write-quorum") == whole.of("below-write-quorum")
+    report = part.report
+    assert report.run.not_run == ("entry-lost",)
+    assert "entry-lost" in (report.run.blind or ())
+    assert not report.complete
+    assert exit_code(report, Severity.CRITICAL) == 3
+    # All stages of one trouble are in doubt without one of them.
+    assert _changes(part) == {"entry-lost": "unseen", "below-write-quorum": "same"}
+    page = "".join(html.render(report, Figures()))
+    for text in (first_screen.render(report), markdown.render(report), page):
+        assert "not run" in text
+        assert "entry-lost" in text
+
+
+def test_what_a_check_that_did_not_run_could_forbid_is_refused(run: Any) -> None:
+    run("a")
+    opened = open_run(run("b", skip_checks="metadata-suspect").out)
+    refused = permit(opened, ActionKind.COLLECT, [bookie(A)])
+    assert isinstance(refused, Refused)
+    assert refused.unfit is RunUnfit.CHECKS_NOT_RUN
+    assert "metadata-suspect" in refused.why
+    assert isinstance(permit(opened, ActionKind.WAIT, []), Allowed)
+    # Its holds are not those of all checks, so that the next run has no earlier run to rest on.
+    assert run("c").report.run.holds["earlier_run"] is None
+    assert run("d").report.run.holds["earlier_run"] == "c"
+
+
+def test_a_constant_that_is_less_careful_refuses_as_well(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "checks.toml"
+    file.write_text("[constants]\nleast_orphans = 1000\nstuck_hours = 48\n")
+    made = run("a", check_settings=str(file))
+    assert made.report.run.not_run == ()
+    assert made.report.run.unheld == ("metadata-suspect",)
+    values = {each["name"]: (each["value"], each["default"]) for each in made.report.run.checks["constants"]}
+    assert (values["least_orphans"], values["stuck_hours"]) == ((1000, 100), (48, 24))
+    assert isinstance(permit(open_run(made.out), ActionKind.START, [bookie(A)]), Refused)
+    assert "stuck_hours 48 hours (default 24)" in markdown.render(made.report)
+
+
+def test_only_chosen_checks_run(run: Any) -> None:
+    made = run("a", checks="below-write-quorum")
+    assert {row.id for row in made.seen()} == {"below-write-quorum"}
+    assert len(made.report.run.not_run) > 90
+
+
+def test_another_configuration_does_not_go_on_with_a_run(tmp_path: Path) -> None:
+    def identity(**options: Any) -> dict[str, Any]:
+        return run_identity("audit", "zk://h1/ledgers", [], AuditOptions(**options))
+
+    file = tmp_path / "checks.toml"
+    file.write_text("[constants]\nstuck_hours = 48\n")
+    before = identity(check_settings=str(file))
+    assert before == identity(check_settings=str(file))
+    file.write_text("[constants]\nstuck_hours = 49\n")
+    assert before != identity(check_settings=str(file))
+    assert identity() != identity(skip_checks="mark-stuck")
+    with pytest.raises(UsageError):
+        identity(skip_checks="mark-stack")
+
+
+def test_an_open_ledger_is_reported_after_its_days(run: Any, tmp_path: Path) -> None:
+    [found] = run("a").of("ledger-open-long")
+    assert (found["ledger_id"], found["severity"], found["confidence"]) == (4, "note", "confirmed")
+    assert found["message"].startswith("no application: 1 ledger has been open without a change")
+    file = tmp_path / "checks.toml"
+    file.write_text("[constants]\nopen_days = 41\n")
+    assert not run("b", check_settings=str(file)).of("ledger-open-long")
