@@ -8,7 +8,7 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster
     Severity.ERROR,
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES},
-    do_now="find the hosts of {bookies}, or have their ledgers copied",
+    do_now="find the hosts of {bookies}",
 )
 def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from auditor.actions.action_list import ALL_WOULD_STOP, PermittedLedgers, build_action_list
 from auditor.actions.gate import MAX_DATA_AGE_MS, HoldBook, HoldsOfRun
+from auditor.checks import ALL
 from auditor.findings.table import FindingCount
 from auditor.tables.holds import HOLDS
 from tests.reports.samples import NO_HOLDS
@@ -181,3 +183,10 @@ def test_of_one_bookie_with_two_ids_the_live_one_is_stopped() -> None:
     [action] = build_action_list(run, [alias], {}).actions
     assert (action["bookie_id"], action["kind"]) == ("bk-new", "stop")
     assert "stop bk-new" in action["text"]
+
+
+def test_an_instruction_to_copy_is_an_action_that_the_gate_permits() -> None:
+    """An id that an alias goes by must not be copied off, and `ghost-bookie` said so without a question."""
+    orders = re.compile(r"\bcopy\b|(ledgers|}) copied")
+    copies = {check.id for check in ALL if orders.search(check.do_now or "")}
+    assert copies - {check.id for check in ALL if check.action is not None} == set()
