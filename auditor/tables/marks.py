@@ -29,6 +29,9 @@ STALE_MARKS = schema_of(
     ),
 )
 
+MARK_DEPTH = 4
+"""Directories between the root of the tree of marks and a mark."""
+
 
 def named_marks(marks: DataFrame) -> DataFrame:
     """Readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
@@ -87,10 +90,14 @@ def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
 def empty_directories(marks: DataFrame) -> DataFrame:
     """The directories in the table marks that nothing lies in: path, ctime (when it was made, ms).
 
-    That table has those in which no mark was seen when they were read. One whose children were read
-    elsewhere, or could not be listed, is not known to be empty.
+    That table has those in which no mark was read with them. A directory is not empty if anything below it
+    was read elsewhere, and not known to be empty if it could not be listed.
     """
-    above = F.expr("left(path, length(path) - length(substring_index(path, '/', -1)) - 1)")
+    slashes = "length(path) - length(replace(path, '/', ''))"
+    above = F.expr(
+        f"explode(transform(sequence(1, {MARK_DEPTH}), "
+        f"level -> substring_index(path, '/', {slashes} - level + 1)))"
+    )
     full = marks.where("kind != 'lock'").select(above.alias("path"))
     unknown = marks.where("kind = 'gap'").select("path")
     directories = marks.where("kind = 'directory'").select("path", "ctime")

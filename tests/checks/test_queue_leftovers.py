@@ -89,6 +89,9 @@ def test_a_directory_is_empty_where_nothing_lies_in_it(spark: SparkSession) -> N
             ("gap", f"{QUEUE}/0002", None),
             ("directory", f"{QUEUE}/0003", 8),  # has a child that could not be read
             ("gap", f"{QUEUE}/0003/0000", None),
+            ("directory", f"{QUEUE}/0004", 10),  # read without the directories below it
+            ("directory", f"{QUEUE}/0004/0000", 11),
+            ("mark", f"{QUEUE}/0004/0000/0000/0001/urL0004000000000001", None),
             ("lock", "/ledgers/underreplication/locks/urL0000000003", 9),
         ],
         "kind string, path string, ctime long",

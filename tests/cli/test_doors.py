@@ -156,10 +156,15 @@ def test_a_list_of_texts_that_is_none_is_usage(text: str, said: str, done: Any, 
 
 
 def test_every_flag_overrides(tmp_path: Path) -> None:
+    (tmp_path / "checks.toml").touch()
+    values: dict[str, Any] = {
+        "fail_on": "note", "witness": "no", "driver_memory": "3g", "checks": ("entry-lost", "bookie-down"),
+        "skip_checks": ("stray-file", "mark-stuck"), "check_settings": str(tmp_path / "checks.toml"),
+    }  # fmt: skip
     for name, (kind, _) in option_types().items():
         value: Any = {str: "other", str | None: "other", float: 7.0, bool: True}.get(kind, 7)
         value = ("a", "b") if kind == Texts else value
-        value = {"fail_on": "note", "witness": "no", "driver_memory": "3g"}.get(name, value)
+        value = values.get(name, value)
         flags = dict.fromkeys(option_types()) | ({"entry_logs": True} if name == "deep" else {})
         options = options_from_flags(None, {**flags, name: value})
         assert getattr(options, name) == value

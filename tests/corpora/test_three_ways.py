@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -87,7 +88,7 @@ def _without_full_directories(rows: list[Row]) -> list[Row]:
     A dump is read in parts, as many as Spark has cores, and a directory leaves a row in a part that has
     nothing of what lies in it (`auditor.tables.marks.empty_directories` takes it out).
     """
-    full = {row["path"].rpartition("/")[0] for row in rows if "path" in row}
+    full = {str(directory) for row in rows if row.get("path") for directory in Path(row["path"]).parents}
     return [row for row in rows if row.get("kind") != "directory" or row["path"] not in full]
 
 
