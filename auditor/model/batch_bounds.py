@@ -25,7 +25,8 @@ def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> i
     """Return how many bytes some columns of a row group have in memory.
 
     ``columns`` are names as `pyarrow.parquet` takes them: of a column, or of a part of one. Values that the
-    file has in a dictionary count once, as in memory where they are read as codes.
+    file has in a dictionary count once, as in memory where they are read as codes. The file is this run's
+    own: Arrow ends the process where a footer's words on a column are damaged.
     """
     row_group = file.row_group(group)
     chunks = map(row_group.column, range(row_group.num_columns))
@@ -57,10 +58,18 @@ def group_lots(
         yield lot
 
 
-def batch_rows(file: pq.FileMetaData, group: int, columns: Sequence[str], max_rows: int) -> int:
-    """Return how many rows of a row group make a batch within both bounds, if all rows are equally large."""
-    rows, size = file.row_group(group).num_rows, column_bytes(file, group, columns)
-    return max(1, min(max_rows, int(MAX_BATCH_BYTES * rows // max(1, size))))
+def batch_rows(rows: int, size: int, max_rows: int) -> int:
+    """Return how many rows of ``rows`` with ``size`` bytes make a batch, if all are equally large."""
+    return max(1, min(max_rows, MAX_BATCH_BYTES * rows // max(1, size)))
+
+
+def whole_batch_rows(file: pq.FileMetaData, group: int, max_rows: int) -> int:
+    """Return `batch_rows` of a row group with all its columns, of a file that may be damaged.
+
+    What a footer says of a single column is not asked: where that is damaged, Arrow ends the process.
+    """
+    row_group = file.row_group(group)
+    return batch_rows(row_group.num_rows, row_group.total_byte_size, max_rows)
 
 
 def byte_slices(sizes: NDArray[np.int64], max_rows: int) -> Iterator[slice]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from auditor.errors import WRONG_PATH, RunError, RunUnreadableError, RunUsageError
 from auditor.model.arrow import ds, fs, pa, pq
-from auditor.model.batch_bounds import batch_rows
+from auditor.model.batch_bounds import whole_batch_rows
 from auditor.model.finding import Severity
 from auditor.model.json_shape import parse_json
 from auditor.model.option_values import NEW, FailOn
@@ -214,7 +214,7 @@ class RunDirectory:
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
         ):
             for group in range(file.num_row_groups):
-                rows = batch_rows(file.metadata, group, columns, _BATCH)
+                rows = whole_batch_rows(file.metadata, group, _BATCH)
                 for batch in file.iter_batches(rows, [group], columns):
                     yield batch.select(columns).cast(of)
 

@@ -201,8 +201,9 @@ def read_bounded(
     with open_file(coded) as file:
         metadata = file.metadata
         for lot in group_lots(metadata, range(file.num_row_groups)[groups], columns, max_rows):
-            most = batch_rows(metadata, lot[0], columns, max_rows)
-            if len(lot) > 1 or most >= metadata.row_group(lot[0]).num_rows:
+            first = metadata.row_group(lot[0])
+            most = batch_rows(first.num_rows, column_bytes(metadata, lot[0], columns), max_rows)
+            if len(lot) > 1 or most >= first.num_rows:
                 yield file.read_row_groups(lot, list(columns), use_threads=False)
                 continue
             # Read as codes, each batch would have the values of all batches before it.

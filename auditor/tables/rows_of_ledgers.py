@@ -11,7 +11,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.model.batch_bounds import batch_rows
+from auditor.model.batch_bounds import batch_rows, column_bytes
 from auditor.model.columns import LEDGER
 from auditor.spark.batches import TableFiles, from_files
 from auditor.spark.part_tables import PartTable
@@ -48,7 +48,8 @@ def _matching_rows(files: TableFiles, few: TableFiles, columns: Sequence[str]) -
             ids = file.read_row_group(group, [_ID], use_threads=False)[_ID]
             found = pc.is_in(ids, value_set=wanted, skip_nulls=True)
             if pc.any(found).as_py():
-                most = batch_rows(file.metadata, group, columns, ids.length())
+                size = column_bytes(file.metadata, group, columns)
+                most = batch_rows(ids.length(), size, ids.length())
                 place = 0
                 for rows in file.iter_batches(most, [group], list(columns), use_threads=False):
                     yield rows.select(columns).filter(found.slice(place, rows.num_rows).combine_chunks())

@@ -54,6 +54,21 @@ def test_a_flipped_byte_and_a_column_that_is_not_there_are_said(run: RunDirector
         list(run.batches("findings"))
 
 
+def test_no_damage_of_a_footer_ends_the_process(run: RunDirectory) -> None:
+    """Arrow ends it when asked for a column whose type in the footer is not the schema's."""
+    file = Path(run.path, "findings", "part-0.parquet")
+    content = file.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    refused = 0
+    for at in range(len(content) - 8 - size, len(content) - 8):
+        file.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        try:
+            list(run.batches("findings"))
+        except RunError:
+            refused += 1
+    assert 0 < refused < size
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "report.json": lambda run: RunReader(run).report,
     "manifest.json": lambda run: RunDirectory(run).read_manifest(),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.model.batch_bounds import MAX_BATCH_BYTES, batch_rows, group_lots
+from auditor.model.batch_bounds import MAX_BATCH_BYTES, group_lots, whole_batch_rows
 from auditor.sources.bookies.availability import SCHEMA
 
 REPLICAS = 2_200
@@ -127,4 +127,4 @@ def test_row_groups_are_read_together_within_both_bounds(
 
 def test_large_row_group_is_cut_by_bytes(metadata: pq.FileMetaData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.model.batch_bounds.MAX_BATCH_BYTES", 5 << 20)
-    assert [batch_rows(metadata, group, ["parts"], 500) for group in range(4)] == [4, 4, 4, 500]
+    assert [whole_batch_rows(metadata, group, 500) for group in range(4)] == [4, 4, 4, 500]

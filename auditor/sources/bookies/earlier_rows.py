@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.errors import RunError
-from auditor.model.batch_bounds import batch_rows
+from auditor.model.batch_bounds import whole_batch_rows
 from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import SCHEMA, IndexFiles, stamps
@@ -109,7 +109,7 @@ class EarlierRows:
             with open_earlier_file(self._earlier.table, name, SCHEMA) as file:
                 last = first + file.metadata.num_rows
                 for group in range(file.num_row_groups):
-                    rows = batch_rows(file.metadata, group, columns, BATCH_ROWS)
+                    rows = whole_batch_rows(file.metadata, group, BATCH_ROWS)
                     for batch in file.iter_batches(rows, [group], list(columns), use_threads=False):
                         yield first, batch
                         first += batch.num_rows

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from auditor.errors import RunError
 from auditor.keys.etcd import key_bytes
-from auditor.model.batch_bounds import batch_rows
+from auditor.model.batch_bounds import whole_batch_rows
 from auditor.model.states import LISTED, UNLISTED
 from auditor.sources.file_systems import extremes, open_earlier_file
 from auditor.sources.metadata.ledger_rows import LEDGERS
@@ -135,7 +135,7 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
         with open_earlier_file(earlier.table, name, LEDGERS) as file:
             groups = range(file.num_row_groups)
             # One bound for the file: batches go on over the ends of small row groups.
-            bounds = [batch_rows(file.metadata, group, columns, BATCH_ROWS) for group in groups]
+            bounds = [whole_batch_rows(file.metadata, group, BATCH_ROWS) for group in groups]
             most = min(bounds, default=BATCH_ROWS)
             for batch in file.iter_batches(most, columns=list(columns), use_threads=False):
                 listed = pc.is_in(batch["status"], pa.array(LISTED))
