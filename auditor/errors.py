@@ -5,6 +5,7 @@
     │   ├── RunUsageError     2  a run, or a part of one, that is invalid; a RunError too
     │   └── LockedError       2  another audit or scan of this cluster runs beside this one
     ├── RunError              5  a run directory that is damaged
+    │   └── UnknownWordError  5  a word in a table of a run that this version does not know
     ├── StoreError            4  a metadata store could not be read, or would not let us in
     │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
     │   ├── TooLargeError     4  an answer of etcd that passes the limit of a message
@@ -195,6 +196,10 @@ class RunUnreadableError(RunError):
     """
 
     exit_code = 4
+
+
+class UnknownWordError(RunError, ValueError):
+    """A table of a run has a word that this version does not know: it is damaged, or another version's."""
 
 
 class RunUsageError(RunError, UsageError):

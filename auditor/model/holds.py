@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+
+from auditor.model.stored_word import StoredWord
 
 
-class ActionKind(StrEnum):
+class ActionKind(StoredWord):
     """What a person can do to a cluster: the one vocabulary of code, plan files and documents.
 
     In the order in which actions on one object are taken: copies are made before something stops, disks and
@@ -53,7 +54,7 @@ ERASES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSION, Actio
 """Kinds after which bytes on a bookie's disks are gone, or nobody looks for them any more."""
 
 
-class HoldObject(StrEnum):
+class HoldObject(StoredWord):
     """What a hold is on: column ``object`` of the table holds."""
 
     BOOKIE = "bookie"
@@ -81,7 +82,7 @@ HOLDS_PART = "tables/holds"
 """Where a run keeps its holds."""
 
 
-class HoldTarget(StrEnum):
+class HoldTarget(StoredWord):
     """Which objects of a finding its hold is on."""
 
     BOOKIE = "bookie"  # the finding's bookie
@@ -94,7 +95,7 @@ class HoldTarget(StrEnum):
     OWNERS = "owners"  # the owner stores as a source
 
 
-class Lift(StrEnum):
+class Lift(StoredWord):
     """What has to be seen before a later run lets go of a hold: column ``lift`` of the table holds."""
 
     FINDING_GONE = "finding-gone"
@@ -118,7 +119,7 @@ _LIFTS = {
 }
 
 
-class FactReason(StrEnum):
+class FactReason(StoredWord):
     """Reasons of holds that come from facts instead of findings: column ``reason`` of the table holds."""
 
     LAST_KNOWN_COPY = "last-known-copy"

@@ -9,10 +9,10 @@ compares equal to what a row says, and goes into Spark, Arrow and JSON as it is.
 
 from __future__ import annotations
 
-from enum import StrEnum
+from auditor.model.stored_word import StoredWord
 
 
-class BookieRead(StrEnum):
+class BookieRead(StoredWord):
     """How much of a bookie's index was read: column ``read`` of the table bookies."""
 
     READ = "read"  # all of it: what it does not show is not there
@@ -20,7 +20,7 @@ class BookieRead(StrEnum):
     UNREAD = "unread"
 
 
-class TailRead(StrEnum):
+class TailRead(StoredWord):
     """How the entries are known that a bookie's journal has after its last mark."""
 
     READ = "read"
@@ -28,7 +28,7 @@ class TailRead(StrEnum):
     UNREAD = "unread"
 
 
-class ReplayError(StrEnum):
+class ReplayError(StoredWord):
     """How a server's replay of a journal ends at a record, or before the first (4.14 to 4.18 alike).
 
     ``INVALID_RECORD`` is an IOException of ``Journal.scanJournal``, which ``skipReplayJournalInvalidRecord``
@@ -42,7 +42,7 @@ class ReplayError(StrEnum):
     INVALID_NAME = "invalid-name"  # NumberFormatException of listJournalIds
 
 
-class TailState(StrEnum):
+class TailState(StoredWord):
     """What a row of the table journal_tails is."""
 
     OK = "ok"  # the entries of one ledger
@@ -52,7 +52,7 @@ class TailState(StrEnum):
     )
 
 
-class TimeBasis(StrEnum):
+class TimeBasis(StoredWord):
     """What an index time rests on: column ``index_time_basis`` of the table bookies.
 
     A journal file's id is no time, but for the first file of a journal, whose id is the bookie's clock at its
@@ -82,7 +82,7 @@ _TIME_BASES = {
 }
 
 
-class IndexState(StrEnum):
+class IndexState(StoredWord):
     """What a row of the table availability is, or what an index says of one replica."""
 
     OK = "ok"
@@ -120,7 +120,7 @@ VANISHED = "it was listed, and gone when it was read"
 """The reason of a file that is unreadable because a running bookie deletes what it has collected."""
 
 
-class UnknownCopy(StrEnum):
+class UnknownCopy(StoredWord):
     """Why it is unknown whether a bookie has an entry: ``why`` in column ``unknown`` of the table judged."""
 
     UNREAD = "unread"  # the bookie was not read completely
@@ -136,7 +136,7 @@ class UnknownCopy(StrEnum):
     NOT_ASKED = "not-asked"  # the index is too old to say, and not all was asked for
 
 
-class EntryLogState(StrEnum):
+class EntryLogState(StoredWord):
     """What was read of an entry log: column ``state`` of the table entry_logs."""
 
     OK = "ok"
@@ -148,7 +148,7 @@ class EntryLogState(StrEnum):
     UNREADABLE = "unreadable"
 
 
-class CollectorScan(StrEnum):
+class CollectorScan(StoredWord):
     """What a collector's scan makes of a damaged entry log: column ``collector_scan`` of entry_logs."""
 
     COUNTS = "counts"  # it counts records, and does not see others
@@ -156,7 +156,7 @@ class CollectorScan(StrEnum):
     FAILS = "fails"  # the log is left alone
 
 
-class CacheState(StrEnum):
+class CacheState(StoredWord):
     """What a collector's metadata cache has of an entry log: column ``cache`` of the table entry_logs."""
 
     OK = "ok"  # the log's own bytes, but for ledgers that the collector has dropped
@@ -164,7 +164,7 @@ class CacheState(StrEnum):
     UNREADABLE = "unreadable"
 
 
-class LogFileKind(StrEnum):
+class LogFileKind(StoredWord):
     """What a file in a ledger directory is: column ``kind`` of the tables entry_logs and space."""
 
     LOG = "log"
@@ -172,14 +172,14 @@ class LogFileKind(StrEnum):
     COMPACTED = "compacted"  # a second name of a log
 
 
-class GoneState(StrEnum):
+class GoneState(StoredWord):
     """How sure it is that entries are in no entry log: column ``state`` of the table gone_entries."""
 
     AGREED = "agreed"  # index and list of logs say so in two readings
     ONCE = "once"  # in one: gone if the bookie was stopped
 
 
-class Probe(StrEnum):
+class Probe(StoredWord):
     """What lies where an index has an entry: column ``probe`` of the tables locations and misplaced."""
 
     OK = "ok"  # the entry
@@ -191,7 +191,7 @@ class Probe(StrEnum):
     OTHER = "other"  # another entry, or none
 
 
-class DigestState(StrEnum):
+class DigestState(StoredWord):
     """Whether an entry is what its digest says: column ``state`` of the table digests."""
 
     RIGHT = "right"
@@ -199,7 +199,7 @@ class DigestState(StrEnum):
     NOT_CHECKED = "not-checked"
 
 
-class NotChecked(StrEnum):
+class NotChecked(StoredWord):
     """Why it is not known: column ``reason`` of the table digests."""
 
     BUDGET = "budget"  # the bytes that one bookie may have read were used up
@@ -212,7 +212,7 @@ class NotChecked(StrEnum):
     OTHER_PASSWORD = "other-password"
 
 
-class SpaceClass(StrEnum):
+class SpaceClass(StoredWord):
     """Whose bytes of an entry log are: column ``class`` of the table space."""
 
     LIVE = "live"
@@ -231,14 +231,14 @@ NOT_RECLAIMABLE = (SpaceClass.NOT_INDEXED, SpaceClass.OWNER_NAMED)
 """Classes of bytes that may be the last of an entry: a log with some of them frees nothing."""
 
 
-class GcPass(StrEnum):
+class GcPass(StoredWord):
     """The part of a garbage collection that meets a ledger: column ``pass`` of the table gc_foresight."""
 
     LISTING = "listing"  # what the store does not list
     OVER_REPLICATED = "over-replicated"  # what no ensemble gives to the bookie; once a day
 
 
-class GcAction(StrEnum):
+class GcAction(StoredWord):
     """What it does with a ledger, or with an entry log: column ``action`` of gc_foresight, log_foresight."""
 
     DELETE = "delete"
@@ -248,7 +248,7 @@ class GcAction(StrEnum):
     MAJOR = "major"
 
 
-class FullDisk(StrEnum):
+class FullDisk(StoredWord):
     """What a full disk does to a bookie's compaction: column ``full_disk`` of the table log_foresight."""
 
     FULL = "full"  # none runs
@@ -256,7 +256,7 @@ class FullDisk(StrEnum):
     FORCED = "forced"  # isForceGCAllowWhenNoSpace: collection and compaction run at once
 
 
-class GcCause(StrEnum):
+class GcCause(StoredWord):
     """Why the server does it: column ``cause`` of the table gc_foresight."""
 
     NOT_LISTED = "not-listed"
@@ -273,7 +273,7 @@ class GcCause(StrEnum):
     NO_LOCKS = "no-locks"  # the store has no under-replication, and the whole pass fails
 
 
-class GcVerdict(StrEnum):
+class GcVerdict(StoredWord):
     """Whether that is right: column ``verdict`` of the table gc_foresight."""
 
     RIGHT = "right"
@@ -281,7 +281,7 @@ class GcVerdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-class GcReason(StrEnum):
+class GcReason(StoredWord):
     """Why it is right, wrong or unknown, besides the doubts of an orphan: column ``reason``."""
 
     NO_METADATA = "no-metadata"
@@ -300,7 +300,7 @@ class GcReason(StrEnum):
     UNSEEN = "unseen"  # a damaged record hides its entries from the collector
 
 
-class LedgerStatus(StrEnum):
+class LedgerStatus(StoredWord):
     """What a row of the table ledgers is."""
 
     OK = "ok"
@@ -320,7 +320,7 @@ UNLISTED = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
 """Rows that are no ledger, and could hide some."""
 
 
-class MarkRow(StrEnum):
+class MarkRow(StoredWord):
     """What a row of the table marks is: its column ``kind``."""
 
     MARK = "mark"
@@ -329,7 +329,7 @@ class MarkRow(StrEnum):
     GAP = "gap"  # a part of the tree that could not be listed
 
 
-class LedgerClass(StrEnum):
+class LedgerClass(StoredWord):
     """How many copies the worst entry of a ledger has: columns ``class`` of the table verdicts."""
 
     HEALTHY = "healthy"
@@ -340,7 +340,7 @@ class LedgerClass(StrEnum):
     UNDECIDED = "undecided"
 
 
-class Reach(StrEnum):
+class Reach(StoredWord):
     """What the registered bookies can serve of a ledger: column ``reach`` of the table reachability."""
 
     UNAVAILABLE = "unavailable"
@@ -348,7 +348,7 @@ class Reach(StrEnum):
     SINGLE_COPY = "single-copy"
 
 
-class Verdict(StrEnum):
+class Verdict(StoredWord):
     """What a run says of the cluster."""
 
     HEALTHY = "healthy"
@@ -356,7 +356,7 @@ class Verdict(StrEnum):
     INCOMPLETE = "incomplete"
 
 
-class Change(StrEnum):
+class Change(StoredWord):
     """How a finding stands against the run before: column ``change`` of the table changes."""
 
     NEW = "new"
@@ -374,7 +374,7 @@ GONE = (Change.FIXED, Change.UNSEEN)
 """Changes of what this run did not find."""
 
 
-class WitnessAnswer(StrEnum):
+class WitnessAnswer(StoredWord):
     """What a bookie says when it is asked for one entry (`auditor.audit.comparison`).
 
     refused: it takes no reads from this client, of whatever entry; unknown: it says nothing of this entry.

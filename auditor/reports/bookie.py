@@ -101,7 +101,7 @@ def _cookie(cookie: CookieView, width: int) -> list[str]:
 
 
 def _reading(bookie: BookieView, width: int) -> list[str]:
-    lines = _line("read", _READ[bookie.read], width)
+    lines = _line("read", _READ[BookieRead(bookie.read)], width)
     if bookie.reason is not None:
         lines += _line("", bookie.reason, width)
     if bookie.suspect:

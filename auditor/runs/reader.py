@@ -256,4 +256,7 @@ def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
         settings = PlacementSettings.from_json(facts["policy"], facts["settings"], facts["policy_origin"])
     except (ValueError, TypeError) as error:
         raise damaged(f"{run.path}/{REPORT}", error) from error
+    odd = next((row["location"] for row in rows if not (row["location"] or "/").startswith("/")), None)
+    if odd is not None:
+        raise damaged(f"{run.path}/tables/bookie_locations", f"{odd!r} is no location")
     return settings, locations_of(rows, facts["mapping_origin"])

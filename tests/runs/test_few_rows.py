@@ -1,4 +1,4 @@
-"""Every table of a run with no row, with one row, and missing: what commands that read it make of that."""
+"""Tables of a run with no row, with one row, with unknown words, and missing: what commands make of that."""
 
 from __future__ import annotations
 
@@ -164,3 +164,24 @@ def test_commands_of_a_run(
             assert (same, ended.exit_code) == (True, undisturbed.exit_code), text
         if ended.exit_code == 5:
             assert "tables/" in ended.stderr, text
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if set(USUAL) & {*TABLES[name].columns.names}])
+def test_unknown_word_in_a_table_is_no_bug(
+    ground: Path, readers: dict[str, dict[str, Result]], tmp_path: Path, name: str
+) -> None:
+    place = tmp_path / "ground"
+    shutil.copytree(ground, place)
+    columns = [field.name for field in TABLES[name].columns if isinstance(USUAL.get(field.name), str)]
+    for column in columns:
+        for run in ("1", "2"):
+            directory = place / "runs" / run / "tables" / name
+            shutil.rmtree(directory)
+            write(directory, [one_row(name) | {column: "no-such-word"}], TABLES[name].columns)
+        for command in readers.get(name, {}):
+            ended = run_command(COMMANDS[command], place)
+            text = f"{column}, {command}: {ended.output[-2000:]}"
+            assert ended.exit_code in (0, 1, 2, 3, 5), text
+            assert "Traceback" not in ended.output, text
+            if ended.exit_code == 5:
+                assert f"{place}/runs/" in ended.stderr, text

@@ -1,0 +1,28 @@
+"""Words that tables of a run keep, as enumerations that refuse a word which they do not have."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NoReturn
+
+from auditor.errors import UnknownWordError
+
+
+class StoredWord(StrEnum):
+    """An enumeration whose members are words in tables of a run.
+
+    Raises:
+        UnknownWordError: on a call with a word that is no member.
+
+    >>> class Colour(StoredWord):
+    ...     RED = "red"
+    >>> Colour("red")
+    <Colour.RED: 'red'>
+    >>> Colour("blue")
+    Traceback (most recent call last):
+    auditor.errors.UnknownWordError: 'blue' is none of: red
+    """
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise UnknownWordError(f"{value!r} is none of: {', '.join(cls)}")
