@@ -59,12 +59,12 @@ class Case(NamedTuple):
     @property
     def wanted(self) -> SpaceClass:
         """The rules, as docs/space.md has them, but for bytes that the index lacks."""
+        if self.listed == "no" and self.owner_named:
+            return SpaceClass.OWNER_NAMED
         if self.bookie != READ or self.state is IndexState.CUT:
             return SpaceClass.OWNER_UNKNOWN
         if not self.located and self.young:
             return SpaceClass.NOT_YET_MAPPED
-        if self.listed == "no" and self.owner_named:
-            return SpaceClass.OWNER_NAMED
         if self.listed.startswith("undecidable"):
             return SpaceClass.OWNER_UNKNOWN
         if not self.located:
