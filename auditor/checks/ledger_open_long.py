@@ -2,7 +2,7 @@
 
 from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_name, with_ledgers, words
-from auditor.model.columns import OWNER
+from auditor.model.columns import LEDGER, OWNER
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DECODED
 from auditor.tables.claims import application_of
@@ -88,14 +88,12 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
     if "ownership" in tables.known_empty:
         nobody = {name: F.lit(None).cast("string") for name in OWNER}
         return ledgers.withColumns({**nobody, "writer": F.lit("unnamed")})
-    named = tables.ownership.where("standing = 'owned'").select(*OWNER, "ledger_id", "place", "list_size")
-    first = named.groupBy("ledger_id").agg(
+    named = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
+    first = named.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")
     )
     is_last = F.coalesce(F.col("place") == F.col("list_size") - 1, F.lit(True))
-    rows = ledgers.join(
-        first.withColumn("scope_id", F.lit(0).cast("bigint")), ["scope_id", "ledger_id"], "left"
-    )
+    rows = ledgers.join(first, [*LEDGER], "left")
     writer = F.when(F.col("path").isNull(), "unnamed").when(is_last, "last").otherwise("superseded")
     return rows.select(*ledgers.columns, "named.*").withColumn("writer", writer)
 
