@@ -113,10 +113,10 @@ def unread_disk_rows(tables: Tables, missing: bool) -> Iterator[Row]:
             yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False)
 
 
-def unlocated_ledgers(findings: DataFrame, tables: Tables) -> int:
-    """Count ledgers that an owner names, that the metadata lacks, and of which no index has an entry."""
+def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
+    """Ledgers that an owner names, that the metadata lacks, and of which no index has an entry."""
     dangling = findings.where((F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR))
-    return dangling.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti").count()
+    return dangling.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti")
 
 
 def unread_log_rows(tables: Tables, unlocated: int) -> Iterator[Row]:

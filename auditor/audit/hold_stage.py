@@ -117,7 +117,7 @@ def land_holds(
     was_unheld = run is not None and bool(RunReader(run.path).report.run.unheld)
 
     def make() -> DataFrame:
-        unlocated = unlocated_ledgers(findings, tables) if found["owner-dangling"] else 0
+        unlocated = unlocated_ledgers(findings, tables).count() if found["owner-dangling"] else 0
         facts = _rows_of_facts(landing, tables, missing, scope.owners_read, unlocated)
         parts = [arrow_frame(landing.spark, pa.Table.from_pylist(facts, _NEW))]
         parts += holds_of_findings(findings, changes.changes, tables, found)
