@@ -31,7 +31,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         another entry, of this or another ledger, or at none. One finding per bookie, with the number of
         ledgers of each kind, a few of them, and what lies there instead. Every ledger is compared with the
         logs that exist and their lengths; of up to 256 in a batch of the index one entry is looked up too,
-        and the report's notices say of how many. With `--deep` so is every entry that it reads. Only with
+        and the report's notes say of how many. With `--deep` so is every entry that it reads. Only with
         `--entry-logs`.
 
     Why it matters:
