@@ -7,6 +7,7 @@ checks do stands once, in docs/checks/commands.md; a check's page repeats only t
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from auditor.checks import ALL, GROUP_OF, GROUPS, Check
@@ -25,16 +26,16 @@ themselves. `bkaudit explain check NAME` prints one page; `bkaudit explain ledge
 and `bkaudit explain run` fill its commands in.
 
 Commands are those of BookKeeper 4.17's shell ([what they do](checks/commands.md)). Replace the words in
-capitals; NEXT is one past the last entry. Each page begins with commands that change nothing, and each
-command has a risk:
+capitals; NEXT is one past the last entry. Commands in a block change nothing (`# load`: bookies feel them).
+The others have their risk:
 
 | risk | |
 | --- | --- |
 """
 _CUSTOM_IDS = """\
 
-A page ends with the constants of its check, which the table `constants` of the `--check-settings` file
-changes ([options.md](options.md), [conf/checks.toml](../conf/checks.toml)). If `--checks` or
+A page ends with the constants of its check and their bounds. The table `constants` of the `--check-settings`
+file changes them ([options.md](options.md), [conf/checks.toml](../conf/checks.toml)). If `--checks` or
 `--skip-checks` leaves a check out, the report says so, the exit code is 3 at best, and actions that its
 findings could forbid are refused. They are also refused with a constant that finds fewer dangers than its
 default.
@@ -147,24 +148,41 @@ def _markdown_page(check: Check) -> str:
         parts.append(f"Once called {', '.join(check.aliases)}.")
     for heading, text in check.sections.items():
         if heading == "Commands":
-            parts.append("\n".join(map(_markdown_command, check.commands)))
+            parts += _markdown_commands(check.commands)
             continue
         first, *others = [" ".join(block.split()) for block in _blocks(text)]
         label = "" if heading == SECTIONS[0] else f"**{heading}.** "
         parts += ["\n".join([f"{label}{first}", *([""] if others else []), *others])]
     if check.settings:
-        parts.append("**Settings.**")
-        parts.append("\n".join(f"- {text}" for text in setting_sentences(check)))
+        values = (_default_and_bounds(name, constants()[name]) for name in check.settings)
+        parts.append(f"**Settings.** {'; '.join(values)}.")
     return "\n\n".join(parts)
 
 
-def _markdown_command(command: Command) -> str:
-    """A command with its risk; docs/checks/commands.md says what a shared one does."""
+def _markdown_commands(commands: Sequence[Command]) -> list[str]:
+    """Shared commands that change nothing, in one block; then a list of those with words of their own."""
+    plain = [
+        command
+        for command in commands
+        if command == SHARED.get(command.text) and command.level in _CHANGES_NOTHING
+    ]
+    loads = {"load": "  # load"}
+    block = "\n".join(f"{command.text}{loads.get(command.level, '')}" for command in plain)
+    described = "\n".join(_described(command) for command in commands if command not in plain)
+    return [f"```sh\n{block}\n```"] * bool(plain) + [described] * bool(described)
+
+
+def _described(command: Command) -> str:
+    """A command with what only this page says of it, and with its risk."""
     shared = SHARED.get(command.text)
     does = command.does if shared is None else command.does.removeprefix(shared.does).removeprefix(". ")
-    words = f": {does}." if does else ":"
+    words = f" {does}." if does else ""
     in_short = shared is not None and command.level in _CHANGES_NOTHING
     return f"- `{command.text}`{words} *Risk: {f'{command.level}.' if in_short else command.risk}*"
+
+
+def _default_and_bounds(name: str, constant: Constant) -> str:
+    return f"`{name}`: {default_of(name):,} {constant.unit} ({constant.low:,} to {constant.high:,})"
 
 
 def _blocks(text: str) -> list[str]:
