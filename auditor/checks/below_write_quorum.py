@@ -25,8 +25,10 @@ def below_write_quorum(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed where the ledger had one version in both scans of the metadata, or in the one scan of saved
-        metadata. Suspect for the reasons that `entry-lost` lists, and always where the ledger is not closed.
-        Answers of bookies and a second run settle it as they do for `entry-lost`.
+        metadata. Suspect where it changed in between, or less than `--grace` seconds before an index was
+        written; where nothing says how old that index is; where a directory lies in another bookie's place;
+        and always where the ledger is not closed. Answers of bookies and a second run settle it as they do
+        for `entry-lost`.
 
         On a live store the registered bookies were asked for the entry that gives the ledger its class, and
         the evidence has their answers. What a bookie denies is missing however old its index is; one that

@@ -42,9 +42,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     How sure:
         Confirmed on saved directories, and of a bookie that does not run. Of a running bookie, whose
         collection may move entries and delete the log meanwhile, confirmed if index and list of logs agree
-        when both are read again (table gone_entries), or if a second run sees the same location. Suspect
-        otherwise, where a directory's cookie and place name two bookies, and where a bookie has no entry log
-        at all: they were left out of a copy, or their disk is away.
+        when both are read again (table gone_entries), or if a second run sees the same location. Suspect if
+        they do not; where a directory's cookie and place name two bookies; and where a bookie has no entry
+        log at all: they were left out of a copy, or their disk is away.
 
     What to do:
         Look for the log first: an unmounted disk, a moved file. A start after a broken transactional

@@ -37,8 +37,8 @@ def entry_lost(tables: Tables) -> DataFrame:
         nobody serves them.
 
     Why it matters:
-        The writer was told that the entry is kept, and readers fail at it. Replication cannot restore it: no
-        bookie has a copy. A mark of the ledger stays. Bytes that no index points at go with the next garbage
+        The entry was promised to be kept, and readers fail at it. Replication cannot restore it: no bookie
+        has a copy. A mark of the ledger stays. Bytes that no index points at go with the next garbage
         collection (`gc-would-delete-live`).
 
     How sure:

@@ -26,8 +26,8 @@ def mark_missing(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: all marks could be listed; nothing is reported otherwise. Ledgers deleted between the two
-        scans do not count, and changed ones count apart (`doubted_unmarked`). Suspect where there are no
-        others.
+        scans do not count, and changed ones count apart (`doubted_unmarked`). Suspect where all of the
+        ledgers changed between the two scans.
 
     What to do:
         See whether the cluster has an auditor, and whether it waits.

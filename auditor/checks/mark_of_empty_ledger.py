@@ -29,7 +29,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: the metadata and the mark's own time say so. Ledgers that changed between the two scans are
-        counted apart. Suspect where there are no others.
+        counted apart. Suspect where all of the ledgers changed between the two scans.
 
     What to do:
         If the bookie comes back, nothing: a worker then removes the marks. If it is gone for good, put

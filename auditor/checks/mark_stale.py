@@ -22,7 +22,8 @@ def mark_stale(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: the ledgers have all their copies and nothing of them is unknown. Ledgers that changed
-        between the two scans are counted apart. Suspect where there are no others.
+        between the two scans are counted apart. Suspect where all of the ledgers changed between the two
+        scans.
 
     What to do:
         Usually nothing: a worker that takes the mark finds nothing to do and removes it.

@@ -19,8 +19,8 @@ def stale_segment(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed for closed ledgers. Counted apart are ledgers that are not closed, that changed between the
-        two scans, or whose directory's cookie and place name two bookies. Suspect where there are no others.
-        The bytes assume that an entry has the ledger's average length.
+        two scans, or whose directory's cookie and place name two bookies. Suspect where all of the ledgers
+        are of these. The bytes assume that an entry has the ledger's average length.
 
     What to do:
         Nothing; count it when you plan space. Until then the entries are good spare copies.
