@@ -16,13 +16,13 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Ledgers whose worst entry is on fewer bookies than the ack quorum, counting only copies that are
-        confirmed absent. The finding lists the entries. Of a ledger that is not closed only finished segments
-        are judged, without the last write quorum of entries, and the finding is suspect.
+        Ledgers whose worst entry is on fewer bookies than the ack quorum, counting only confirmed absences.
+        The finding lists the entries. Of a ledger that is not closed only finished segments are judged,
+        without the last write quorum of entries.
 
     Why it matters:
-        A writer was told that this many bookies have the entry. The next failure of a bookie or disk may take
-        the last copy, and recovery may take the entry for never written.
+        A writer was told that this many bookies have the entry. The next failure may take the last copy, and
+        recovery may take the entry for never written.
 
     How sure:
         Confirmed where the ledger had one version in both scans of the metadata, or in the one scan of saved
@@ -53,7 +53,7 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        The index is not the data: bytes damaged inside an entry log are not seen. Unread bookies count as
-        having their copies; the finding says what the ledger could become without them.
+        Unread bookies count as having their copies; the finding says what the ledger could become without
+        them. The index does not prove that the bytes are good.
     """
     return ledgers_of_class(tables, "below-ack-quorum")

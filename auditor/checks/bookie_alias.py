@@ -32,13 +32,12 @@ def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        Ids that metadata and disks show to be one bookie. One rule suffices: an id registered where another
-        says it is, a host's name and its IP, two spellings of one host, or disks of a live bookie that hold
-        what ledgers ask of a vanished id. Two of these must agree: a short name, a cookie or VERSION with
-        another's id, the same directories. One finding per bookie, under the first of its ids that ensembles
-        name and nobody is registered as. The evidence lists its ids and, for each edge between them, the
-        rule, what was seen, whether it joins by itself, and what contradicts it. A note where no entry
-        depends on such an id.
+        Ids that metadata and disks show to be one bookie: one registered where another says it is, a host's
+        name and its IP, two spellings of one host, disks of a live bookie with what ledgers ask of a vanished
+        id; or two of a short name, a cookie or VERSION with another's id, and the same directories. One
+        finding per bookie, under the first of its ids that ensembles name and nobody is registered as. The
+        evidence lists its ids and, for each edge, the rule, what was seen, whether it joins by itself, and
+        what contradicts it. A note where no entry depends on such an id.
 
     Why it matters:
         The bookie's id changed (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) and its

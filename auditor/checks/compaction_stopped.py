@@ -41,9 +41,8 @@ def compaction_stopped(tables: Tables) -> DataFrame:
 
     Limits:
         It takes two runs with `--entry-logs` in one directory. Thresholds and intervals are those of
-        `--bookie-conf`, or the server's defaults. Logs with what may be the last bytes of an entry are not
-        counted (classes `not-indexed` and `owner-named` of the table space). Each start of a bookie begins
-        the interval of major compaction anew: one that restarts more often never reaches it.
+        `--bookie-conf`, or the server's defaults. Logs with classes `not-indexed` or `owner-named` (table
+        space) are not counted. Each start of a bookie begins the interval of major compaction anew.
     """
     now, settings = tables.cluster.scan_time, tables.collector
     intervals = tables.cluster.settings.compaction_intervals

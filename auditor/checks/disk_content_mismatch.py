@@ -45,10 +45,10 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
     What it finds:
         Directories where at least five ledgers hold exactly the entries that another bookie should hold and
-        lacks, and hardly any those of the bookie that the directory counts for. One finding per bookie, with
-        every such directory and what each id explains of it. It does not depend on VERSION. Where the ledgers
-        agree with a VERSION that disagrees with the place, `disk-id-mismatch` alone reports it. Where they
-        contradict that VERSION, both report it: VERSION was copied, and the disk may lie where it belongs.
+        lacks, and hardly any those of their own bookie. One finding per bookie, with every such directory and
+        what each id explains of it. It does not depend on VERSION: where the ledgers agree with a VERSION
+        that disagrees with the place, only `disk-id-mismatch` is reported; where they contradict it, both:
+        VERSION was copied, and the disk may lie where it belongs.
 
     Why it matters:
         Disks were swapped or mounted in the wrong place and given the cookie of that place. The bookie

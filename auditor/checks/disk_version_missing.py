@@ -38,10 +38,10 @@ def disk_version_missing(roster: Roster) -> Findings:
 
     What it finds:
         Directories that the bookie's VERSION files name (or its cookie in the store, if it has none) and that
-        have no VERSION themselves. One finding per bookie, with every such directory and whether its current
-        is empty. A warning where nothing on the disk can be needed: no ledger and no mark names the bookie,
-        every entry has all its copies elsewhere, the metadata was read without a gap, and no bookie holds a
-        ledger without metadata.
+        have no VERSION. One finding per bookie, with every such directory and whether its current is empty. A
+        warning where nothing on the disk can be needed: no ledger or mark names the bookie, all entries have
+        all copies elsewhere, the metadata was read without a gap, and no bookie holds a ledger without
+        metadata.
 
     Why it matters:
         The disk was wiped, replaced, or is not mounted, and the metadata still counts on its data. The bookie

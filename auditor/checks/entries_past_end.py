@@ -33,23 +33,20 @@ def entries_past_end(tables: Tables) -> DataFrame:
 
     What it finds:
         Closed ledgers with a run of entries right behind the last one, each on at least an ack quorum of its
-        bookies. One finding per ledger, with the run and its holders. A bookie whose index was not read
-        counts as holding nothing. These are not `surplus-entries` too. Left alone is a ledger whose metadata
-        shows that its writer closed it and nobody recovered or repaired it since. A ledger that was taken
-        over once and never changed since is a note without a hold (`taken_over`): brokers that fail over
-        leave it every day.
+        bookies; an unread bookie counts as holding none. One finding per ledger, with the run and its
+        holders. Not reported where the metadata shows that the writer closed the ledger and nobody recovered
+        or repaired it since. A note without a hold where it was taken over once and never changed since
+        (`taken_over`): brokers that fail over leave it every day.
 
     Why it matters:
-        An entry on an ack quorum may have been acknowledged, and no reader gets an entry behind the end.
-        Recovery that asked the right bookies would have kept these entries. It did not where bookies were
-        replaced by empty ones at the same addresses while the writer went on (bookkeeper #4812), or where a
-        bookie denied an entry that it had (#2908).
+        These entries may have been acknowledged, and no reader gets them. Recovery misses entries where
+        bookies were replaced by empty ones at the same addresses while the writer went on (bookkeeper #4812),
+        or where a bookie denied an entry that it had (#2908).
 
     How sure:
-        Always suspect: whether their writer was told of these entries is not seen. Of 108 takeovers of busy
-        writers 55 left such entries, and none was acknowledged. Such a ledger, or one closed while adds were
-        on their way, looks unexplained if it is re-replicated later. A later run that sees the same does not
-        make it surer.
+        Always suspect: nobody sees whether the writer was told of these entries. Of 108 takeovers of busy
+        writers 55 left such entries, none acknowledged. Re-replicated later, such a ledger looks unexplained.
+        A later run does not make it surer.
 
     What to do:
         Ask the ledger's writer, or its log, for the last entry that it believes in. Keep the bookies' data
@@ -61,9 +58,8 @@ def entries_past_end(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Entries behind a hole are `surplus-entries`, and a copy lost since can make such a hole. The
-        application may have written the same data to another ledger. A recovery with wrong answers (#2908)
-        looks like any takeover, and is a note too.
+        Entries behind a hole are `surplus-entries`. The application may have written the same data to another
+        ledger. A recovery with wrong answers (#2908) looks like any takeover, and is a note too.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held = F.transform(

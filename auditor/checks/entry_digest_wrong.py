@@ -10,10 +10,9 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
     """A bookie holds entries that are not what their digests say.
 
     What it finds:
-        Sampled entries that lie where the index has them, belong to that ledger, and do not match their own
-        digest: CRC32 and CRC32C, and HMAC where the credentials file has the password. One finding per
-        bookie, with the number of entries and ledgers, and a few of them. Only with `--deep`; the report's
-        notes say how many entries were checked, and how many could not be and why.
+        Sampled entries that do not match their own digest: CRC32 and CRC32C, and HMAC where the credentials
+        file has the password. One finding per bookie, with the number of entries and ledgers, and a few of
+        them. Only with `--deep`; the report's notes say how many were checked, and how many not and why.
 
     Why it matters:
         No client accepts such a copy: it reads the next one, and fails where there is none. Bookies do not

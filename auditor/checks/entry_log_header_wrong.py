@@ -33,14 +33,14 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the collector's copy of it, disagrees with what the log holds.
 
     What it finds:
-        Closed entry logs whose ledgers map lacks a ledger, has one too many, or has other bytes of it; and
-        logs whose damaged header makes the collector miss ledgers: an offset of the map a little below 0
-        (state `header-astray`), or behind the end of a log of the direct logger. Every map is compared with
-        the length of its log, which shows a missing ledger. One log in 64, all with `--deep`, and every log
-        that collection deletes next are also read entry by entry. With gcEntryLogMetadataCacheEnabled the
-        collector's `metadata-cache` is compared too: other bytes, a ledger that the log lacks, or one that
-        the cache lacks though the bookie has it and its ensembles name the bookie. One finding per bookie,
-        with the logs and what is wrong with the first. Only with `--entry-logs`.
+        Closed entry logs whose ledgers map lacks a ledger, has one too many, or other bytes of it; and logs
+        whose damaged header makes the collector miss ledgers: an offset of the map a little below 0 (state
+        `header-astray`), or behind the end of a log of the direct logger. Every map is compared with the
+        length of its log; one log in 64 (all with `--deep`), and every log that collection deletes next, is
+        read entry by entry. With gcEntryLogMetadataCacheEnabled the collector's `metadata-cache` is compared
+        too: other bytes, a ledger that the log lacks, or one that the cache lacks though the bookie has and
+        needs it. One finding per bookie, with the logs and what is wrong with the first. Only with
+        `--entry-logs`.
 
     Why it matters:
         The collector believes the map: it deletes a log when no ledger of the map is left, and with it
@@ -66,11 +66,11 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        A map of the right sum with wrong ledgers shows only where the log is read entry by entry. So does a
-        missing ledger in a log of the direct logger (dbStorage_directIOEntryLogger), which fills up blocks
-        and is taken to read only what it wrote. Not reported are a map that cannot be read, an offset amid
-        the entries, and a wrong count of ledgers: the server then reads the entries. A cache outside of the
-        ledger directories (gcEntryLogMetadataCachePath) is not seen.
+        A map of the right sum with wrong ledgers, and a missing ledger in a log of the direct logger
+        (dbStorage_directIOEntryLogger), which fills up blocks, show only where the log is read entry by
+        entry. Where the map cannot be read, or its offset or count of ledgers is wrong, the server reads the
+        entries: not reported. A cache outside of the ledger directories (gcEntryLogMetadataCachePath) is not
+        seen.
     """
     wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

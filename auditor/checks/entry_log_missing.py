@@ -27,17 +27,15 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     """A bookie's index points into an entry log that is gone, ends before, or has something else there.
 
     What it finds:
-        Ledgers whose index points into a log that is not in the bookie's directories, past a log's end, or at
-        another entry, of this or another ledger, or at none. One finding per bookie, with the number of
-        ledgers of each kind, a few of them, and what lies there instead. Every ledger is compared with the
-        logs that exist and their lengths; of up to 256 in a batch of the index one entry is looked up too,
-        and the report's notes say of how many. With `--deep` so is every entry that it reads. Only with
-        `--entry-logs`.
+        Ledgers whose index points into a missing log, past a log's end, or at another entry or none. One
+        finding per bookie, with the number of ledgers of each kind, a few of them, and what lies there
+        instead. Every ledger is compared with the logs that exist and their lengths; of up to 256 in a batch
+        of the index one entry is looked up, with `--deep` every entry that it reads. The report's notes say
+        how many. Only with `--entry-logs`.
 
     Why it matters:
-        The bookie claims these entries and cannot read them: the copies are lost, and checks of BookKeeper
-        that trust the index do not see it. The audit counts them as missing; `entry-lost`, `below-ack-quorum`
-        and `below-write-quorum` of the ledgers say what that means.
+        The bookie claims these entries and cannot read them; checks of BookKeeper that trust the index do not
+        see it. The audit counts them as missing (`entry-lost`, `below-ack-quorum`, `below-write-quorum`).
 
     How sure:
         Confirmed on saved directories, and of a bookie that does not run. Of a running bookie, whose

@@ -30,28 +30,24 @@ def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
 
     What it finds:
-        Closed ledgers with an entry that the index of no bookie has, although all bookies that should hold it
-        were read. The finding lists these entries, and all absent entries by bookie. With `--entry-logs` an
-        entry is absent too if its entry log is gone (`entry-log-missing`, table gone_entries), and
-        `in_entry_logs` names entry logs of any bookie that have its bytes. No index points at these, so
-        nobody serves them.
+        Closed ledgers with an entry that no bookie's index has, although all bookies that should hold it were
+        read. The finding lists the entries, and all absent ones by bookie. With `--entry-logs` an entry is
+        absent too if its log is gone (table gone_entries), and `in_entry_logs` names logs that still have its
+        bytes, which no index points at and nobody serves.
 
     Why it matters:
-        The entry was promised to be kept, and readers fail at it. Replication cannot restore it: no bookie
-        has a copy. A mark of the ledger stays. Bytes that no index points at go with the next garbage
-        collection (`gc-would-delete-live`).
+        The entry was promised to be kept, and readers fail at it. Replication has nothing to copy. Bytes that
+        no index points at go with the next garbage collection (`gc-would-delete-live`).
 
     How sure:
         Confirmed where the ledger had one version in both scans of the metadata, or in the one scan of saved
-        metadata. Suspect where it changed in between; where it changed less than `--grace` seconds before an
-        index was written, or nothing says how old that index is; and where a directory lies in another
-        bookie's place. The evidence lists these doubts. Bookies that were not read count as having their
-        copies. On a live store the audit asks the registered bookies for the entry that gives the class, and
-        the evidence has their answers. What a bookie denies is missing however old its index is. A bookie
-        that could not be asked, and an absence that only a listing shows, make the finding a suspect. The
-        next run on a live store confirms it if it sees the same version, the same missing entries, and
-        indexes that are newer than the first run by more than `--grace`; `earlier_run` names that run. Time
-        does not resolve `lasting_doubts`.
+        metadata. Suspect where it changed in between, or less than `--grace` seconds before an index was
+        written; where nothing says how old that index is; and where a directory lies in another bookie's
+        place. The evidence lists these doubts. On a live store the audit asks the registered bookies for the
+        worst entry: what one denies is missing however old its index is; where one could not be asked, or
+        only a listing lacks the entry, the finding is a suspect. The next run confirms it with the same
+        version, the same missing entries, and indexes newer than the first run by more than `--grace`
+        (`earlier_run`), except for `lasting_doubts`.
 
         On a live store the registered bookies were asked for the entry that gives the ledger its class, and
         the evidence has their answers. What a bookie denies is missing however old its index is; one that
@@ -64,9 +60,9 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     What to do:
         Stop whatever deletes data on these bookies before anything else. Where an entry log has the bytes,
-        rebuild the index of that bookie while it is stopped: `bkaudit plan` has the step. Else look for the
-        disks that had the entries: a replaced volume, a directory missing from the configuration, an index
-        restored from an old backup.
+        rebuild that bookie's index while it is stopped: `bkaudit plan` has the step. Else look for the disks
+        that had the entries: a replaced volume, a directory missing from the configuration, an index restored
+        from an old backup.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
@@ -75,8 +71,8 @@ def entry_lost(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
-        An index says what a bookie can find, not that the bytes in its entry log are good. Entries that are
-        only in the journal count as held where it was read from the bookie's mark on. Where it was not, a
-        ledger that changed after the mark's time, or shortly before, is a suspect.
+        Unread bookies count as having their copies, and an index does not prove that the bytes are good.
+        Where the journal was not read from the bookie's mark on, a ledger that changed after that time is a
+        suspect.
     """
     return ledgers_of_class(tables, "entry-lost")

@@ -39,15 +39,13 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        Bookies whose collector, by a model of what it lists and in which order, deletes needed data.
-        `in-its-ensembles`: a ledger that names the bookie. `last-copy`: a copy outside of all ensembles with
-        an entry of which no member has a copy. With `--entry-logs` also logs that go or are rewritten with
-        entries of a ledger that names the bookie: `not-indexed`, which the bookie's index lacks, or `unseen`,
-        which the collector does not see, because a record with a wrong size hides what follows it (bookkeeper
-        #2264, #2373). One finding per bookie. Causes of the first: a record that is not at its path
-        (`listed-out-of-order`), or the ledger id 2^63 - 1, where the collector's arithmetic overflows and
-        everything goes (`listing-overflows`). The table gc_foresight has each ledger; docs/space.md explains
-        it. Renamed bookies are `alias-gc-danger`, a store that lost its ledgers is `metadata-suspect`.
+        Bookies whose collector, by a model of its passes, deletes needed data. `in-its-ensembles`: a ledger
+        that names the bookie. `last-copy`: a copy outside of all ensembles with an entry of which no member
+        has a copy. With `--entry-logs` also a log that goes or is rewritten with entries of a ledger that
+        names the bookie: `not-indexed`, which its index lacks, or `unseen`, which a record with a wrong size
+        hides from the collector (bookkeeper #2264, #2373). One finding per bookie. Causes of the first: a
+        record that is not at its path (`listed-out-of-order`), or the ledger id 2^63 - 1, where everything
+        goes (`listing-overflows`). The table gc_foresight has each ledger (docs/space.md).
 
     Why it matters:
         A pass comes every gcWaitTime by itself (10 minutes by default; Pulsar sets 15). It deletes the index
@@ -56,9 +54,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     How sure:
         Confirmed: metadata and indexes agree, and tests hold the model to the server's own classes. Suspect
         where a directory's cookie and place name two bookies, and where a log that goes was not read for
-        entries that the index lacks (table log_entries). Suspect for `unseen` (table unseen_entries) where a
-        ledger that the collector sees still keeps the log, and where its scan may run out of memory. A ledger
-        whose record changed between the scans, or cannot be read, is not counted.
+        entries that the index lacks (table log_entries). Suspect for `unseen` (table unseen_entries) where
+        another ledger still keeps the log, and where its scan may run out of memory. A ledger whose record
+        changed between the scans, or cannot be read, is not counted.
 
     What to do:
         Stop the bookie, or keep its collector from running, before anything else. For `in-its-ensembles`: set
@@ -75,8 +73,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
           It shows whom the ledger's ensembles name.
 
     Limits:
-        Collectors are taken to run with the settings of `--bookie-conf`, or the server's defaults; the
-        listing is that of BookKeeper 4.17. What a compaction in between loses is `entry-log-header-wrong`.
+        Settings are those of `--bookie-conf`, or the server's defaults; the listing is that of BookKeeper
+        4.17. Renamed bookies are `alias-gc-danger`, a store that lost its ledgers is `metadata-suspect`, and
+        what a compaction in between loses is `entry-log-header-wrong`.
     """
     rows = tables.gc_foresight.where(
         (F.col("action") == GcAction.DELETE.value)

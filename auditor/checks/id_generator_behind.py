@@ -50,11 +50,10 @@ def id_generator_behind(tables: Tables) -> DataFrame:
           Look at a ledger with such an id.
 
     Limits:
-        The flat layout, which counts ids with all other znodes, is not compared; nor is a dump without
-        cversion, or a store whose own znodes could not all be read. Nothing is reported where an application
-        surely chooses ids: some are beyond what the generator can give out, or fewer than one in 1,000 ids
-        between the generator's next and the highest is listed. Ledgers that were created while the store was
-        read do not count.
+        Not compared are the flat layout, which counts ids with all other znodes, a dump without cversion, and
+        a store whose own znodes could not all be read. Nothing is reported where an application surely
+        chooses ids: some are beyond what the generator can give out, or fewer than one in 1,000 ids between
+        its next and the highest is listed. Ledgers created during the scan do not count.
     """
     looks_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

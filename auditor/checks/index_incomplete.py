@@ -33,11 +33,10 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.
 
     What it finds:
-        Bookies of a live store that were asked for entries which their index lacks, and served them. With
-        `rpc:` beside the disk the audit also asks for entries that the bookie lists and the disk lacks. Only
-        closed ledgers count that last changed more than `--grace` seconds before the time of the index and
-        did not change between the scans. One finding per bookie, with the numbers of ledgers, of entries
-        served, and of entries listed and not asked for.
+        Bookies of a live store that served entries which their index lacks, or that list (`rpc:`) entries
+        which their disk lacks. Only closed ledgers count that last changed more than `--grace` seconds before
+        the time of the index and not between the scans. One finding per bookie, with the numbers of ledgers,
+        of entries served, and of entries listed and not asked for.
 
     Why it matters:
         What the bookie serves from memory, or from a deleted file that it still has open, is gone when it
@@ -49,9 +48,8 @@ def index_incomplete(tables: Tables) -> DataFrame:
 
     What to do:
         Do not stop the bookie. `bkaudit explain ledger ID` shows what it was asked and answered. See whether
-        the audited directories are those that it has open (`/proc/PID/fd` on its host): a volume may be
-        mounted over them, the path be another host's, or files be deleted beneath it. Have the ledgers copied
-        while it still serves them.
+        the audited directories are those that it has open (`/proc/PID/fd`): a volume may be mounted over
+        them, or files deleted. Have the ledgers copied while it still serves them.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

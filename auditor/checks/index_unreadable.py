@@ -22,10 +22,10 @@ def index_unreadable(tables: Tables) -> DataFrame:
         bookie for the first; what could be read counts as held, all else on that bookie as unknown.
 
     Why it matters:
-        The bookie cannot serve the entries behind the damage, and may serve none of the ledger. Worse, a
-        bookie asked for a ledger with an empty file may start the index anew and then answer that it has
-        nothing, which recovery believes. A DbLedgerStorage bookie does not start with a damaged MANIFEST or
-        table; with a damaged write-ahead log it starts and drops what follows the damage.
+        The bookie cannot serve the entries behind the damage. Worse, asked for a ledger with an empty file it
+        may begin a new index and answer that it has nothing, which recovery believes. A DbLedgerStorage
+        bookie does not start with a damaged MANIFEST or table; with a damaged write-ahead log it starts and
+        drops what follows.
 
     How sure:
         Confirmed: the file was read. Suspect where it was listed and was gone when it was read: a running
@@ -34,9 +34,8 @@ def index_unreadable(tables: Tables) -> DataFrame:
     What to do:
         Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away first. If
         the other copies are good, delete nothing: replication makes a new copy elsewhere. To write a file
-        anew, stop the bookie. Move an empty file, one shorter than its header or one without the right magic
-        away, for the shell fails while it is there. Leave a file that is cut in a page, so that it keeps its
-        master key.
+        anew, stop the bookie, and move an empty or too short file, or one without the right magic, away: the
+        shell fails while it is there. Leave a file that is cut in a page, so that it keeps its master key.
 
     Commands:
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.

@@ -51,9 +51,9 @@ def instance_mismatch(roster: Roster) -> Findings:
           Do it only for disks whose data is wanted nowhere any more.
 
     Limits:
-        Cookies that cannot be read are another finding. Layouts before 4 have no instance id, and are
-        reported. Where all bookies' directories are another cluster's, and the store's cookies of them have
-        its own instance id, the directories are wrong: `source-suspect`.
+        Layouts before 4 have no instance id, and are reported. Where all bookies' directories are another
+        cluster's, and the store's cookies of them have its own instance id, the directories are wrong:
+        `source-suspect`.
     """
     cluster = roster.cluster.instance_id
     if cluster is None:

@@ -35,8 +35,8 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed that it is open and unchanged, by the record's own time and the clock of the scan. Whether
-        its writer exists is not known. A ledger that its owner names last may well have one: a broker writes
-        to the last ledger of a topic, however seldom. One before the last has none, by that list.
+        its writer exists is not known. If its owner names it last it may well have one: a broker writes to
+        the last ledger of a topic, however seldom. One before the last has none.
 
     What to do:
         Ask the application whether it still writes to the ledger. If it does not, let the application open it

@@ -19,10 +19,9 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     """No registered bookie can serve an entry of the ledger.
 
     What it finds:
-        Ledgers with an entry of which every copy is on an unregistered bookie or on one known to lack it.
-        Also ledgers that are not closed and that recovery cannot close, because too few members of the last
-        ensemble are registered. Each of up to 1,000 such ledgers has a finding; beyond that one finding
-        counts them, and the table reachability has every ledger.
+        Ledgers with an entry of which every copy is on an unregistered bookie or one known to lack it. Also
+        ledgers that recovery cannot close, because too few members of the last ensemble are registered. Above
+        1,000 ledgers one finding counts them; the table reachability has all.
 
     Why it matters:
         Nobody can read these entries now, and no worker can copy them. They are not lost: they come back with

@@ -40,9 +40,9 @@ def ledger_unowned(tables: Tables) -> DataFrame:
           Never for one that is only suspected.
 
     Limits:
-        Unknown and never reported are ledgers without custom metadata, of other applications, of namespaces
-        that no store has, of owners that could not be read, or of unknown age. A ledger that is named only
-        outside the application's znodes would be taken for a leak.
+        Unknown, and never reported, are ledgers without custom metadata, of other applications or of
+        namespaces that no store has, of unread owners, or of unknown age. A ledger named only outside the
+        application's znodes would be taken for a leak.
     """
     is_complete = not incomplete_reasons(tables.roster.owner_stores)
     doubt = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE))

@@ -39,8 +39,8 @@ def lock_without_mark(tables: Tables) -> DataFrame:
           it reads metadata.
 
     Limits:
-        Younger locks are normal: bookies lock every ledger that they look at for over-replicated copies. The
-        owner is a host name, which bookies and workers of one machine share.
+        Younger locks are normal: bookies lock every ledger that they check for over-replicated copies. The
+        owner is a host name, which bookies and workers share.
     """
     now = F.lit(tables.cluster.scan_time)
     old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(

@@ -11,14 +11,13 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated for a bookie and have all their copies.
 
     What it finds:
-        Marks of healthy ledgers with nothing unknown, where every bookie that the mark names is registered
-        (they came back) or none is in an ensemble any more (the ledger was repaired). A worker's lock makes
-        no difference. One finding per named bookie, with the number of ledgers; a mark of two bookies counts
-        for both. The marks are in the table `stale_marks`.
+        Marks of healthy ledgers with nothing unknown, where every bookie of the mark is registered (they came
+        back) or in no ensemble any more (the ledger was repaired). One finding per named bookie, with the
+        number of ledgers; the table `stale_marks` has the marks.
 
     Why it matters:
-        Only a replication worker removes a mark. A bookie that comes back leaves its marks behind, and their
-        number no longer says how many ledgers need help.
+        Only a replication worker removes a mark, so the number of marks no longer says how many ledgers need
+        help.
 
     How sure:
         Confirmed: the ledgers have all their copies and nothing of them is unknown. Ledgers that changed

@@ -22,10 +22,10 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         ledger, which names the bookies. Only with `--deep`.
 
     Why it matters:
-        Clients show the right key to add entries to a ledger, fence it or copy it. A DbLedgerStorage bookie
-        with another key refuses (EIO: "masterKey in db can only be set once"): it fences nothing, so a
-        recovery may not find a quorum. With `.idx` files it refuses (EUA) only where its start replays
-        entries whose journal no longer has the key. Plain reads are served.
+        Clients show the right key to add entries, fence or copy. A DbLedgerStorage bookie with another key
+        refuses (EIO: "masterKey in db can only be set once"), so a recovery may not find a quorum. With
+        `.idx` files it refuses (EUA) only where its start replays entries whose journal no longer has the
+        key. Plain reads are served.
 
     How sure:
         Confirmed where most of the ledger's bookies have one key, or the password fits some key or HMAC of

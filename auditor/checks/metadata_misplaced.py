@@ -32,10 +32,10 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What it finds:
         Znodes whose name cannot be parsed, or whose path is not that of their ledger id in this layout. One
-        finding per ledger id that the server's listing reads out of them; one for all others together, with
-        their number and the first ten paths. `elsewhere` counts paths that are right in another layout. If
-        these are at least as many as the ledgers of the store's own layout, or more than 10,000, LAYOUT and
-        tree disagree: the finding says so first, and is critical where bookies do not list them.
+        finding per ledger id that the server's listing reads out of them; one for all others, with their
+        number and the first ten paths. `elsewhere` counts paths of another layout. If these are as many as
+        the ledgers of the store's layout, or more than 10,000, LAYOUT and tree disagree: critical where
+        bookies do not list them.
 
     Why it matters:
         A bookie skips what it cannot parse, and its garbage collector takes the ledger for deleted. A client
@@ -60,9 +60,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     Limits:
         Orphans whose id such a znode could have (`low` to `high`), and all orphans where LAYOUT and tree
-        disagree, are only suspected, and no mark is called a deleted ledger's. A name that no ledger can have
-        hides none. In a tree that a move to another layout left behind, ledgers deleted since look like
-        ledgers.
+        disagree, are only suspected. In a tree that a move to another layout left behind, ledgers deleted
+        since look like ledgers.
     """
     elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
     disagree = tables.cluster.tree_elsewhere

@@ -44,22 +44,19 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies of which so many ledgers are orphans that the metadata itself may be wrong. The evidence says
-        which rules hold, and each orphan is an `orphan-ledger` too. `orphan-share`: at least 100 orphans,
-        more than 5 % of the bookie's ledgers. `every-ledger`: at least 100, and all of them.
-        `vanished-ranges`: at least 100 ledgers of a block of 10,000 ids, all orphans. `foreign-instance`: all
-        directories of the bookie carry another cluster's instance id. `store-older`: an orphan's id is not
-        yet given out by the store's id generator, while every listed ledger's is (a restored backup, or
-        another cluster's store). `store-bare`: an orphan, and the store has neither LAYOUT nor id generator;
-        a store of Pulsar that lists ledgers may have neither. Never confirmed are `large-orphan-share`, more
-        than 20 % and at least 5 unexplained orphans, and `store-empty`, such an orphan where the store lists
-        no ledger, unless its generator has given out fewer than 5 ids. An orphan is explained if it was in
-        the metadata within the collectors' last interval, if its index is newer than a saved scan, or if
-        owners were read without a gap and none names it (`unexplained_orphans`). `orphan-share` and
-        `vanished-ranges` do not count orphans that were in the metadata within the collectors' last interval
-        (gcWaitTime of `--bookie-conf`, else 15 minutes): an earlier run beside this one listed them then, or
-        their ids, given out by the store's generator, lie above a ledger that was made then and above all
-        older ones (`recent_orphans`).
+        Bookies of which so many ledgers are orphans that the metadata itself may be wrong. The evidence names
+        the rules; each orphan is an `orphan-ledger` too. `orphan-share`: at least 100 orphans, more than 5 %
+        of the ledgers. `every-ledger`: at least 100, and all. `vanished-ranges`: at least 100 ledgers of a
+        block of 10,000 ids, all orphans. `foreign-instance`: all directories carry another cluster's instance
+        id. `store-older`: an orphan's id is not yet given out by the id generator, while all listed ids are
+        (a restored backup, or another cluster's store). `store-bare`: an orphan, and neither LAYOUT nor id
+        generator in a store that is not Pulsar's with ledgers. Never confirmed: `large-orphan-share`, more
+        than 20 % and at least 5 unexplained orphans, and `store-empty`, one in a store without ledgers whose
+        generator has given out 5 ids or more. Explained (`unexplained_orphans` counts the others) is an
+        orphan that was in the metadata within the collectors' last interval, has an index newer than a saved
+        scan, or has no owner though owners were read without a gap. The first and third rule do not count
+        `recent_orphans`, listed within that interval (gcWaitTime of `--bookie-conf`, else 15 minutes) by an
+        earlier run beside this one or by their ids.
 
         Two rules need fewer ledgers and are never confirmed. Bookies on which more than 20 % of the ledgers,
         and at least 5, are orphans that nothing explains (`large-orphan-share`). Bookies with such an orphan
@@ -82,10 +79,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         Confirmed as a count; that the metadata is wrong is not proved. The orphans are no more than suspect
         while it stands. Suspect where it needs orphans whose part of the ledger tree could not be listed
         (`in_doubt`); where only `large-orphan-share` or `store-empty` holds; and where `store-bare` alone
-        holds of a saved store, for a cut copy looks the same. Suspect on a running store where only
-        `orphan-share` and `vanished-ranges` hold: a busy bookie may have many ledgers that were deleted since
-        its last collection. These are confirmed at once in saved metadata, and otherwise by so many orphans
-        of an earlier run beside this one (`lasting_orphans`): the newest that ended an hour or more before
+        holds of a saved store. Suspect on a running store where only `orphan-share` and `vanished-ranges`
+        hold: a busy bookie may have many ledgers that were deleted since its last collection. Enough orphans
+        of an earlier run confirm these (`lasting_orphans`): the newest run that ended an hour or more before
         this one's first scan (`earlier_run_ended`, ms).
 
     What to do:
@@ -100,11 +96,10 @@ def metadata_suspect(tables: Tables) -> DataFrame:
           counts what the store lists. Risk: none; it reads all metadata.
 
     Limits:
-        A partial loss of metadata within the collectors' last interval looks like deletions if an earlier run
-        of that interval exists. A large retention run, a removed application, or a collector that was stuck
-        for long look the same as a loss. So does, as `store-older`, an application that chooses its own ids
-        beside others and deletes all its ledgers. `store-older` says nothing of the flat layout, which counts
-        ids with all other znodes, or of a dump without cversion.
+        A partial loss within the collectors' last interval looks like deletions if an earlier run of that
+        interval exists. A large retention run, a removed application, a collector that was stuck, or
+        (`store-older`) an application that chose its own ids and deleted all its ledgers, look like a loss.
+        `store-older` says nothing of the flat layout or of a dump without cversion.
     """
     earlier_run = "null" if tables.cluster.orphans_known is None else tables.cluster.orphans_known
     return finding_rows(

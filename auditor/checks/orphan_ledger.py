@@ -10,13 +10,13 @@ def orphan_ledger(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that the metadata store no longer knows.
 
     What it finds:
-        Ledgers with an index on a bookie and no metadata, neither before the bookies were read nor after:
-        candidates for garbage collection. One finding per ledger and bookie.
+        Ledgers with an index on a bookie and no metadata, neither before the bookies were read nor after. One
+        finding per ledger and bookie.
 
     Why it matters:
-        They take disk space that the bookie's collector frees within minutes to an hour. If they stay, the
-        collector is stuck. Very many of them mean that the listing is wrong, and that the next collection
-        destroys good data: see metadata-suspect.
+        The bookie's collector frees them within minutes to an hour. If they stay, it is stuck. Very many of
+        them mean that the listing is wrong, and that the next collection destroys good data: see
+        metadata-suspect.
 
     How sure:
         Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect where the

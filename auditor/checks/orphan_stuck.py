@@ -17,15 +17,15 @@ def orphan_stuck(tables: Tables) -> DataFrame:
     """A running bookie keeps what its collector should have deleted long ago: collection has stopped.
 
     What it finds:
-        Registered bookies with ledgers that the metadata lacks and their collector should delete, where an
-        earlier run beside this one saw the same longer ago than twice gcWaitTime of `--bookie-conf`, or an
-        hour without that file. One finding per bookie, with the number of ledgers and since when. `causes`
-        says what a pass would do with them (`listing-breaks-off`: nothing).
+        Registered bookies with ledgers that their collector should delete, where an earlier run beside this
+        one saw the same longer ago than twice gcWaitTime of `--bookie-conf`, or an hour without that file.
+        One finding per bookie, with the number of ledgers and since when. `causes` says what a pass would do
+        with them (`listing-breaks-off`: nothing).
 
     Why it matters:
-        The disks fill up with data that nobody needs, until the bookie turns read-only. A collector stops
-        because its thread died, because its listing of the metadata fails, or because a compaction takes
-        hours. On etcd it stops by itself after a day, unless gcOverreplicatedLedgerWaitTime is 0.
+        The disks fill up until the bookie turns read-only. The collector died, cannot list the metadata, or
+        waits for a compaction of hours. On etcd it stops by itself after a day, unless
+        gcOverreplicatedLedgerWaitTime is 0.
 
     How sure:
         Confirmed where the bookie's index is newer than the first of these runs. Suspect where nothing says

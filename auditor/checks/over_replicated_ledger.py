@@ -14,9 +14,9 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         finding per ledger and bookie.
 
     Why it matters:
-        Mostly replication moved the copy elsewhere, and the bookie's collector removes the old one after a
-        day of running. But if the bookie changed its id, these are its only copies, and the collector will
-        delete them.
+        Mostly replication moved the copy elsewhere, and the collector removes the old one after a day of
+        running. But if the bookie changed its id, these are its only copies, and the collector will delete
+        them.
 
     How sure:
         Confirmed for closed ledgers. Suspect where the ledger is not closed (BookKeeper keeps the copy),
@@ -33,9 +33,8 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        Where replication copies without a lock, a fresh copy looks the same until the metadata follows. A
-        copy in limbo, in the wrong directory or with an unreadable index has an unknown number of entries:
-        the count is 0.
+        Where replication copies without a lock, a fresh copy looks the same. A copy in limbo, in the wrong
+        directory or with an unreadable index has the count 0: its entries are unknown.
     """
     rows = with_attribution(tables.over_replicated, tables).where("not marked and not locked")
     rows = rows.withColumn("open", F.col("state") != LedgerState.CLOSED)

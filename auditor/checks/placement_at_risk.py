@@ -20,10 +20,9 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     What it finds:
         Ledgers with a segment of which a write quorum of two or more lies in one rack, zone or region, where
         the server's class does not say FAIL: that of regions never does, that of zones counts a vanished
-        bookie as one more zone, and that of racks may have a minimum of 1. With reppRegionsToWrite also a
-        write quorum where fewer than reppMinimumRegionsForDurability regions hold an ack quorum. Ledgers that
-        are not closed count too; empty segments of closed ones do not. One finding per ledger, with the first
-        segment and window.
+        bookie as a zone, that of racks may have a minimum of 1. With reppRegionsToWrite also fewer than
+        reppMinimumRegionsForDurability regions with an ack quorum. Open ledgers count too. One finding per
+        ledger, with the first segment and window.
 
     Why it matters:
         One failure of that domain takes every copy of these entries.
@@ -42,7 +41,7 @@ def placement_at_risk(tables: Tables) -> DataFrame:
 
     Limits:
         An entry may have fewer copies than its ensemble has places. The worker that repairs placement handles
-        rack policies alone, and only what their class calls FAIL.
+        only what a rack class calls FAIL.
     """
     assert tables.cluster.placement is not None
     level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_of(tables.cluster.placement)

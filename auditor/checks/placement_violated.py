@@ -17,13 +17,12 @@ def placement_violated(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers with a segment whose ensemble the server's placement class calls FAIL with this run's
-        settings. Rack policy: a write quorum with fewer racks than minNumRacksPerWriteQuorum. Zone policy:
-        one with fewer zones than minNumZonesPerWriteQuorum, two bookies of a zone in one upgrade domain, or a
-        bookie without a zone. Open and recovering ledgers count too, which the Auditor's own task leaves out.
-        With mixed depths of locations only a FAIL for whichever depth joined first counts. One finding per
-        ledger, with the first segment and window and the places of its bookies. A note where only a bookie
-        that is not writable is at fault. One finding for the cluster, with the number of ledgers, for what a
-        zone policy always refuses: a write quorum that does not divide the ensemble size, or is not above
+        settings. Racks: a write quorum with fewer racks than minNumRacksPerWriteQuorum. Zones: fewer zones
+        than minNumZonesPerWriteQuorum, two bookies of a zone in one upgrade domain, or a bookie without a
+        zone. Open ledgers count too, which the Auditor's own task leaves out. With mixed depths only a FAIL
+        for every depth counts. One finding per ledger, with the first segment and the places of its bookies;
+        a note where only an unwritable bookie is at fault. One finding for the cluster for what a zone policy
+        always refuses: a write quorum that does not divide the ensemble size, or is not above
         minNumZonesPerWriteQuorum.
 
     Why it matters:
@@ -36,9 +35,9 @@ def placement_violated(tables: Tables) -> DataFrame:
 
     What to do:
         First make sure that policy and mapping are those of your Auditor: the report says which were used.
-        Where it refuses the ensemble size or the write quorum, change these or the minimum; moving bookies
-        does not help. A note only needs its bookies writable again. Other ledgers stay until the Auditor
-        repairs them or their bookies are replaced.
+        Where it refuses the ensemble size or the write quorum, change these or the minimum. A note only needs
+        its bookies writable again. Other ledgers stay until the Auditor repairs them or their bookies are
+        replaced.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -47,8 +46,8 @@ def placement_violated(tables: Tables) -> DataFrame:
           Look which bookies are read-only.
 
     Limits:
-        Like the server, it ignores the ack quorum, entries and isolation groups. The server's class for
-        regions never says FAIL: see placement-at-risk.
+        Like the server, it ignores the ack quorum, entries and isolation groups. For regions see
+        placement-at-risk.
     """
     settings = tables.cluster.placement
     if settings is None:

@@ -31,12 +31,10 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers that could be in a worse class, because a bookie was read but does not show what it has of
-        this ledger. Its index is damaged, cut, or where the bookie does not look; its index of ledgers lacks
-        a ledger whose locations are there; or the index points into an entry log that a collection of the
-        running bookie lacks. Also where a bookie of a live store, asked for a sample of what its index lacks,
-        serves some of it or denies an entry that its index shows. The finding names the bookies and the worse
-        class. One finding per bookie where the index is older than the ledgers and no journal shows anything
-        newer: it was not read, or has no entries (journalWriteData=false).
+        them: its index is damaged, cut, misplaced or incomplete, or points into an entry log that a
+        collection lacks. Also where a live bookie serves some of what its index lacks, or denies what it
+        shows. The finding names the bookies and the worse class. One finding per bookie where the index is
+        older than the ledgers and no journal shows anything newer.
 
     Why it matters:
         The ledger may be healthy, or may be losing copies while nobody can tell.
