@@ -33,22 +33,21 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds, entry for entry, what ledgers ask of an id that is no longer there.
 
     What it finds:
-        Registered bookies with ledgers that no ensemble gives to them, and of which they hold exactly the
-        entries that another id should hold, where that id is not registered and no disk of it was found. One
-        finding per bookie, with each such id, how many ledgers, how many of them closed, and a few of them.
-        The findings `over-replicated-ledger` of these ledgers stand beside it: each says what is deleted,
-        this one why it must not be. Of an id that `bookie-alias` takes for the same bookie, all such ledgers
-        count, whatever entries of them are left; of others the ledgers alone speak.
+        Registered bookies with ledgers that no ensemble gives to them, of which they hold exactly the entries
+        of an id that is not registered and has no disk. One finding per bookie, with each such id, its number
+        of ledgers and of closed ones, and a few of them. `over-replicated-ledger` of these ledgers says what
+        is deleted, this finding why it must not be. Of an id that `bookie-alias` takes for the same bookie
+        all such ledgers count, whatever entries are left.
 
     Why it matters:
         The bookie was renamed (bookieId, advertisedAddress, useHostNameAsBookieID) and its ledgers were not.
-        A closed ledger that does not name it is over-replicated to its garbage collector, which deletes it
+        Its garbage collector takes a closed ledger that does not name it for over-replicated and deletes it
         within a day: these are the ledgers' own copies, and perhaps the last.
 
     How sure:
         Confirmed from five ledgers of one id on, and of an id that `bookie-alias` names too. Suspect below
-        that (someone may be copying a dead bookie's ledgers, which metadata learns last), and where a disk of
-        the bookie lies in another's place.
+        that (someone may be copying a dead bookie's ledgers), and where a disk of the bookie lies in
+        another's place.
 
     What to do:
         Stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 in its configuration and restart it, before
@@ -65,9 +64,9 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
           Do it only when the ledgers are done.
 
     Limits:
-        A bookie that was replaced and came back may hold the same as its dead successor: the advice to stop
-        the collector holds then as well. Ledgers of which no entry is judged, such as open ones without a
-        finished segment, are not counted.
+        A bookie that was replaced and came back may hold the same as its dead successor; stopping the
+        collector is right then too. Ledgers without a judged entry, such as open ones without a finished
+        segment, are not counted.
     """
     closed = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     each = with_ledgers(

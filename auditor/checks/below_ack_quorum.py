@@ -16,21 +16,20 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Ledgers whose worst entry is left on fewer bookies than the ledger's ack quorum, counting only copies
-        that are confirmed absent. The finding lists the entries that are left on so few. Of a ledger that is
-        not closed, only finished segments are judged, without the last write quorum of entries, and the
-        finding is suspect.
+        Ledgers whose worst entry is on fewer bookies than the ack quorum, counting only confirmed absences.
+        The finding lists the entries. Of a ledger that is not closed only finished segments are judged,
+        without the last write quorum of entries.
 
     Why it matters:
-        A writer was told that so many bookies had the entry. The next failure of a bookie or disk may take
-        the last copy, and recovery of a ledger may take an entry for never written.
+        A writer was told that this many bookies have the entry. The next failure may take the last copy, and
+        recovery may take the entry for never written.
 
     How sure:
-        Confirmed where the ledger had one version in both scans of the metadata, or, of saved metadata, in
-        the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
-        seconds before an index was written, or nothing says how old that index is; and where a directory lies
-        in another bookie's place. The evidence lists these doubts. Always suspect where the ledger is not
-        closed.
+        Confirmed where the ledger had one version in both scans of the metadata, or in the one scan of saved
+        metadata. Suspect where it changed in between, or less than `--grace` seconds before an index was
+        written; where nothing says how old that index is; where a directory lies in another bookie's place;
+        and always where the ledger is not closed. Answers of bookies and a second run settle it as they do
+        for `entry-lost`.
 
         On a live store the registered bookies were asked for the entry that gives the ledger its class, and
         the evidence has their answers. What a bookie denies is missing however old its index is; one that
@@ -54,7 +53,7 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        The index is not the data: bytes damaged inside an entry log are not seen. Bookies that could not be
-        read count as having their copies; the finding says what the ledger could become without them.
+        Unread bookies count as having their copies; the finding says what the ledger could become without
+        them. The index does not prove that the bytes are good.
     """
     return ledgers_of_class(tables, "below-ack-quorum")

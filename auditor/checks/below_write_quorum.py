@@ -15,21 +15,20 @@ def below_write_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its write quorum.
 
     What it finds:
-        Ledgers whose worst entry lacks a copy and still has at least as many as the ack quorum. Entries are
-        compared one by one with the striping of every segment, so that one missing entry in the middle of a
-        ledger is found too. The finding lists them.
+        Ledgers whose worst entry lacks a copy and has at least as many as the ack quorum. Every entry is
+        compared with the striping of its segment, so a single missing entry in the middle is found too. The
+        finding lists the entries.
 
     Why it matters:
-        Nothing is lost, but the ledger survives fewer failures than it was made for. A writer needs no more
-        than the ack quorum, so some such entries are old: BookKeeper's own check reads only a few entries
-        of a ledger and may never have noticed.
+        Nothing is lost, but the ledger survives fewer failures than it was made for. BookKeeper's own check
+        reads only a few entries of a ledger and may never have noticed.
 
     How sure:
-        Confirmed where the ledger had one version in both scans of the metadata, or, of saved metadata, in
-        the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
-        seconds before an index was written, or nothing says how old that index is; and where a directory lies
-        in another bookie's place. The evidence lists these doubts. Always suspect where the ledger is not
-        closed.
+        Confirmed where the ledger had one version in both scans of the metadata, or in the one scan of saved
+        metadata. Suspect where it changed in between, or less than `--grace` seconds before an index was
+        written; where nothing says how old that index is; where a directory lies in another bookie's place;
+        and always where the ledger is not closed. Answers of bookies and a second run settle it as they do
+        for `entry-lost`.
 
         On a live store the registered bookies were asked for the entry that gives the ledger its class, and
         the evidence has their answers. What a bookie denies is missing however old its index is; one that
@@ -42,7 +41,7 @@ def below_write_quorum(tables: Tables) -> DataFrame:
 
     What to do:
         Replication makes the missing copies once the ledger is marked. The auditor marks ledgers of lost
-        bookies by itself; single missing entries it does not see.
+        bookies by itself, but does not see single missing entries.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
@@ -52,7 +51,7 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        The index is not the data. Bookies that could not be read count as having their copies. Where ack
-        quorum and write quorum are equal this class cannot occur.
+        The index is not the data. Unread bookies count as having their copies. Where ack quorum and write
+        quorum are equal this class cannot occur.
     """
     return ledgers_of_class(tables, "below-write-quorum")

@@ -32,29 +32,28 @@ def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        Ids that are one bookie as far as metadata and disks tell: one registered where another says it is, a
-        host's name and its IP, two spellings of one host, or disks of a live bookie that hold what ledgers
-        ask of an id that is gone; a short name, a cookie or VERSION with another's id, or the same
-        directories, where two of these agree. One finding per bookie, under the first of its ids that
-        ensembles name and nobody is registered as. The evidence lists all its ids and every edge between
-        them: the rule, what was seen, whether it joins by itself, and what speaks against it. A note where no
-        entry depends on such an id.
+        Ids that metadata and disks show to be one bookie: one registered where another says it is, a host's
+        name and its IP, two spellings of one host, disks of a live bookie with what ledgers ask of a vanished
+        id; or two of a short name, a cookie or VERSION with another's id, and the same directories. One
+        finding per bookie, under the first of its ids that ensembles name and nobody is registered as. The
+        evidence lists its ids and, for each edge, the rule, what was seen, whether it joins by itself, and
+        what contradicts it. A note where no entry depends on such an id.
 
     Why it matters:
         The bookie's id changed (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) and its
-        ledgers' metadata did not. Nobody finds the old id, so its copies are out of reach where they lie; and
-        to the collector of the bookie that has them they are left-overs (`alias-gc-danger`).
+        ledgers' metadata did not. Nobody finds the old id, so its copies are out of reach, and the collector
+        of the bookie that has them takes them for left-overs (`alias-gc-danger`).
 
     How sure:
-        Confirmed where the disks of the registered bookie hold most of what the other id should hold, entry
-        for entry, and at least five ledgers of it, and none of the directories of these ids lies in another's
-        place. Else suspect: a name is a hint, and an address may have been given to another bookie.
+        Confirmed where the registered bookie's disks hold most of what the other id should hold, entry for
+        entry, and at least five of its ledgers, and no directory of these ids lies in another's place.
+        Suspect otherwise: a name is a hint, and an address may have been given to another bookie.
 
     What to do:
         Look at the edges, and make sure on the host itself that it is one bookie. If it is, stop it, and
         either give it its old id back, or teach the ledgers the new one, and the cookie only when the ledgers
-        are done. If it is another bookie at an old address, do neither: what `bookie-down` and `ghost-bookie`
-        say of the old id holds.
+        are done. If it is another bookie at an old address, do neither, and follow `bookie-down` or
+        `ghost-bookie` of the old id.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
@@ -70,10 +69,9 @@ def bookie_alias(roster: Roster) -> Findings:
           Do it only when the ledgers are done.
 
     Limits:
-        Names are not resolved. Nothing is said of ids that their ledgers tell apart: the disks of the
-        registered bookie hold nothing of the other's, or most ensembles name both. Nor of a hint alone, such
-        as a short name, or directories that like hosts share. Ids of which all are registered are
-        `endpoint-duplicate`.
+        Names are not resolved. Not reported are ids that their ledgers distinguish (the registered bookie's
+        disks hold nothing of the other's, or most ensembles name both), and a single hint, such as a short
+        name or directories that similar hosts share. Ids that are all registered are `endpoint-duplicate`.
     """
     identity = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     members = [row for row in roster.bookies if row["bookie_id"] in identity]

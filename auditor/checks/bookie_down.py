@@ -15,12 +15,12 @@ def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
-        Bookies in ensembles, with a cookie in the store, that are neither writable nor read-only. What is not
-        ephemeral is no registration (`registration-not-ephemeral`).
+        Bookies in ensembles, with a cookie in the store, that are neither writable nor read-only. A
+        registration that is not ephemeral counts as none (`registration-not-ephemeral`).
 
     Why it matters:
-        The bookie is stopped, or cut off from the metadata store. Until it returns or is decommissioned,
-        every one of its copies is out of reach.
+        The bookie is stopped, or cut off from the metadata store. Until it returns or is decommissioned, all
+        its copies are out of reach.
 
     How sure:
         Confirmed: neither scan saw a registration.

@@ -11,24 +11,22 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
 
     What it finds:
-        Ids that the server's own pattern does not take, and the reserved word readonly: in the ensembles of a
-        ledger (one finding per ledger), and as names of cookies and registrations (one finding per id). As a
-        note, ids that the server takes and BP-41 does not allow: one finding per bookie, whether ensembles,
-        cookies or registrations name it.
+        Ids that the server's pattern refuses, and the reserved word readonly: in ensembles (one finding per
+        ledger), and as names of cookies and registrations (one finding per id). As a note, ids that the
+        server takes and BP-41 does not allow: one finding per bookie.
 
     Why it matters:
         A client cannot parse the metadata of such a ledger, so it cannot be opened, audited or replicated.
-        One such name below the cookies or registrations makes the whole listing fail, and with it the view
-        of every other bookie. An id outside BP-41's set is taken only because the server's pattern has a
-        range from ':' to '_' where it means these characters; a version that mends it refuses the bookie.
+        One such name among cookies or registrations makes their whole listing fail. An id outside BP-41's set
+        passes only because the server's pattern has a range from ':' to '_' by mistake; a version that
+        corrects it refuses the bookie.
 
     How sure:
-        Confirmed: it was read as it is reported. Suspect where the ledger's metadata changed between
-        the two scans of a running store.
+        Confirmed: it was read as it is reported. Suspect where the ledger changed between the two scans.
 
     What to do:
         Remove a znode that was made by hand. If a bookie really has such an id, rename it at its next
-        rebuild. A ledger that names it has to be mended in its metadata with the store's own client:
+        rebuild. Correct a ledger that names it in its metadata with the store's own client:
         updateBookieInLedger refuses such an id.
 
     Commands:
@@ -36,8 +34,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
           It fails on such a ledger.
 
     Limits:
-        BP-41 allows letters, digits, ':', '-' and '.'. An underscore is let pass: the server's pattern means
-        to take it, and clusters have it.
+        BP-41 allows letters, digits, ':', '-' and '.'. An underscore passes too: clusters have it.
     """
     id = F.col("bookie_id")
     accepted = id.rlike(rf"\A{ACCEPTED}\z") & ~id.rlike(rf"\A{RESERVED}\z")

@@ -11,12 +11,12 @@ def bookie_id_reserved(roster: Roster) -> Findings:
     """Ledgers name an id that ends with :0, which placement policies use for no bookie.
 
     What it finds:
-        Ids with port 0 in ensembles. Placement policies make such ids for themselves, as a stand-in for a
-        host of their own; nothing can listen there.
+        Ids with port 0 in ensembles, where nothing can listen. Placement policies make them as a stand-in for
+        a host of their own.
 
     Why it matters:
-        The ledger's writer took a stand-in for a bookie: no copy was ever written there, and none will be.
-        What is striped to it has one copy less from the start.
+        The ledger's writer took a stand-in for a bookie: no copy was ever written there. What is striped to
+        it has one copy less from the start.
 
     How sure:
         Confirmed: it was read as it is reported.
@@ -32,8 +32,7 @@ def bookie_id_reserved(roster: Roster) -> Findings:
         - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
-        An id like this that is not in an ensemble is not reported. It is not reported as a ghost-bookie
-        besides.
+        Such an id outside of ensembles is not reported, nor is it a ghost-bookie too.
     """
     for row in roster.bookies:
         if row["named"] and row["bookie_id"].endswith(":0"):

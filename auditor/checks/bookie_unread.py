@@ -16,22 +16,21 @@ def bookie_unread(roster: Roster) -> Findings:
     """A bookie was not read, so what it holds is unknown.
 
     What it finds:
-        Bookies that an ensemble names, or of which a directory was found, and that were not read completely:
-        no source covers them, a directory that their cookie names is absent, or a directory could not be
-        listed. An audit without --bookies has one finding for all of them. A bookie whose directories were
-        given, with data and without any cookie, is start-refused alone: nothing more can be given.
+        Bookies that an ensemble names, or of which a directory was found, that were not read completely: no
+        source covers them, a directory of their cookie is absent, or a directory could not be listed. An
+        audit without --bookies has one finding for all of them. A bookie whose given directories have data
+        and no cookie is start-refused alone.
 
     Why it matters:
-        The audit is incomplete: whatever is not seen on such a bookie counts as unknown, never as missing. A
-        ledger that is healthy but for this bookie may not be.
+        The audit is incomplete: copies on such a bookie count as unknown, never as missing.
 
     How sure:
         Always unknown: it says what was not looked at.
 
     What to do:
-        Give the audit every index directory of the bookie: check the paths of the inventory, mounts, and that
-        the user who runs the audit may read them. Where executors do not share the disks, collect beside the
-        bookie and audit with what that wrote.
+        Pass every index directory of the bookie: check the paths of the inventory, the mounts, and the rights
+        of the user who runs the audit. Where executors do not share the disks, run `bkaudit collect` beside
+        the bookie and audit what it wrote.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`

@@ -13,25 +13,25 @@ def bookie_without_location(roster: Roster) -> Findings:
     """Bookies have no location, so that servers put all of them in one default place.
 
     What it finds:
-        Bookies that are registered or in an ensemble, and of which the mapping says nothing, or no more than
-        a default (/default-rack). One finding for the cluster. Nothing where the policy is none.
+        Bookies that are registered or in an ensemble and that have no location in the mapping, or only a
+        default (/default-rack). One finding for the cluster. Nothing where the policy is none.
 
     Why it matters:
-        A server takes them to be in one rack, whatever racks they are in, and a zone policy calls every
-        ensemble with one of them FAIL. What one domain holds of their ledgers, nobody can say.
+        A server takes them to be in one rack, and a zone policy calls every ensemble with one of them FAIL.
+        Nobody can say what one domain holds of their ledgers.
 
     How sure:
         Confirmed: the mapping is complete.
 
     What to do:
-        Add them to the mapping. In Pulsar that has an effect at once; a script is asked when a bookie joins.
+        Add them to the mapping. Pulsar uses it at once; a script is asked when a bookie joins.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`
           Look at the hosts that the mapping is to name.
 
     Limits:
-        With no location at all this is all that is said: placement-violated would be every ledger.
+        With no location at all, only this is reported: placement-violated would be every ledger.
     """
     from auditor.model.adherence import DEFAULTS  # it loads NumPy, which explain check does without
 

@@ -16,36 +16,33 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten: it does not work there.
 
     What it finds:
-        Closed logs of registered bookies of which so little is needed that minor or major compaction rewrites
-        them, and that were so in an earlier run with `--entry-logs` beside this one, longer ago than twice
-        that compaction's interval. One finding a bookie: how many logs, how many bytes they would give back,
-        and since when. What each log waits for is in the table log_foresight.
+        Closed logs of registered bookies that minor or major compaction should rewrite, and that an earlier
+        run with `--entry-logs` beside this one, longer ago than twice that compaction's interval, saw in the
+        same state. One finding per bookie: the number of logs, the bytes that they would give back, and since
+        when. The table log_foresight says what each log waits for.
 
     Why it matters:
-        Deleted data keeps its disk space until its logs are rewritten. Compaction stops where its
-        thread died, where it cannot read a log and tries it again for ever (bookkeeper #4596), where the disk
-        is so full that it is suspended (isForceGCAllowWhenNoSpace is false), or where it is throttled below
-        what comes in.
+        Deleted data keeps its disk space until its logs are rewritten. Compaction stops where its thread
+        died, where it tries an unreadable log for ever (bookkeeper #4596), where a full disk suspends it
+        (isForceGCAllowWhenNoSpace is false), or where it is throttled below what comes in.
 
     How sure:
         Confirmed: both runs saw the same file below the threshold. Suspect where a directory's cookie and
         place name two bookies.
 
     What to do:
-        Look into the bookie's log for GarbageCollectorThread and the id of the first log that is named. Where
-        a disk is full: make room first, or set isForceGCAllowWhenNoSpace=true and restart the bookie. A PUT
-        of {"majorCompaction": true} to /api/v1/bookie/gc starts one at once, where httpServerEnabled is set.
+        Look into the bookie's log for GarbageCollectorThread and the id of the first named log. Where a disk
+        is full, make room first, or set isForceGCAllowWhenNoSpace=true and restart the bookie. A PUT of
+        {"majorCompaction": true} to /api/v1/bookie/gc starts one at once, where httpServerEnabled is set.
 
     Commands:
         - `bookkeeper shell listfilesondisc -txn -log -idx`
           The logs that are named should go.
 
     Limits:
-        It takes two runs with `--entry-logs`, in one directory. Thresholds and intervals are those of
-        `--bookie-conf`, or the server's defaults. A log with bytes that may be the last of an entry is not
-        counted (classes `not-indexed` and `owner-named` of the table space). A bookie that is restarted more
-        often than the interval of major compaction never reaches it: the interval begins anew with each
-        start.
+        It takes two runs with `--entry-logs` in one directory. Thresholds and intervals are those of
+        `--bookie-conf`, or the server's defaults. Logs with classes `not-indexed` or `owner-named` (table
+        space) are not counted. Each start of a bookie begins the interval of major compaction anew.
     """
     now, settings = tables.cluster.scan_time, tables.collector
     intervals = tables.cluster.settings.compaction_intervals

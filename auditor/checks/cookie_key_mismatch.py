@@ -30,7 +30,7 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
 
     Why it matters:
         A bookie compares this text with its own id when it starts, and refuses to start if they differ.
-        Either a cookie was written by hand under the wrong name, or the bookie's id was changed half-way.
+        Either somebody wrote a cookie under the wrong name, or the bookie's id was changed half-way.
 
     How sure:
         Confirmed: it was read as it is reported.
@@ -44,7 +44,7 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        Ids are compared as they stand: a host name and its address are two ids.
+        A host name and its address are two ids.
     """
     for cookie in roster.cookies:
         name, named = cookie["bookie_id"], cookie["bookie_host"]

@@ -27,20 +27,20 @@ def cookie_missing(roster: Roster) -> Findings:
 
     What it finds:
         Registered bookies, writable or read-only, without a cookie under their id. A registration that is not
-        ephemeral registers none (`registration-not-ephemeral`).
+        ephemeral counts as none (`registration-not-ephemeral`).
 
     Why it matters:
-        The bookie runs only because it is running: at its next start it finds its own directories stamped and
-        no cookie in the store, and refuses to start. It may also have been decommissioned while it was up.
+        At its next start the bookie finds VERSION in its directories and no cookie in the store, and refuses
+        to start. It may also have been decommissioned while it was up.
 
     How sure:
         Confirmed: the bookie is registered, and the store's cookies were listed.
 
     What to do:
-        See first that there is such a bookie: a process at its address, a VERSION file that names it. Then
+        First make sure that the bookie exists: a process at its address, a VERSION file that names it. Then
         make the cookie again from that file before anyone restarts it. Where no ledger names the id and no
-        directory is its own, it may be nobody's: a cookie would only keep it alive. Find out which client
-        registers it; its registration ends with that client's session.
+        directory is its own, it may be nobody's, and a cookie would only keep it alive: find the client that
+        registers it; the registration ends with that client's session.
 
     Commands:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.

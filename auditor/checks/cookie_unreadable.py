@@ -26,12 +26,12 @@ def cookie_unreadable(roster: Roster) -> Findings:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 
     What it finds:
-        Cookies in the store and VERSION files in a bookie's directories that do not parse, or are of a layout
-        before 3. One finding per bookie; its evidence lists every such cookie and why.
+        Cookies in the store and VERSION files in a bookie's directories that do not parse, or have a layout
+        before 3. One finding per bookie; its evidence lists each and why.
 
     Why it matters:
-        The bookie does not start with such a cookie. On disk it can also be the first sign of a damaged file
-        system: VERSION is written once and never again.
+        The bookie does not start with such a cookie. On disk it can be the first sign of a damaged file
+        system: VERSION is written only once.
 
     How sure:
         Confirmed: it was read as it is reported.

@@ -12,12 +12,12 @@ def cookie_unused(roster: Roster) -> Findings:
         Cookies whose bookie is in no ensemble and neither writable nor read-only.
 
     Why it matters:
-        A retired bookie was not quite retired. Every new auditor takes it for a lost bookie once, and a host
-        that gets the same id again cannot start with empty disks.
+        The bookie was not retired completely. Every new auditor takes it for a lost bookie once, and a host
+        that gets the same id cannot start with empty disks.
 
     How sure:
         Confirmed: it was read as it is reported. Suspect where LAYOUT and tree disagree
-        (`metadata-misplaced`): what ledgers name is not known then.
+        (`metadata-misplaced`), for then the ledgers are not known.
 
     What to do:
         Delete the cookie once it is certain that the bookie will not return.

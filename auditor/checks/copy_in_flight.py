@@ -10,17 +10,17 @@ def copy_in_flight(tables: Tables) -> DataFrame:
     """Bookies hold entries of a marked or locked ledger whose ensembles do not name them yet.
 
     What it finds:
-        Ledgers that are marked as under-replicated or locked by a worker, and entries of them on bookies
-        that no segment names. One finding per ledger, with these bookies.
+        Ledgers that are marked or locked by a worker, with entries on bookies that no segment names. One
+        finding per ledger, with these bookies.
 
     Why it matters:
-        Replication copies entries first and rewrites the ensemble afterwards, so this is how a copy looks
-        half-way. If it stays after the mark has gone, the copy was given up and takes space.
+        Replication copies entries first and rewrites the ensemble afterwards. A copy that stays after the
+        mark has gone was given up and takes space.
 
     How sure:
-        Confirmed where a worker holds the ledger, or the ledger is marked and a worker runs: AutoRecovery
-        has a live vote or a lock, and replication is switched on. Suspect where no worker is known to run,
-        for then nobody is making a copy. Suspect too where a directory's cookie and place name two bookies.
+        Confirmed where a worker holds the ledger, or it is marked and a worker runs: AutoRecovery has a live
+        vote or a lock, and replication is on. Suspect where no worker is known to run, and where a
+        directory's cookie and place name two bookies.
 
     What to do:
         Nothing while replication works. Do not run `recover` by hand while bookies have just been drained: it

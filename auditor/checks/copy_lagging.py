@@ -10,12 +10,12 @@ def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one member does not show yet.
 
     What it finds:
-        Ledgers that are open or in recovery, and entries of their last segment that are in the index of at
-        least ack quorum members and not in that of another member that was read.
+        Open or recovering ledgers, and entries of their last segment that at least an ack quorum of the
+        indexes has and that of another member lacks.
 
     Why it matters:
-        Mostly nothing: a writer does not wait for the slowest bookie, and a bookie's index lags behind its
-        journal. If it stays for many audits, that member is dropping writes.
+        Mostly nothing: a writer does not wait for the slowest bookie, and an index lags behind its journal.
+        If it stays for many audits, that member is dropping writes.
 
     How sure:
         Always suspect: the end of an open ledger is not known, and an index lags behind its journal.
@@ -29,8 +29,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
           Look at its ensemble.
 
     Limits:
-        The end of an open ledger is not known. This is the only thing said of its last segment, and it is
-        never more than suspect.
+        Nothing else is reported of the last segment of an open ledger.
     """
     return finding_rows(
         filter_part("lagging", tables.judged),

@@ -30,15 +30,14 @@ def dirset_mismatch(roster: Roster) -> Findings:
     """The store's cookie of a bookie names other directories than those on its disks.
 
     What it finds:
-        Bookies whose cookie in the store gives lists of journal, ledger or index directories that no VERSION
-        of the bookie gives. A warning where one list only has more than the other, as after directories were
-        added: allowStorageExpansion takes that; else an error. Where VERSION files differ among themselves
-        and one of them agrees with the store, that is disk-dirs-disagree alone. A cookie in the store that
-        names another bookie is cookie-key-mismatch alone.
+        Bookies whose cookie in the store lists journal, ledger or index directories as no VERSION of the
+        bookie does. A warning where one list only has more than the other, which allowStorageExpansion takes;
+        else an error. Where one of several disagreeing VERSION files agrees with the store, it is
+        disk-dirs-disagree alone. A cookie that names another bookie is cookie-key-mismatch alone.
 
     Why it matters:
-        The bookie's configuration cannot agree with both: it refuses to start until they are alike. A
-        journal's list must be the same to the letter, whatever is allowed.
+        The bookie's configuration cannot agree with both: it refuses to start until they are equal. A
+        journal's list must be the same to the letter in any case.
 
     How sure:
         Confirmed: it was read as it is reported.
@@ -52,7 +51,7 @@ def dirset_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        The bookie's configuration itself is out of sight; that its directories agree with it is not checked.
+        The bookie's configuration itself is not seen.
     """
     stored = {row["bookie_id"]: row for row in roster.cookies}
     for row in roster.starts:

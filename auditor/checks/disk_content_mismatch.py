@@ -44,20 +44,19 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     """The ledgers in a directory are those of another bookie than the one it is counted for.
 
     What it finds:
-        Directories of which at least five ledgers hold exactly the entries that another bookie should hold
-        and lacks, and hardly any those of the bookie that the directory is counted for. One finding per
-        bookie, with every such directory and what each id explains of it. VERSION has no part in it: it is
-        found where cookies agree, or are gone. Where a VERSION that disagrees with the place is believed and
-        the ledgers bear it out, `disk-id-mismatch` says so and this check says nothing; where they contradict
-        it, both speak: VERSION was copied, and the disk may lie where it belongs.
+        Directories where at least five ledgers hold exactly the entries that another bookie should hold and
+        lacks, and hardly any those of their own bookie. One finding per bookie, with every such directory and
+        what each id explains of it. It does not depend on VERSION: where the ledgers agree with a VERSION
+        that disagrees with the place, only `disk-id-mismatch` is reported; where they contradict it, both:
+        VERSION was copied, and the disk may lie where it belongs.
 
     Why it matters:
         Disks were swapped or mounted in the wrong place and given the cookie of that place. The bookie
-        starts, answers for ledgers that are not its own, lacks its own, and its garbage collector deletes
+        starts, answers for ledgers that are not its own, and lacks its own. Its garbage collector deletes
         after a day what no ensemble gives to it.
 
     How sure:
-        Always suspect: a count of ledgers that match entry for entry, not a proof.
+        Always suspect: it counts ledgers that match entry for entry, which is no proof.
 
     What to do:
         Stop the bookie and its collector before anything else, and do not decommission anyone: nothing is
@@ -71,9 +70,8 @@ def disk_content_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
 
     Limits:
-        Two ids that should hold the same entries of every ledger cannot be distinguished (all bookies of an
-        ensemble, where each entry goes to all of them). A bookie that runs under a new id is reported by
-        `bookie-alias` and `alias-gc-danger`. Open ledgers are not counted but for segments that are finished.
+        Two ids that should hold the same entries of every ledger cannot be distinguished. A bookie that runs
+        under a new id is `bookie-alias` and `alias-gc-danger`. Of open ledgers only finished segments count.
     """
     who = {row["bookie_id"]: row for row in roster.bookies}
     odd = [

@@ -34,14 +34,14 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 
     What it finds:
-        Bookies of which the VERSION files in their own place, all under their own id, give different lists
-        of journal, ledger or index directories. One finding per bookie, with every directory and what it
-        says. A directory that carries another id is disk-id-mismatch and not counted here, one with another
-        instance id alone is instance-mismatch; layouts from 3 on are alike.
+        Bookies whose VERSION files, all in their own place and under their own id, list different journal,
+        ledger or index directories. One finding per bookie, with every directory and what it says. A
+        directory with another id is disk-id-mismatch, one with another instance id alone is
+        instance-mismatch. Layouts from 3 on count as equal.
 
     Why it matters:
         One of the disks is from another time: an old copy, or one that missed a change of the configuration.
-        What it holds may be out of date, and the bookie refuses to start with it.
+        Its data may be out of date, and the bookie refuses to start with it.
 
     How sure:
         Confirmed: it was read as it is reported.

@@ -31,18 +31,17 @@ def disk_id_mismatch(roster: Roster) -> Findings:
 
     What it finds:
         Directories whose VERSION names another id than that of the bookie in whose place they lie. One
-        finding per place, with every such directory. Their data is counted for the bookie that the cookie
-        names, if the cluster knows it, and everything that rests on it is suspect. Where all cookies of a
-        place name one other id, and `bookie-alias` takes both for one bookie, it says so, and this check says
-        nothing.
+        finding per place, with every such directory. Their data counts for the bookie of the cookie, if the
+        cluster knows it, and everything that rests on it is suspect. Not reported where all cookies of a
+        place name one id that `bookie-alias` takes for the same bookie.
 
     Why it matters:
         Disks were swapped, cloned or mounted in the wrong place, or the bookie's id was changed in its
         configuration. The bookie refuses to start; one that is forced to serves another bookie's data.
 
     How sure:
-        Confirmed: VERSION says so. Whose place it is, the audit was given. What rests on the data of
-        such a directory is no more than suspect.
+        Confirmed: VERSION says so. Whose place it is, the audit was given. Findings from such a directory's
+        data are no more than suspect.
 
     What to do:
         Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress). Never
@@ -55,7 +54,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
           Do it once useHostNameAsBookieID is configured so.
 
     Limits:
-        The place is as the audit was given it: a directory named after the wrong bookie looks the same.
+        A directory that was given to the audit under the wrong bookie's name looks the same.
     """
     # What bookie-alias says with this very evidence is not said again.
     told = {

@@ -29,14 +29,12 @@ def disk_shared(roster: Roster) -> Findings:
 
     What it finds:
         Directories in different places whose VERSION files carry the same id and the same lists, and which
-        stand for the same path of these. One finding an owner, with every such directory. That the other
-        place carries a foreign cookie is disk-id-mismatch besides: that one is about the place, this one
-        about the disk.
+        stand for the same path of these. One finding per owner, with every such directory. The foreign cookie
+        in the other place is disk-id-mismatch too.
 
     Why it matters:
-        The volume was cloned, or is mounted by two machines. Two processes then write what both take for
-        their own: entries of one overwrite or outlive those of the other, and each collects the other's
-        garbage.
+        The volume was cloned, or two machines mount it. Two processes then write to what each takes for its
+        own, overwrite each other's entries and collect each other's garbage.
 
     How sure:
         Confirmed: the VERSION files are alike and stand for one path. A backup looks the same.
@@ -51,8 +49,7 @@ def disk_shared(roster: Roster) -> Findings:
 
     Limits:
         A directory whose own path does not end as a path in its VERSION does is not compared. Two machines
-        whose copies were both given to the audit as one bookie's place are one place. A backup that was
-        given to the audit beside its original looks the same.
+        whose copies were given as one bookie's place are one place.
     """
     configured = [
         row

@@ -37,17 +37,16 @@ def disk_version_missing(roster: Roster) -> Findings:
     """A directory that a bookie's cookies name is there and has no VERSION.
 
     What it finds:
-        Directories that the VERSION files of their bookie name, or its cookie in the store where it has
-        none, and that have no VERSION themselves. One finding per bookie, with every such directory and
-        whether anything lies in its current. It is a warning where nothing that is needed can be on the
-        disk: no ledger and no mark names the bookie, every entry has all its copies on other bookies, the
-        metadata was read without a gap, and no bookie holds a ledger that has no metadata.
+        Directories that the bookie's VERSION files name (or its cookie in the store, if it has none) and that
+        have no VERSION. One finding per bookie, with every such directory and whether its current is empty. A
+        warning where nothing on the disk can be needed: no ledger or mark names the bookie, all entries have
+        all copies elsewhere, the metadata was read without a gap, and no bookie holds a ledger without
+        metadata.
 
     Why it matters:
-        The disk was wiped, replaced, or is not mounted: what the bookie had there is gone, and the metadata
-        still counts on it. While the bookie runs nobody sees it. At its next start it refuses; a journal
-        that was wiped is taken for a new one where allowStorageExpansion is set, and what it kept is lost
-        without a word.
+        The disk was wiped, replaced, or is not mounted, and the metadata still counts on its data. The bookie
+        refuses its next start; but where allowStorageExpansion is set, a wiped journal is taken for a new
+        one, and its entries are lost silently.
 
     How sure:
         Confirmed: the directory was found and has no VERSION.
@@ -65,8 +64,8 @@ def disk_version_missing(roster: Roster) -> Findings:
           Do it only once its ledgers are copied.
 
     Limits:
-        A directory that is not there at all was perhaps not given to the audit, and is not reported. A
-        VERSION that is there and cannot be read is cookie-unreadable.
+        A directory that is absent was perhaps not given to the audit, and is not reported. A VERSION that
+        cannot be read is cookie-unreadable.
     """
     lacking = [
         row

@@ -15,14 +15,14 @@ def endpoint_drift(roster: Roster) -> Findings:
     """The id of a bookie looks like an address, and the bookie is at another one.
 
     What it finds:
-        Registered bookies whose id is host:port and whose endpoint of the protocol bookie-rpc is not there.
-        Host names are compared without letter case. It is a warning where `--bookie-conf` has
-        bookieAddressResolverEnabled=false: clients with this file look for the bookie where its id says.
+        Registered bookies whose id is host:port and whose bookie-rpc endpoint is elsewhere, without letter
+        case of host names. A warning with bookieAddressResolverEnabled=false in `--bookie-conf`: clients with
+        this file look for the bookie where its id says.
 
     Why it matters:
-        It is allowed: an id is a name, and a bookie may move and keep it (BP-41). But clients that do not
-        read registrations (bookieAddressResolverEnabled=false, versions before 4.13) take the id for the
-        address and talk to nobody, or to another bookie that has that address now.
+        It is allowed: a bookie may move and keep its id (BP-41). But clients that do not read registrations
+        (bookieAddressResolverEnabled=false, versions before 4.13) reach nobody at that address, or another
+        bookie.
 
     How sure:
         Confirmed: it was read as it is reported.
@@ -35,8 +35,8 @@ def endpoint_drift(roster: Roster) -> Findings:
           This is where it really is.
 
     Limits:
-        Other clients have configuration files of their own, which the audit does not read.
-        Names are not resolved: an id with a host name and an endpoint with its IP are reported.
+        Other clients' configuration files are not read. Names are not resolved: an id with a host name and an
+        endpoint with its IP are reported.
     """
     unused = "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"
     for row in roster.registrations:

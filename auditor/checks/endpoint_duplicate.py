@@ -9,14 +9,14 @@ def endpoint_duplicate(roster: Roster) -> Findings:
     """Two registered bookies are to be found at one address.
 
     What it finds:
-        Addresses at which clients look for more than one registered bookie. Host names are compared without
-        letter case. One finding an address, under the first of its bookies; its evidence lists all. Where
-        `--bookie-conf` has bookieAddressResolverEnabled=false, the address is the id, not the endpoint.
+        Addresses at which clients look for more than one registered bookie, without letter case of host
+        names. One finding per address, under the first of its bookies; its evidence lists all. With
+        bookieAddressResolverEnabled=false in `--bookie-conf` the address is the id, not the endpoint.
 
     Why it matters:
-        One process answers for all of them: entries that should lie on two bookies lie on one, and reads of
-        the other's ledgers fail. A configuration or a whole machine was copied, or a bookie was started
-        again under a new id while its old registration still stands.
+        One process answers for all of them: entries of two bookies lie on one, and reads of the other's
+        ledgers fail. A configuration or machine was copied, or a bookie started under a new id while its old
+        registration stands.
 
     How sure:
         Confirmed: it was read as it is reported.
@@ -31,8 +31,8 @@ def endpoint_duplicate(roster: Roster) -> Findings:
           Compare the directories of the bookies.
 
     Limits:
-        Names are not resolved: a host name and its IP are two addresses here. A proxy in front of several
-        bookies looks the same. Ids of which all are registered are reported here and not as bookie-alias.
+        Names are not resolved: a host name and its IP are two addresses. A proxy in front of several bookies
+        looks the same. It takes the place of bookie-alias where all ids are registered.
     """
     used = [row for row in roster.registrations if row["used"]]
     sought = [row | {"at": address} for row in used if (address := roster.sought_address(row)) is not None]

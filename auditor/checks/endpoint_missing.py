@@ -15,15 +15,15 @@ def endpoint_missing(roster: Roster) -> Findings:
     """A bookie is registered and its registration gives clients no address of it.
 
     What it finds:
-        Registered bookies that no client can resolve: their registration has no endpoint of the protocol
-        bookie-rpc, or cannot be read; or it is empty, and the id is not a host:port that could stand for it.
-        An empty registration of a bookie whose id is an address is not reported: bookies before 4.11 register
-        so, and on etcd all do. Where `--bookie-conf` has bookieAddressResolverEnabled=false, clients read the
-        id as host:port and no registration: every registered bookie with another id is reported.
+        Registered bookies that no client can resolve: the registration has no endpoint of the protocol
+        bookie-rpc, cannot be read, or is empty while the id is no host:port. An empty registration under an
+        address is right: bookies before 4.11 register so, and on etcd all do. With
+        bookieAddressResolverEnabled=false in `--bookie-conf`, clients read the id as host:port: every
+        registered bookie with another id is reported.
 
     Why it matters:
-        The bookie looks alive to everyone and is reachable for nobody: reads of its entries fail, writes to
-        it fail, and no auditor copies its ledgers, for it is registered.
+        The bookie looks alive and nobody reaches it: reads and writes of its entries fail, and no auditor
+        copies its ledgers, for it is registered.
 
     How sure:
         Confirmed: it was read as it is reported.
@@ -38,8 +38,8 @@ def endpoint_missing(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Only what the bookie says is looked at: an address that is not reachable from the clients is not
-        found. Of a bookie that is registered twice the writable registration counts, as for clients.
+        Only the registration is looked at, not whether clients reach its address. Of a bookie that is
+        registered twice the writable registration counts, as for clients.
     """
     for row in roster.registrations:
         why = row["unresolved"]

@@ -18,13 +18,11 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
         Ledgers with a segment that lists one bookie id more than once.
 
     Why it matters:
-        Two copies of an entry may be one and the same: the ledger survives fewer failures than its write
-        quorum promises. It comes from metadata that was edited, or from replacing an id by one that was
-        there already.
+        Two copies of an entry may be one: the ledger survives fewer failures than its write quorum promises.
+        The metadata was edited, or an id was replaced by one that was there already.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger's metadata changed between the two scans of a
-        running store.
+        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
 
     What to do:
         Have the segment's copies spread again. updateBookieInLedger does not undo it, for it replaces every

@@ -20,11 +20,10 @@ def ensemble_size(tables: Tables) -> DataFrame:
 
     Why it matters:
         Striping counts round the ensemble size, so with another number of bookies nobody can say where an
-        entry is. BookKeeper's own replicas check waits for its timeout on such a ledger.
+        entry is. BookKeeper's replicas check waits for its timeout on such a ledger.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger's metadata changed between the two scans of a
-        running store.
+        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
 
     What to do:
         Restore the ledger's metadata from a backup of the store, if there is one. The server refuses to read

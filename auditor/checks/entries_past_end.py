@@ -32,31 +32,25 @@ def entries_past_end(tables: Tables) -> DataFrame:
     """A closed ledger ends before entries that an ack quorum of its bookies holds.
 
     What it finds:
-        Closed ledgers with a run of entries right behind the last one, each of which at least an ack quorum
-        of the bookies that it is striped to holds. One finding per ledger, with the run and who holds what of
-        it. A bookie whose index was not read counts as holding nothing. These entries are not reported as
-        `surplus-entries` too. A ledger whose metadata show that its writer closed it, and that nobody
-        recovered or repaired it since, is left alone: its writer knew where it ended. A ledger that was taken
-        over once and never changed since is a note without a hold (`taken_over`): brokers that fail over
-        leave it every day.
+        Closed ledgers with a run of entries right behind the last one, each on at least an ack quorum of its
+        bookies; an unread bookie counts as holding none. One finding per ledger, with the run and its
+        holders. Not reported where the metadata shows that the writer closed the ledger and nobody recovered
+        or repaired it since. A note without a hold where it was taken over once and never changed since
+        (`taken_over`): brokers that fail over leave it every day.
 
     Why it matters:
-        A writer is told that an entry is safe once an ack quorum of bookies has it, and no reader ever gets
-        an entry behind the end. Recovery that asked the right bookies would have found these entries and kept
-        them. It did not where bookies were replaced by empty ones at the same addresses while the writer
-        went on (bookkeeper #4812), or where a bookie said that it has no such entry and had it (#2908).
+        These entries may have been acknowledged, and no reader gets them. Recovery misses entries where
+        bookies were replaced by empty ones at the same addresses while the writer went on (bookkeeper #4812),
+        or where a bookie denied an entry that it had (#2908).
 
     How sure:
-        Always suspect: that the bookies hold these entries is seen, whether their writer was ever told so is
-        not. A writer whose ledger is taken over closes it itself, at the last entry that it was told of, and
-        recovery copies the entries on their way: of 108 takeovers of busy writers 55 left such entries, and
-        none of these was acknowledged. Such a ledger, or one that its writer closed while adds were on their
-        way, looks unexplained if it is re-replicated later. A later run that sees the same does not make it
-        surer.
+        Always suspect: nobody sees whether the writer was told of these entries. Of 108 takeovers of busy
+        writers 55 left such entries, none acknowledged. Re-replicated later, such a ledger looks unexplained.
+        A later run does not make it surer.
 
     What to do:
-        Find out who wrote the ledger, and ask it, or its log, for the last entry that it believes in. Keep
-        the bookies' data until then: the ledger's deletion takes these entries along.
+        Ask the ledger's writer, or its log, for the last entry that it believes in. Keep the bookies' data
+        until then: deleting the ledger deletes these entries.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -64,9 +58,8 @@ def entries_past_end(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Entries behind a hole are `surplus-entries`: writers are told in order. A copy that was lost since can
-        make such a hole. The application may have written the same data to another ledger. A recovery that
-        bookies gave wrong answers (#2908) changes the metadata like any takeover, and is a note too.
+        Entries behind a hole are `surplus-entries`. The application may have written the same data to another
+        ledger. A recovery with wrong answers (#2908) looks like any takeover, and is a note too.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held = F.transform(

@@ -10,19 +10,18 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
     """A bookie holds entries that are not what their digests say.
 
     What it finds:
-        Sampled entries that lie where the index has them, are that entry of that ledger, and do not match
-        their own digest: CRC32 and CRC32C, and HMAC where the credentials file has the password. One finding
-        a bookie, with how many entries of how many ledgers, and a few of these. Only in a run with `--deep`;
-        the report's notes say how many entries were looked at, and how many could not be checked and why.
+        Sampled entries that do not match their own digest: CRC32 and CRC32C, and HMAC where the credentials
+        file has the password. One finding per bookie, with the number of entries and ledgers, and a few of
+        them. Only with `--deep`; the report's notes say how many were checked, and how many not and why.
 
     Why it matters:
-        Each is a copy that no client accepts: it reads the next copy, and fails where there is none. Bookies
-        do not check digests, so nobody notices before; and a disk that turned one bit has turned others.
+        No client accepts such a copy: it reads the next one, and fails where there is none. Bookies do not
+        check digests, so nobody notices before; and a disk that turned one bit has turned others.
 
     How sure:
         Confirmed: entries do not change once they are written. Suspect where a directory's cookie and place
-        name two bookies. A ledger whose metadata says no digest type, and an HMAC under another password, are
-        not checked, never wrong.
+        name two bookies. Entries without a digest type in the metadata, or with an HMAC of another password,
+        are not checked.
 
     What to do:
         Look at the disk (SMART, kernel log). See that the ledgers have good copies elsewhere, then replace
@@ -33,7 +32,7 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Only the sample is looked at: the first entries of each ledger, and a share of the others
+        Only a sample is checked: the first entries of each ledger, and a share of the others
         (`--digest-entries`, `--digest-percent`), until `--digest-budget` is used up.
     """
     wrong = tables.digests.where(F.col("state") == DigestState.WRONG.value)

@@ -33,32 +33,32 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the collector's copy of it, disagrees with what the log holds.
 
     What it finds:
-        Closed entry logs whose map can be read and lacks a ledger, has one too many, or other bytes of it;
-        and logs whose damaged header has the collector take them to lack ledgers: an offset of the map a
-        little below 0 (state `header-astray`), or one behind the end of a log of the direct logger.
-        Every map is held to the length of its log, which tells of a ledger that it lacks. One log in 64, or
-        all with `--deep`, is read entry by entry besides, and so is every log that collection deletes next.
-        Where the collector keeps maps in its `metadata-cache` (gcEntryLogMetadataCacheEnabled), what it has
-        of each log is held to the log too: other bytes, a ledger that the log lacks, or a ledger that it
-        lacks though the bookie has it and its ensembles name the bookie. One finding a bookie, with the logs
-        and what is wrong with the first. Only in a run with `--entry-logs`.
+        Closed entry logs whose ledgers map lacks a ledger, has one too many, or other bytes of it; and logs
+        whose damaged header makes the collector miss ledgers: an offset of the map a little below 0 (state
+        `header-astray`), or behind the end of a log of the direct logger. Every map is compared with the
+        length of its log; one log in 64 (all with `--deep`), and every log that collection deletes next, is
+        read entry by entry. With gcEntryLogMetadataCacheEnabled the collector's `metadata-cache` is compared
+        too: other bytes, a ledger that the log lacks, or one that the cache lacks though the bookie has and
+        needs it. One finding per bookie, with the logs and what is wrong with the first. Only with
+        `--entry-logs`.
 
     Why it matters:
-        The collector believes the map: it deletes a log as soon as no ledger of the map is left, and with it
-        the entries of the ledgers that the map lacks (bookkeeper #4607, #4658; pulsar #24482). From its cache
-        it does so without a look at the log.
+        The collector believes the map: it deletes a log when no ledger of the map is left, and with it
+        entries of ledgers that the map lacks (bookkeeper #4607, #4658; pulsar #24482). With a cache it does
+        not look at the log.
 
     How sure:
         Confirmed: map and entries are in one file, and a cache never has what its log lacks. Suspect where a
-        directory's cookie and place name two bookies. An offset below 0 misleads servers that read more than
-        1,024 bytes at once (readBufferSizeBytes is 512 unless set; Pulsar sets 4,096): confirmed where
-        `--bookie-conf` says so, nothing where it says less, suspect without it. A bookie that read the log
-        before it was damaged goes on with what it knows until it is started again.
+        directory's cookie and place name two bookies. An offset below 0 misleads only servers that read more
+        than 1,024 bytes at once (readBufferSizeBytes, 512 by default; Pulsar sets 4,096): confirmed where
+        `--bookie-conf` says so, not reported where it says less, suspect without it. A bookie that read the
+        log before the damage goes on with what it knows until its next start.
 
     What to do:
         Stop collection on that bookie before its next pass, and copy the logs away. Then take the bookie out:
         its ledgers are copied from the other bookies, and it can be started empty. Where only the cache is
-        wrong: stop the bookie and move the directory metadata-cache away, which it makes anew from the logs.
+        wrong: stop the bookie and move the directory metadata-cache away; it makes the cache anew from the
+        logs.
 
     Commands:
         - `bkaudit decode entry-log FILE`
@@ -66,11 +66,11 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        A map of the right sum with wrong ledgers shows only where the log is read. In a log of the direct
-        logger (dbStorage_directIOEntryLogger), which fills up blocks, so does a ledger that the map lacks. A
-        map that cannot be read is none of this, nor an offset amid the entries, nor a wrong count of ledgers:
-        the server reads the entries instead. The direct logger is taken to read only what it wrote. A cache
-        outside of the ledger directories (gcEntryLogMetadataCachePath) is not seen.
+        A map of the right sum with wrong ledgers, and a missing ledger in a log of the direct logger
+        (dbStorage_directIOEntryLogger), which fills up blocks, show only where the log is read entry by
+        entry. Where the map cannot be read, or its offset or count of ledgers is wrong, the server reads the
+        entries: not reported. A cache outside of the ledger directories (gcEntryLogMetadataCachePath) is not
+        seen.
     """
     wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

@@ -27,33 +27,28 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     """A bookie's index points into an entry log that is gone, ends before, or has something else there.
 
     What it finds:
-        Ledgers of which the index has entries in a log that is not in the bookie's directories, or past its
-        end, or where the log has another entry: of another ledger, of its own, or none. One finding a bookie,
-        with how many ledgers of each kind, and a few of them; of entries that lie elsewhere, what lies there.
-        Every ledger and log is held to the logs that are there and to their lengths; of up to 256 in a batch
-        of the index one entry is looked up besides, and the report's notes say of how many of them; with
-        `--deep` so is every entry that it reads. Only in a run with `--entry-logs`.
+        Ledgers whose index points into a missing log, past a log's end, or at another entry or none. One
+        finding per bookie, with the number of ledgers of each kind, a few of them, and what lies there
+        instead. Every ledger is compared with the logs that exist and their lengths; of up to 256 in a batch
+        of the index one entry is looked up, with `--deep` every entry that it reads. The report's notes say
+        how many. Only with `--entry-logs`.
 
     Why it matters:
-        The bookie says that it has these entries, and cannot read them: their copies are lost without
-        anybody being told, and no check of BookKeeper that trusts the index sees it. This program counts
-        them as missing: the findings about their ledgers (`entry-lost`, `below-ack-quorum`,
-        `below-write-quorum`) say what that means.
+        The bookie claims these entries and cannot read them; checks of BookKeeper that trust the index do not
+        see it. The audit counts them as missing (`entry-lost`, `below-ack-quorum`, `below-write-quorum`).
 
     How sure:
-        Confirmed on saved directories, and of a bookie that does not run. Of a running one, whose collection
-        may have moved entries and deleted the log between two looks, confirmed if index and list of logs
-        say the same when both are read again (table gone_entries), or if a second run sees the same of one
-        location; else suspect. Suspect where a directory's cookie and place name two bookies; and
-        of a bookie without a single entry log, whose logs were left out of a copy, or lie on a disk that is
-        away.
+        Confirmed on saved directories, and of a bookie that does not run. Of a running bookie, whose
+        collection may move entries and delete the log meanwhile, confirmed if index and list of logs agree
+        when both are read again (table gone_entries), or if a second run sees the same location. Suspect if
+        they do not; where a directory's cookie and place name two bookies; and where a bookie has no entry
+        log at all: they were left out of a copy, or their disk is away.
 
     What to do:
-        Look for the log first: a disk that was not mounted, a file that was moved. A file that has the
-        decimal digits of its log's id for a name, as a start after a broken transactional compaction gives
-        it (bookkeeper #4804), is renamed while the bookie is stopped: 12.log to c.log. If the log is gone,
-        the copies elsewhere are what is left: see that the ledgers are fully replicated, then replace the
-        bookie.
+        Look for the log first: an unmounted disk, a moved file. A start after a broken transactional
+        compaction names a file by the decimal digits of its log's id (bookkeeper #4804): rename it while the
+        bookie is stopped, 12.log to c.log. If the log is gone, see that the ledgers are fully replicated from
+        their other copies, then replace the bookie.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

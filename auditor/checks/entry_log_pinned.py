@@ -10,35 +10,33 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
     """A bookie has entry logs that hold bytes of ledgers which are gone, and that other ledgers keep.
 
     What it finds:
-        Closed entry logs with bytes that no ledger of the bookie needs after its next collection, beside
-        bytes of ledgers that stay. One finding a bookie: how many logs, how many bytes are held so, and how
-        many of these in logs of which so little is needed that minor compaction rewrites them (below 20 %),
-        that major compaction does (below 80 %), and that none does. The largest logs are named, each with the
-        ledgers that keep most of it. Only in a run with `--entry-logs`.
+        Closed entry logs with bytes that no ledger needs after the bookie's next collection, beside bytes of
+        ledgers that stay. One finding per bookie: the number of logs and bytes, and how many of these minor
+        compaction rewrites (less than 20 % needed), major compaction does (less than 80 %), and none does. It
+        names the largest logs and the ledgers that keep most of each. Only with `--entry-logs`.
 
     Why it matters:
-        This is the space that deletes do not give back at once. What compaction does not rewrite stays until
-        the last of its ledgers goes: one small ledger that lives long keeps a log of a gigabyte.
+        Deletes do not give this space back at once. Without compaction it stays until the last ledger of the
+        log goes: one small, long-lived ledger keeps a log of a gigabyte.
 
     How sure:
-        Confirmed: the bookie's index and its logs say it together. Suspect where a directory's cookie and
-        place name two bookies. A log with bytes whose owner is unknown is not counted. Neither is one with
-        bytes that may be the last of an entry (`not-indexed`, `owner-named`).
+        Confirmed: the bookie's index and its logs agree. Suspect where a directory's cookie and place name
+        two bookies. Not counted are logs with bytes of an unknown owner, or with what may be the last bytes
+        of an entry (`not-indexed`, `owner-named`).
 
     What to do:
-        Where the disk is short: see that compaction runs, and what the named ledgers are of. Thresholds are
-        minorCompactionThreshold and majorCompactionThreshold; a higher one frees more and writes more. A PUT
-        of {"forceMajor": true, "forceMinor": true} to /api/v1/bookie/gc of its HTTP endpoint starts one at
-        once, where httpServerEnabled is set: it rewrites logs, and needs free space for them first.
-        `bkaudit space RUN` has the command.
+        Where the disk is short, see that compaction runs, and whose the named ledgers are. Higher
+        minorCompactionThreshold and majorCompactionThreshold free more and write more. A PUT of
+        {"forceMajor": true, "forceMinor": true} to /api/v1/bookie/gc starts one at once, where
+        httpServerEnabled is set: it rewrites logs, and needs free space for them first. `bkaudit space RUN`
+        has the command.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        The thresholds are those of `--bookie-conf`, or the server's defaults. An entry that a log has twice
-        counts twice, and so does what the bookie itself counts as needed of a ledger that it has, though the
-        index points elsewhere.
+        Thresholds are those of `--bookie-conf`, or the server's defaults. An entry that a log has twice
+        counts twice, and so does what the bookie counts as needed though its index points elsewhere.
     """
     minor, major = tables.collector.minor_threshold, tables.collector.major_threshold
     freed = F.col("entries") - F.col("remain")

@@ -11,34 +11,34 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     """A bookie has entry logs of which no ledger is left: its next collection deletes them.
 
     What it finds:
-        Closed entry logs whose every ledger is either gone from the bookie already, or an orphan, which its
-        collector deletes on its next pass. One finding a bookie, with the number of logs, their bytes and the
-        largest of them. Only in a run with `--entry-logs`.
+        Closed entry logs whose every ledger is gone from the bookie, or an orphan that its collector deletes
+        on its next pass. One finding per bookie, with the number of logs, their bytes and the largest. Only
+        with `--entry-logs`.
 
     Why it matters:
-        So much space comes free by itself. Where it is the same in run after run, collection does not work on
-        that bookie: it stopped, or its listing of the metadata breaks off.
+        This space comes free by itself. Where it is the same in run after run, the bookie's collection
+        stopped, or its listing of the metadata breaks off.
 
     How sure:
-        Confirmed: the bookie's index and its logs say it together. Suspect where `metadata-suspect` doubts
-        what the metadata lacks, and where a directory's cookie and place name two bookies. A log with bytes
-        whose owner is unknown is not counted. A log with bytes that may be the last of an entry is not
-        counted either: entries that the index lacks (`not-indexed`), or a ledger without metadata that an
-        owner still names (`owner-named`). Suspect too where an earlier run saw a deletion coming, a
-        collection came since, and the log is still there: the bookie may still write to it
-        (entryLogPerLedgerEnabled; pass `--bookie-conf`), or its collector does not work.
+        Confirmed: the bookie's index and its logs agree. Suspect where `metadata-suspect` stands for the
+        bookie, and where a directory's cookie and place name two bookies. Suspect too where an earlier run
+        saw the deletion coming, a collection came since, and the log is still there: the bookie may still
+        write to it (entryLogPerLedgerEnabled; pass `--bookie-conf`), or its collector does not work. Not
+        counted are logs with bytes of an unknown owner, or with what may be the last bytes of an entry:
+        `not-indexed` (the index lacks it) or `owner-named` (no metadata, but an owner names the ledger).
 
     What to do:
-        Wait for a collection (gcWaitTime, 15 minutes unless set), or start one: a PUT to /api/v1/bookie/gc of
-        its HTTP endpoint, where httpServerEnabled is set; look at `metadata-suspect` and `alias-gc-danger`
-        first. Where nothing is freed, look into the bookie's log for the collector's thread.
+        Wait for a collection (gcWaitTime, 15 minutes unless set), or start one with a PUT to
+        /api/v1/bookie/gc of its HTTP endpoint, where httpServerEnabled is set. Look at `metadata-suspect` and
+        `alias-gc-danger` first. Where nothing is freed, look into the bookie's log for the collector's
+        thread.
 
     Commands:
         - `bookkeeper shell listfilesondisc -log`
           on the bookie, lists its entry logs: look again after a collection. Risk: none; it reads.
 
     Limits:
-        Over-replicated ledgers, which go only after a day of the bookie's uptime, keep their logs here. Times
+        Over-replicated ledgers keep their logs here: they go only after a day of the bookie's uptime. Times
         of the collector are not known.
     """
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))

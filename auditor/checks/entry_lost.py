@@ -30,24 +30,24 @@ def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
 
     What it finds:
-        Closed ledgers in which some entry is absent from the index of every bookie that should hold it, all
-        of those bookies having been read. The finding lists these entries, and what is absent in the whole
-        ledger, bookie by bookie. In a run with `--entry-logs` an entry is absent too if the index has it in
-        an entry log that is not there (`entry-log-missing`, table gone_entries). Such a run names the entry
-        logs that have the bytes of such entries, of any bookie (`in_entry_logs`): no index points at them, so
-        that nobody serves them.
+        Closed ledgers with an entry that no bookie's index has, although all bookies that should hold it were
+        read. The finding lists the entries, and all absent ones by bookie. With `--entry-logs` an entry is
+        absent too if its log is gone (table gone_entries), and `in_entry_logs` names logs that still have its
+        bytes, which no index points at and nobody serves.
 
     Why it matters:
-        The entry was promised to be kept, and a reader of the ledger fails at it. Replication cannot bring it
-        back: it copies from bookies that have it, and there is none. The ledger's mark, if it has one, stays.
-        Bytes that no index points at go with the next garbage collection (`gc-would-delete-live`).
+        The entry was promised to be kept, and readers fail at it. Replication has nothing to copy. Bytes that
+        no index points at go with the next garbage collection (`gc-would-delete-live`).
 
     How sure:
-        Confirmed where the ledger had one version in both scans of the metadata, or, of saved metadata, in
-        the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
-        seconds before an index was written, or nothing says how old that index is; and where a directory lies
-        in another bookie's place. The evidence lists these doubts. Bookies that were not read count as having
-        their copies, so every absence was seen.
+        Confirmed where the ledger had one version in both scans of the metadata, or in the one scan of saved
+        metadata. Suspect where it changed in between, or less than `--grace` seconds before an index was
+        written; where nothing says how old that index is; and where a directory lies in another bookie's
+        place. The evidence lists these doubts. On a live store the audit asks the registered bookies for the
+        worst entry: what one denies is missing however old its index is; where one could not be asked, or
+        only a listing lacks the entry, the finding is a suspect. The next run confirms it with the same
+        version, the same missing entries, and indexes newer than the first run by more than `--grace`
+        (`earlier_run`), except for `lasting_doubts`.
 
         On a live store the registered bookies were asked for the entry that gives the ledger its class, and
         the evidence has their answers. What a bookie denies is missing however old its index is; one that
@@ -60,9 +60,9 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     What to do:
         Stop whatever deletes data on these bookies before anything else. Where an entry log has the bytes,
-        rebuild the index of that bookie while it is stopped: `bkaudit plan` has the step. Else look for the
-        disks that had the entries: a replaced volume, a directory missing from the configuration, an index
-        restored from an old backup.
+        rebuild that bookie's index while it is stopped: `bkaudit plan` has the step. Else look for the disks
+        that had the entries: a replaced volume, a directory missing from the configuration, an index restored
+        from an old backup.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
@@ -71,9 +71,8 @@ def entry_lost(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
-        An index says what a bookie can find, not that the bytes in its entry log are good. What is in the
-        journal only is held where the journal was read from the bookie's mark on. Where it was not, a ledger
-        that changed after the time that the mark points at, or shortly before, is reported as suspect.
-        Ledgers that are not closed never get this class.
+        Unread bookies count as having their copies, and an index does not prove that the bytes are good.
+        Where the journal was not read from the bookie's mark on, a ledger that changed after that time is a
+        suspect.
     """
     return ledgers_of_class(tables, "entry-lost")

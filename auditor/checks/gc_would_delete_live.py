@@ -39,36 +39,31 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        Bookies whose collector, by a model of what it lists and in which order, deletes a ledger that names
-        the bookie (`in-its-ensembles`), or a copy that no ensemble asks for and that has an entry of which no
-        member has a copy (`last-copy`). In a run with `--entry-logs` also logs that go or are rewritten with
-        entries of a ledger that names the bookie and that the bookie's index lacks (`not-indexed`), or that
-        the collector does not see (`unseen`): a record with a wrong size hides what follows it in the log
-        (bookkeeper #2264, #2373). One finding a bookie. The first comes of the server's own listing: a
-        ledger's record that is not at its path (`listed-out-of-order`), or the ledger id 2^63 - 1, behind
-        which the collector's arithmetic overflows, so that everything goes (`listing-overflows`). What each
-        collector does with each ledger is in the table gc_foresight; docs/space.md explains it. Renamed
-        bookies are `alias-gc-danger`, a store that lost its ledgers is `metadata-suspect`.
+        Bookies whose collector, by a model of its passes, deletes needed data. `in-its-ensembles`: a ledger
+        that names the bookie. `last-copy`: a copy outside of all ensembles with an entry of which no member
+        has a copy. With `--entry-logs` also a log that goes or is rewritten with entries of a ledger that
+        names the bookie: `not-indexed`, which its index lacks, or `unseen`, which a record with a wrong size
+        hides from the collector (bookkeeper #2264, #2373). One finding per bookie. Causes of the first: a
+        record that is not at its path (`listed-out-of-order`), or the ledger id 2^63 - 1, where everything
+        goes (`listing-overflows`). The table gc_foresight has each ledger (docs/space.md).
 
     Why it matters:
-        A pass comes every gcWaitTime (10 minutes unless set; Pulsar sets 15), by itself and without a
-        question. What it deletes is gone: the index at once, the entries when their logs are compacted.
+        A pass comes every gcWaitTime by itself (10 minutes by default; Pulsar sets 15). It deletes the index
+        at once, and the entries when their logs are compacted.
 
     How sure:
-        Confirmed: metadata and indexes say it together, and the model is held to the server's own classes.
-        Suspect where a directory's cookie and place name two bookies, and where a log that goes was not read
-        for the entries that the index lacks (table log_entries). For `unseen` (table unseen_entries) suspect
-        too where the log stays for now, as some ledger that the collector sees still needs it, and where its
-        scan may fail for want of memory. A ledger whose record changed between the scans, or cannot be read,
-        is not counted.
+        Confirmed: metadata and indexes agree, and tests hold the model to the server's own classes. Suspect
+        where a directory's cookie and place name two bookies, and where a log that goes was not read for
+        entries that the index lacks (table log_entries). Suspect for `unseen` (table unseen_entries) where
+        another ledger still keeps the log, and where its scan may run out of memory. A ledger whose record
+        changed between the scans, or cannot be read, is not counted.
 
     What to do:
         Stop the bookie, or keep its collector from running, before anything else. For `in-its-ensembles`: set
-        verifyMetadataOnGC=true in the configuration of every bookie and restart them; their collectors read a
-        ledger's record then before they delete it. Then put right what the listing stumbles over:
-        `metadata-misplaced` names the records. For `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart
-        the bookie, and have the ledger's copies made again from it. For `not-indexed`: its entries are still
-        in the logs. Rebuild the index while the bookie is stopped, and start it then; see
+        verifyMetadataOnGC=true on every bookie and restart them; collectors then read a ledger's record
+        before they delete it. Then correct the records that `metadata-misplaced` names. For `last-copy`: set
+        gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger's copies made again from it.
+        For `not-indexed`: rebuild the index from the logs while the bookie is stopped, and start it then; see
         `ledger-not-indexed` for RocksDB and `index-unreadable` for index files. For `unseen`: copy the log
         away, and copy the ledgers to another bookie while this one still serves them, with its collection
         switched off.
@@ -78,8 +73,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
           It shows whom the ledger's ensembles name.
 
     Limits:
-        Collectors are taken to run with the settings of `--bookie-conf`, or with the server's defaults; the
-        listing is that of BookKeeper 4.17. What a compaction in between loses is `entry-log-header-wrong`.
+        Settings are those of `--bookie-conf`, or the server's defaults; the listing is that of BookKeeper
+        4.17. Renamed bookies are `alias-gc-danger`, a store that lost its ledgers is `metadata-suspect`, and
+        what a compaction in between loses is `entry-log-header-wrong`.
     """
     rows = tables.gc_foresight.where(
         (F.col("action") == GcAction.DELETE.value)

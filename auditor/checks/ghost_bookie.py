@@ -14,20 +14,19 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        Bookie ids in ensembles without a cookie in the store and without a registration. An error where a
-        non-empty segment stripes entries to the id; a note where only empty segments, or none of its entries,
-        depend on it.
+        Bookie ids of ensembles without a cookie and without a registration. An error where a non-empty
+        segment stripes entries to the id, otherwise a note.
 
     Why it matters:
         The cluster has forgotten the bookie while ledgers still rely on it. It was removed before its ledgers
-        were copied, or it came back under another id; then its copies exist and nobody looks there.
+        were copied, or it came back under another id, and nobody looks for its copies there.
 
     How sure:
         Confirmed: the cookies were listed, and neither scan saw a registration.
 
     What to do:
-        Find the host. If it runs under another id, the metadata must learn it (the evidence has the ids that
-        `bookie-alias` takes for the same bookie); if it is gone, its ledgers must be copied.
+        Find the host. If it runs under another id (the evidence has the ids that `bookie-alias` takes for the
+        same bookie), teach the metadata that id; if it is gone, have its ledgers copied.
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`
@@ -38,8 +37,7 @@ def ghost_bookie(roster: Roster) -> Findings:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        Ids are compared as they stand: a host name and its address are two ids. Ids that end with :0 are
-        bookie-id-reserved instead.
+        A host name and its address are two ids. Ids that end with :0 are bookie-id-reserved instead.
     """
     aliases = {row["bookie_id"]: row["aliases"] for row in roster.identities if row["stranded"]}
     for row in roster.unregistered:

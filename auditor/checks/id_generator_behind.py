@@ -27,34 +27,33 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     """The store's id generator would give out ids that ledgers already have.
 
     What it finds:
-        Stores whose id generator is at or below the id of a ledger that they list, or of a ledger without
-        metadata that a bookie holds. One finding per generator; etcd has 128.
+        Stores whose id generator is at or below the id of a listed ledger, or of a ledger without metadata
+        that a bookie holds. One finding per generator; etcd has 128.
 
     Why it matters:
         The generator gives out the id of a deleted ledger again. A bookie that has not collected the old
-        ledger yet serves its entries as those of the new one. It happens after a store was restored, copied
-        or migrated without its generator.
+        ledger serves its entries as those of the new one. It happens after a store was restored, copied or
+        migrated without its generator.
 
     How sure:
         Confirmed if ledgers of an application that never chooses an id (Pulsar) have such ids, or if bookies
-        hold ledgers with such ids and every listed id was given out. Otherwise unconfirmed: an application
-        may have chosen these ids itself.
+        hold such ledgers and every listed id was given out. Unconfirmed otherwise: an application may have
+        chosen these ids itself.
 
     What to do:
         Create no ledger until the generator is beyond every id in use. In ZooKeeper, create and delete
-        sequential znodes below idgen until their number is larger than the highest id of the evidence. In
-        etcd, write the bucket's key so often. Then audit again.
+        sequential znodes below idgen until their number exceeds the highest id of the evidence. In etcd,
+        write the bucket's key as often. Then audit again.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           Look at a ledger with such an id.
 
     Limits:
-        The flat layout counts ids together with all other znodes, and is not compared; nor is a dump without
-        cversion, or a store whose own znodes could not all be read. Nothing is reported where an
-        application surely chooses ids: some are beyond what the generator can give out, or fewer than one in
-        1,000 of the ids from the generator's next one to the highest is listed. Ledgers that were created
-        while the store was read do not count.
+        Not compared are the flat layout, which counts ids with all other znodes, a dump without cversion, and
+        a store whose own znodes could not all be read. Nothing is reported where an application surely
+        chooses ids: some are beyond what the generator can give out, or fewer than one in 1,000 ids between
+        its next and the highest is listed. Ledgers created during the scan do not count.
     """
     looks_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

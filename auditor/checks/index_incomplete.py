@@ -33,26 +33,23 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.
 
     What it finds:
-        Bookies that were asked, on a live store, for entries which their index lacks, and served them. With
-        `rpc:` beside the disk also entries that the bookie lists and the disk lacks: these are asked for.
-        Only closed ledgers count, whose metadata last changed more than `--grace` seconds before the moment
-        that the index shows, and stayed as it was between the two scans. One finding per bookie, with the
-        number of ledgers, of entries that it served, and of entries that it lists and that were not asked
-        for.
+        Bookies of a live store that served entries which their index lacks, or that list (`rpc:`) entries
+        which their disk lacks. Only closed ledgers count that last changed more than `--grace` seconds before
+        the time of the index and not between the scans. One finding per bookie, with the numbers of ledgers,
+        of entries served, and of entries listed and not asked for.
 
     Why it matters:
-        What the bookie serves from memory, or from a file that it holds open and somebody deleted, is gone
-        when it stops. Its next start then finds what the disk has, and these copies are lost.
+        What the bookie serves from memory, or from a deleted file that it still has open, is gone when it
+        stops. Its next start finds only what the disk has, and these copies are lost.
 
     How sure:
-        Confirmed: the entries were read from the bookie while its disk was known not to have them. Suspect
-        where it only lists them and was not asked for them, or did not answer.
+        Confirmed: the entries were read from the bookie while its disk lacked them. Suspect where it only
+        lists them and was not asked, or did not answer.
 
     What to do:
-        Do not stop the bookie. `bkaudit explain ledger ID` shows what it was asked for and what it said. See
-        whether the directories that were audited are those that it has open (`/proc/PID/fd` on its host): a
-        volume may be mounted over them, the path be another host's, files be deleted beneath it. Then have
-        the ledgers copied while it still serves them.
+        Do not stop the bookie. `bkaudit explain ledger ID` shows what it was asked and answered. See whether
+        the audited directories are those that it has open (`/proc/PID/fd`): a volume may be mounted over
+        them, or files deleted. Have the ledgers copied while it still serves them.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -61,8 +58,8 @@ def index_incomplete(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        Only what seemed to be missing is asked for, and of that a sample: what else the index may lack is
-        unknown. A store that keeps no times (etcd) never leads to it.
+        Only a sample of what seemed to be missing is asked for; what else the index lacks is unknown. A store
+        that keeps no times (etcd) never leads to it.
     """
 
     def number(served: bool) -> Column:

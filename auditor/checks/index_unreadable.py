@@ -16,29 +16,26 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 
     What it finds:
-        Index files that are empty, shorter than their header, without the right magic, of an unknown
-        version, or cut inside a page. One finding per ledger and bookie, with the file, the byte and the
-        reason. Of a cut file, what is left of it counts as held. Of DbLedgerStorage: damaged RocksDB
-        databases, one finding per bookie, without a ledger, for the first. What could be read of them
-        counts as held, and all else on that bookie as unknown.
+        Index files that are empty, shorter than their header, without the right magic, of an unknown version,
+        or cut inside a page. One finding per ledger and bookie, with the file, the byte and the reason; what
+        is left of a cut file counts as held. DbLedgerStorage: damaged RocksDB databases, one finding per
+        bookie for the first; what could be read counts as held, all else on that bookie as unknown.
 
     Why it matters:
-        The bookie cannot serve the entries behind the damage, and may serve none of the ledger. Worse, a
-        bookie that is asked for a ledger with an empty file may start the index anew and then answer that
-        it has nothing, which recovery believes. A bookie on DbLedgerStorage does not start with a database
-        of which the MANIFEST or a table is damaged; it starts with a damaged write-ahead log, and drops what
-        the log has behind the damage.
+        The bookie cannot serve the entries behind the damage. Worse, asked for a ledger with an empty file it
+        may begin a new index and answer that it has nothing, which recovery believes. A DbLedgerStorage
+        bookie does not start with a damaged MANIFEST or table; with a damaged write-ahead log it starts and
+        drops what follows.
 
     How sure:
-        Confirmed: the file was read and is as it says. Suspect where it was listed and was gone when it was
-        read: a running bookie deletes what it collects. What a file does not show is unknown, never missing.
+        Confirmed: the file was read. Suspect where it was listed and was gone when it was read: a running
+        bookie deletes what it collects. What a file does not show is unknown, never missing.
 
     What to do:
         Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away first. If
-        the other copies are good, delete nothing: replication of the ledger makes a new copy elsewhere.
-        To write a file anew, with the bookie stopped: one that is empty, shorter than its header or without
-        the right magic has to be moved away first, for the shell fails while it is in its place. One that is
-        cut in a page stays, so that it keeps its master key.
+        the other copies are good, delete nothing: replication makes a new copy elsewhere. To write a file
+        anew, stop the bookie, and move an empty or too short file, or one without the right magic, away: the
+        shell fails while it is there. Leave a file that is cut in a page, so that it keeps its master key.
 
     Commands:
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.

@@ -12,30 +12,29 @@ def instance_id_missing(roster: Roster) -> Findings:
 
     What it finds:
         A metadata store without an INSTANCEID, or with an empty one: one finding for the cluster. Its
-        evidence counts the cookies, of the store and on disks, that carry an instance id all the same, and
-        lists these ids: their bookies had them from an INSTANCEID that is gone. A note where none does: such
-        a cluster never had one, as a standalone Pulsar's.
+        evidence counts the cookies, in the store and on disks, that carry an instance id, and lists these
+        ids: they come from an INSTANCEID that is gone. A note where none does: such a cluster never had one,
+        as a standalone Pulsar's.
 
     Why it matters:
-        Nothing then tells a bookie that its disks belong to another cluster, or that the metadata was
+        Without it a bookie does not notice that its disks belong to another cluster, or that the metadata was
         formatted anew: it starts, sees no ledger of its own, and its collector deletes them all. Bookies
-        whose cookies do carry an instance id refuse to start.
+        whose cookies carry an instance id refuse to start.
 
     How sure:
-        Confirmed: all of the cluster's own znodes could be read; nothing is said otherwise.
+        Confirmed: all of the cluster's own znodes could be read; nothing is reported otherwise.
 
     What to do:
         If cookies carry an instance id, find out who removed the INSTANCEID, and put that id back with
-        ZooKeeper's own client before a bookie restarts. Clusters formatted before 4.3, and a standalone
-        Pulsar's, never had one: there is nothing to do.
+        ZooKeeper's client before a bookie restarts. Clusters formatted before 4.3, and a standalone Pulsar's,
+        never had one: do nothing.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        Nothing is said where not all of the cluster's own znodes could be read. What each bookie's start
-        would say of it is not repeated as start-refused.
+        The start of each bookie is not repeated as start-refused.
     """
     if not roster.cluster.instance_id_missing:
         return

@@ -29,14 +29,14 @@ def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:
-        Bookies whose cookie in the store, or whose VERSION file in any directory, does not carry the
-        INSTANCEID of the cluster. One finding per bookie; its evidence lists every such cookie. Nothing is
-        said where the cluster itself has no INSTANCEID.
+        Bookies whose cookie in the store, or VERSION in any directory, does not carry the cluster's
+        INSTANCEID. One finding per bookie; its evidence lists every such cookie. Not reported where the
+        cluster has no INSTANCEID.
 
     Why it matters:
-        The metadata was formatted anew, or the bookie is of another cluster. Its ledgers are not in this
-        store, so its garbage collector sees only orphans and deletes everything it has. A cookie protects
-        only at start: a bookie that was already running when the metadata changed goes on.
+        The metadata was formatted anew, or the bookie is of another cluster. Its garbage collector sees only
+        orphans and deletes everything. A cookie protects only at start: a bookie that was running when the
+        metadata changed goes on.
 
     How sure:
         Confirmed: both ids were read.
@@ -51,9 +51,8 @@ def instance_mismatch(roster: Roster) -> Findings:
           Do it only for disks whose data is wanted nowhere any more.
 
     Limits:
-        Cookies that cannot be read are another finding. Layouts before 4 have no instance id, and are
-        reported. Where the directories of all bookies are another cluster's, and the store has cookies of
-        theirs with its own instance id, the directories are wrong and not the bookies: that is
+        Layouts before 4 have no instance id, and are reported. Where all bookies' directories are another
+        cluster's, and the store's cookies of them have its own instance id, the directories are wrong:
         `source-suspect`.
     """
     cluster = roster.cluster.instance_id

@@ -38,8 +38,8 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         that hears this may close the ledger too early.
 
     How sure:
-        Confirmed where both databases were read completely. Suspect where the ledger's metadata changed
-        between the two scans of a running store, and where the directory's cookie and place name two bookies.
+        Confirmed where both databases were read completely. Suspect where the ledger changed between the two
+        scans, and where the directory's cookie and place name two bookies.
 
     What to do:
         Rebuild the index of ledgers, with the bookie stopped and a copy of the directory made.
@@ -50,8 +50,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledgers-index`.
 
     Limits:
-        Locations of a ledger that is gone from the metadata are the normal delay of deletion, and not
-        reported.
+        Locations of a ledger without metadata are the normal delay of deletion, and not reported.
     """
     rows = filter_part("not_indexed", tables.availability).select(*REPLICA, "path", "reason")
     return finding_rows(

@@ -24,21 +24,19 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers in the state OPEN whose metadata has not changed for more than 30 days at the time of the
-        scan. One finding for each owner (a topic, a subscription, a log), if owners were read; else one for
-        each application that the custom metadata names, and one for all other ledgers. The finding is on the
-        first of these ledgers. The evidence counts the ledgers that their owner names last (`last`), before
-        others (`superseded`), or not at all (`unnamed`).
+        scan. One finding per owner (a topic, a subscription, a log) if owners were read; else one per
+        application of the custom metadata, and one for all other ledgers. The evidence counts ledgers that
+        their owner names last (`last`), before others (`superseded`), or not at all (`unnamed`).
 
     Why it matters:
-        Nobody closes a ledger whose writer is gone before somebody opens it with recovery. Until then
-        replication leaves its last segment to the writer, and the end of its data is not fixed (bookkeeper
-        #1200, #3405; pulsar #4599).
+        A ledger whose writer is gone stays open until somebody opens it with recovery. Until then replication
+        leaves its last segment alone, and the end of its data is not fixed (bookkeeper #1200, #3405; pulsar
+        #4599).
 
     How sure:
-        Confirmed that it is open and unchanged: the record's own time, against the clock of the scan. Whether
-        its writer still exists is not known. It may well exist if an owner names the ledger last: a broker
-        writes to the last ledger of a topic, however seldom. A ledger before the last one has no writer by
-        the list of its owner.
+        Confirmed that it is open and unchanged, by the record's own time and the clock of the scan. Whether
+        its writer exists is not known. If its owner names it last it may well have one: a broker writes to
+        the last ledger of a topic, however seldom. One before the last has none.
 
     What to do:
         Ask the application whether it still writes to the ledger. If it does not, let the application open it
@@ -49,9 +47,9 @@ def ledger_open_long(tables: Tables) -> DataFrame:
           It shows the state, the ensembles and the custom metadata.
 
     Limits:
-        A writer adds entries without a change of the metadata, so a ledger that is written to all the time
-        looks the same. A store that keeps no times (etcd) shows no age: no ledger is found there. Ledgers
-        that several owners name count for the first of them.
+        Adding entries does not change the metadata, so a ledger that is written to all the time looks the
+        same. A store that keeps no times (etcd) shows no age: no ledger is found there. A ledger with several
+        owners counts for the first.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
     age = F.lit(scan_time) - F.col("mtime")

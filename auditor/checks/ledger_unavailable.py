@@ -19,10 +19,9 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     """No registered bookie can serve an entry of the ledger.
 
     What it finds:
-        Ledgers with an entry of which every copy is on a bookie that is not registered, or that is known to
-        lack it. Also ledgers that are not closed and that recovery cannot close, because too few members of
-        the last ensemble are registered. Up to 1,000 such ledgers have one finding each. If there are more,
-        one finding counts them for the whole cluster, and the table reachability has every ledger.
+        Ledgers with an entry of which every copy is on an unregistered bookie or one known to lack it. Also
+        ledgers that recovery cannot close, because too few members of the last ensemble are registered. Above
+        1,000 ledgers one finding counts them; the table reachability has all.
 
     Why it matters:
         Nobody can read these entries now, and no worker can copy them. They are not lost: they come back with
@@ -30,7 +29,7 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: neither scan of the metadata saw a registration of these members. A copy counts as missing
-        only if its bookie's index was read and lacks it. An unread index counts as having the entry.
+        only if its bookie's index was read and lacks it.
 
     What to do:
         Find out why these bookies are down, and keep their disks. Do not delete these ledgers, and do not
@@ -42,9 +41,8 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        It is as true as the registrations. Saved metadata without any registration says nothing of
-        availability, and the check is skipped. An open ledger with an active writer moves to other bookies
-        when it writes next.
+        Saved metadata without any registration says nothing of availability, and the check is skipped. An
+        open ledger with an active writer moves to other bookies with its next write.
     """
     rows = tables.reachability.where(F.col("reach") != Reach.SINGLE_COPY)
     repair = tables.cluster.repair

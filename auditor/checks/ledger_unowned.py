@@ -14,24 +14,24 @@ def ledger_unowned(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers with an application's custom metadata that no topic, subscription, schema or log names, older
-        than `--owner-grace`, whose claimed owner was read or is surely not there. One finding a ledger. A
+        than `--owner-grace`, whose claimed owner was read or is surely not there. One finding per ledger. A
         ledger that claims a namespace which no store of owners has is foreign and not found.
 
     Why it matters:
-        Nobody will ever delete them: they fill disks for ever. Brokers write the list of a topic first and
-        delete ledgers afterwards, and only log what failed (pulsar #13238).
+        Nobody will ever delete them, and they fill disks. Brokers write the list of a topic first and delete
+        ledgers afterwards, and only log what failed (pulsar #13238).
 
     How sure:
         Suspect in one run, and while the stores of owners are not proved complete (owners-suspect). Confirmed
-        where an earlier run, older by `--owner-grace` and by a rollover (4 hours), found the ledger without
-        an owner too, `--owner-grace` is a rollover or longer, and owners and ledgers were read of one store
-        or in an order that proves absence.
+        where an earlier run, older by `--owner-grace` and by a rollover (4 hours), found it unowned too,
+        `--owner-grace` is a rollover or longer, and owners and ledgers were read of one store or in an order
+        that proves absence.
 
     What to do:
         Go through them oldest first, and the largest of these first; `claim` is the owner that each had. Ask
-        whoever owns the topic whether it was deleted on purpose: a znode that was lost by accident can be
-        put back only while its ledgers are there. Delete a ledger only if it is confirmed here, its topic is
-        known to be gone, and no restore of the application's metadata is planned.
+        the topic's owner whether it was deleted on purpose: a znode that was lost by accident can be put back
+        only while its ledgers are there. Delete a ledger only if it is confirmed here, its topic is known to
+        be gone, and no restore of the application's metadata is planned.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -40,9 +40,9 @@ def ledger_unowned(tables: Tables) -> DataFrame:
           Never for one that is only suspected.
 
     Limits:
-        Ledgers without custom metadata, of other applications or of namespaces that no store has, of owners
-        that could not be read, and those whose age nothing tells, are unknown and never found. A ledger that
-        is named from outside the application's znodes would be taken for a leak.
+        Unknown, and never reported, are ledgers without custom metadata, of other applications or of
+        namespaces that no store has, of unread owners, or of unknown age. A ledger named only outside the
+        application's znodes would be taken for a leak.
     """
     is_complete = not incomplete_reasons(tables.roster.owner_stores)
     doubt = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE))

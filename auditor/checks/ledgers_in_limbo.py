@@ -29,25 +29,24 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     """A bookie has ledgers in limbo, and refuses to read them.
 
     What it finds:
-        Ledgers that DbLedgerStorage's index of ledgers marks as in limbo, and whose metadata names the
-        bookie. One finding per bookie, with the number of ledgers and how many of them are closed. A bookie
-        that is started with its data integrity check after it lost a disk puts the ledgers that were open
-        into limbo. All their copies there count as unknown, whatever its locations show.
+        Ledgers that DbLedgerStorage marks as in limbo, and whose metadata names the bookie. One finding per
+        bookie, with the number of ledgers and of closed ones. A bookie that starts with its data integrity
+        check after it lost a disk puts its open ledgers into limbo. Their copies there count as unknown,
+        whatever its locations show.
 
     Why it matters:
-        The bookie answers every read in protocol version 3 with "unknown ledger state", also of entries that
-        it has. Clients read elsewhere; where enough other bookies are gone too, the ledger cannot be read,
-        and replication cannot use these copies.
+        The bookie answers every read in protocol version 3 with "unknown ledger state", even for entries that
+        it has. Where enough other bookies are gone too, the ledger cannot be read, and replication cannot use
+        these copies.
 
     How sure:
         Confirmed: its index of ledgers says so. A running bookie is asked for one entry of each such ledger,
-        and one that it serves does not count. Suspect where the directory's cookie and place name two
+        and a ledger that it serves does not count. Suspect where the directory's cookie and place name two
         bookies.
 
     What to do:
-        Let the data integrity check of the bookie end: it copies what is missing from the other bookies and
-        takes the ledgers out of limbo. See its log for why it does not end, and start the bookies that it
-        reads from.
+        Let the bookie's data integrity check end: it copies what is missing and takes the ledgers out of
+        limbo. See its log for why it does not end, and start the bookies that it reads from.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

@@ -36,24 +36,22 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     """A bookie has ledgers in another of its directories than where it looks for them.
 
     What it finds:
-        DbLedgerStorage keeps ledger ID in the directory number ID modulo the number of directories, and looks
-        nowhere else. Ledgers in any other directory, whose metadata names the bookie: one finding per bookie,
-        with the directories and the number of ledgers. Where most ledgers of two or more directories lie in
-        another's place, the directories were exchanged, and the finding says so. Their copies count as
-        unknown.
+        DbLedgerStorage keeps ledger ID in directory number ID modulo the number of directories, and looks
+        nowhere else. Ledgers in any other directory whose metadata names the bookie: one finding per bookie,
+        with the directories and the number of ledgers. It says so where most ledgers of two or more
+        directories lie in another's place: these were exchanged. Their copies count as unknown.
 
     Why it matters:
-        The bookie starts, for its cookies do not say which directory is which, and answers that it has no
-        such ledger. A recovery that hears this may close the ledger too early, and replication copies all of
-        it.
+        The bookie starts, for cookies do not say which directory is which, and answers that it has no such
+        ledger. A recovery that hears this may close the ledger too early, and replication copies all of it.
 
     How sure:
         Confirmed: the databases were read. Suspect where the directory's cookie and place name two bookies.
 
     What to do:
-        Stop the bookie. Where directories were exchanged, by mount points or by hand, exchange them back; do
-        it before the bookie writes new ledgers, which it would not find afterwards. Where a directory was
-        added to or taken from ledgerDirectories, restore the list. Then audit again.
+        Stop the bookie. Exchange exchanged directories back, before the bookie writes new ledgers, which it
+        would not find afterwards. Where a directory was added to or taken from ledgerDirectories, restore the
+        list. Then audit again.
 
     Commands:
         - `bkaudit explain bookie BOOKIE`
@@ -61,8 +59,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        The index files of other storages may lie in any index directory of the bookie: to exchange these
-        directories changes nothing, and is not reported.
+        Index files of other storages may lie in any index directory of the bookie; that is not reported.
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
     found = with_ledgers(of_members(rows, tables), "bookie_id")

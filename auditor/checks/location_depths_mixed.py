@@ -14,27 +14,26 @@ def location_depths_mixed(roster: Roster) -> Findings:
     """Locations have different depths, and the bookies of one depth evict those of another.
 
     What it finds:
-        Writable bookies whose locations, defaults included, have different numbers of parts, as /r1 and
-        /east/r1 have. One finding for the cluster, with the bookies of each depth.
+        Writable bookies whose locations, defaults included, have different numbers of parts, such as /r1 and
+        /east/r1. One finding for the cluster, with the bookies of each depth.
 
     Why it matters:
-        All locations of one topology must have one depth. Whichever bookie a client or an Auditor sees first
-        sets it: those of other depths are logged, and left out. They get no ledgers, count for no rack, and
-        where most are left out, nothing can be written. One bookie without a location, which stands in
-        /default-rack, can do that to a cluster whose racks are /region/rack.
+        A topology has one depth: that of the bookie which a client or an Auditor sees first. Bookies of other
+        depths are left out: they get no ledgers and count for no rack, and where most are left out nothing
+        can be written. One bookie in /default-rack can do that to a cluster whose racks are /region/rack.
 
     How sure:
-        Confirmed, by the mapping that this run was given. Who came first only the processes know.
+        Confirmed, by this run's mapping. Only the processes know which bookie came first.
 
     What to do:
-        Give all bookies locations of one depth, then restart clients and the Auditor, for they keep the old.
+        Give all bookies locations of one depth, then restart clients and the Auditor, which keep the old.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`
           Look at the hosts that the mapping is to name.
 
     Limits:
-        Read-only bookies and such as are gone lie in no topology and are not looked at.
+        Read-only and absent bookies are in no topology and are not looked at.
     """
     from auditor.model.adherence import ServerView, depth_of  # it loads NumPy, as explain check may not
 

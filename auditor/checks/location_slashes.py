@@ -9,12 +9,11 @@ def location_slashes(roster: Roster) -> Findings:
     """Locations are written in ways that differ only by slashes.
 
     What it finds:
-        Locations that are one without their slashes and are written in more than one way, as /r1, /r1/ and
-        /r1// are. One finding for each. A note where servers take all of them to be one location: of each
-        they take one slash at the end away, and Pulsar puts one before it.
+        Locations that differ only by slashes, such as /r1, /r1/ and /r1//. One finding for each. A note where
+        servers take all of them for one: they drop one slash at the end, and Pulsar puts one in front.
 
     Why it matters:
-        A location is a text to servers. /r1// is another rack than /r1, so that copies in one rack count as
+        To servers a location is a text. /r1// is another rack than /r1, so copies in one rack count as
         spread. Where they are one location, somebody may have meant two.
 
     How sure:

@@ -18,20 +18,20 @@ def lock_without_mark(tables: Tables) -> DataFrame:
     """A ledger has been locked for repair for an hour, and is not marked as under-replicated.
 
     What it finds:
-        Locks of the replication queue that are older than an hour at the time of the scan and whose ledger
-        has no mark. One finding a lock, with its owner and since when.
+        Locks of the replication queue older than an hour at the time of the scan whose ledger has no mark.
+        One finding per lock, with its owner and its time.
 
     Why it matters:
-        No worker takes a ledger that is locked. If this one is marked later, it waits until the lock goes,
-        and garbage collection leaves its over-replicated copies alone meanwhile.
+        No worker takes a locked ledger. If this one is marked later, it waits until the lock goes, and
+        garbage collection leaves its over-replicated copies alone meanwhile.
 
     How sure:
-        Always suspect: marks and locks are not read at one time, and a worker that copied the ledger for an
-        hour and is just done with it looks the same. Two runs that see it with the same time leave no doubt.
+        Always suspect: marks and locks are not read at one time, and a worker that has just finished an hour
+        of copying looks the same. Two runs that see it with the same time leave no doubt.
 
     What to do:
-        See whether autorecovery, or a bookie's garbage collection, still works on the machine that the lock
-        names. A lock goes with the ZooKeeper session of its owner, so restarting that process ends it.
+        Find out whether autorecovery, or a bookie's garbage collection, still works on the machine that the
+        lock names. Restarting that process ends its ZooKeeper session, and the lock.
 
     Commands:
         - `bookkeeper shell listunderreplicated -prw`
@@ -39,8 +39,8 @@ def lock_without_mark(tables: Tables) -> DataFrame:
           it reads metadata.
 
     Limits:
-        Younger locks are everyday life: bookies lock every ledger that they look at for over-replicated
-        copies. The owner is a host's name, which bookies and workers on one machine share.
+        Younger locks are normal: bookies lock every ledger that they check for over-replicated copies. The
+        owner is a host name, which bookies and workers share.
     """
     now = F.lit(tables.cluster.scan_time)
     old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(

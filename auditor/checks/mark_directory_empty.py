@@ -15,28 +15,28 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
     """Many directories of the replication queue have no mark in them any more.
 
     What it finds:
-        Znodes of the tree of marks, above the marks, without children, where there are at least 100 of them.
-        One finding for the cluster, with their number and the first few.
+        Directories of the tree of marks without children, where there are at least 100. One finding for the
+        cluster, with their number and the first few.
 
     Why it matters:
-        Workers list and watch all of these while they look for a ledger, and scripts that count the znodes
-        below underreplication/ledgers take them for marked ledgers (pulsar #21607). A worker removes a mark's
-        directories with the mark, and leaves them if it stops in between.
+        Workers list and watch all of them to find a ledger, and scripts that count znodes below
+        underreplication/ledgers take them for marked ledgers (pulsar #21607). A worker that stops while it
+        removes a mark leaves them.
 
     How sure:
-        Confirmed in saved metadata. Suspect on a running store: marks that workers remove while they are
-        listed leave the same picture for a moment.
+        Confirmed in saved metadata. Suspect on a running store: marks that are being removed look the same
+        for a moment.
 
     What to do:
-        Usually nothing. A mark that comes into such a directory takes it along when it goes.
+        Usually nothing. The next mark in such a directory takes it along when it goes.
 
     Commands:
         - `bookkeeper shell listunderreplicated -c`
           counts the ledgers that are really marked. Risk: none; it reads metadata.
 
     Limits:
-        Fewer are not reported. A bookkeeper command to remove them does not exist; ZooKeeper's own client can
-        (`delete PATH`, which refuses where there are children).
+        Fewer are not reported. No bookkeeper command removes them; ZooKeeper's client can (`delete PATH`,
+        which refuses where there are children).
     """
     listed_whole = F.lit(tables.cluster.has_marks)
     rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))

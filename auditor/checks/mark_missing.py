@@ -17,17 +17,17 @@ def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 
     What it finds:
-        Unregistered bookies that non-empty segments stripe entries to, with the number of those ledgers that
+        Unregistered bookies to which non-empty segments stripe entries, with the number of those ledgers that
         have no under-replication mark. One finding per bookie. ZooKeeper only: on etcd there are no marks.
 
     Why it matters:
-        Replication works on marked ledgers and on no others. When a bookie goes, the cluster's auditor should
-        mark all of its ledgers; here it has not, so nothing will copy them.
+        Replication works on marked ledgers alone. The cluster's auditor should have marked all ledgers of the
+        bookie, and has not, so nothing will copy them.
 
     How sure:
-        Confirmed: all marks could be listed; nothing is said otherwise. Ledgers that were deleted between the
-        two scans of a running store do not count, and those that changed count apart (`doubted_unmarked`);
-        the finding is suspect where there are no others.
+        Confirmed: all marks could be listed; nothing is reported otherwise. Ledgers deleted between the two
+        scans do not count, and changed ones count apart (`doubted_unmarked`). Suspect where all of the
+        ledgers changed between the two scans.
 
     What to do:
         See whether the cluster has an auditor, and whether it waits.

@@ -11,13 +11,13 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated for a bookie and have no metadata.
 
     What it finds:
-        Marks of ledgers that the ledger tree does not list. One finding for each bookie that such marks name,
-        with how many ledgers they mark; a mark of two bookies counts for both. The marks are rows of the
-        table `marks`. Where a damaged or unread part of the tree could hold the ledger, nothing is said.
+        Marks of ledgers that the ledger tree does not list. One finding per named bookie, with the number of
+        ledgers; a mark of two bookies counts for both. The marks are in the table `marks`. Nothing is
+        reported where a damaged or unread part of the tree could hold the ledger.
 
     Why it matters:
-        The ledgers were deleted after they were marked. A worker that takes a mark removes it; until then it
-        is counted among the under-replicated ledgers.
+        The ledgers were deleted after they were marked. Until a worker takes and removes the mark, the ledger
+        counts as under-replicated.
 
     How sure:
         Confirmed: the ledger tree was listed whole where the ledgers would be, and does not list them.

@@ -17,24 +17,21 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
     What it finds:
-        Marks older than 24 hours at the time of the scan, held by no worker, of closed ledgers whose last
-        entry is -1. One finding for each bookie that such marks name, with how many ledgers they mark; a mark
-        of two bookies counts for both. They are not reported as `mark-stuck` too. Stale marks and those of
-        deleted ledgers are other findings.
+        Marks older than 24 hours at the time of the scan, without a worker's lock, of closed ledgers whose
+        last entry is -1. One finding per named bookie, with the number of ledgers. They are not `mark-stuck`
+        too.
 
     Why it matters:
-        Nothing can be lost: there is no entry to copy. But workers before 4.14.6 and 4.15.1 find nothing to
-        do on such a ledger and leave the lost bookie in its ensemble, so that it comes into the queue again
-        and again (bookkeeper #3220). The marks then say more than there is to repair.
+        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble, and
+        the ledger returns to the queue again and again (bookkeeper #3220).
 
     How sure:
-        Confirmed: the metadata and the mark's own time say so. Ledgers whose metadata changed between the two
-        scans of a running store count apart, as in doubt; the finding is suspect where there are no others.
+        Confirmed: the metadata and the mark's own time say so. Ledgers that changed between the two scans are
+        counted apart. Suspect where all of the ledgers changed between the two scans.
 
     What to do:
-        If the bookie comes back, nothing: a worker then removes the marks. If it is gone for good, put
-        another one into these ledgers' ensembles, or run newer workers. Where they are newer, see why none of
-        them takes the marks.
+        If the bookie comes back, nothing. If it is gone for good, put another into these ensembles, or run
+        newer workers. If they are newer, find out why none takes the marks.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -45,8 +42,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell deleteledger -l ID`.
 
     Limits:
-        Workers of those versions may remove the mark, and the auditor sets it again with a new time: such a
-        mark never gets old enough to be reported. The bookie is then still a `ghost-bookie` or `bookie-down`.
+        A mark that those workers remove and the auditor renews never gets old enough.
     """
     marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
     return finding_rows(

@@ -11,20 +11,18 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated for a bookie and have all their copies.
 
     What it finds:
-        Marks of ledgers that the audit found healthy with nothing unknown, where every bookie that the mark
-        names is registered (they came back), or none of them is in an ensemble any more (the ledger was
-        repaired). Whether a worker holds the ledger's lock makes no difference. One finding for each bookie
-        that such marks name, with how many ledgers they mark; a mark of two bookies counts for both. The
-        marks are rows of the table `stale_marks`.
+        Marks of healthy ledgers with nothing unknown, where every bookie of the mark is registered (they came
+        back) or in no ensemble any more (the ledger was repaired). One finding per named bookie, with the
+        number of ledgers; the table `stale_marks` has the marks.
 
     Why it matters:
-        Nothing removes a mark but a replication worker. A bookie that comes back leaves all its marks behind,
-        and the number of marks stops saying how many ledgers need help.
+        Only a replication worker removes a mark, so the number of marks no longer says how many ledgers need
+        help.
 
     How sure:
-        Confirmed: the ledgers have all their copies and nothing of them is unknown. Ledgers whose metadata
-        changed between the two scans of a running store count apart, as in doubt; the finding is suspect
-        where there are no others.
+        Confirmed: the ledgers have all their copies and nothing of them is unknown. Ledgers that changed
+        between the two scans are counted apart. Suspect where all of the ledgers changed between the two
+        scans.
 
     What to do:
         Usually nothing: a worker that takes the mark finds nothing to do and removes it.

@@ -20,15 +20,15 @@ def mark_unreadable(tables: Tables) -> DataFrame:
         not spell their ledger's id.
 
     Why it matters:
-        An auditor that wants to mark the ledger again fails on a mark that it cannot parse, and the whole
-        pass may end there. A worker never finds a mark in the wrong branch.
+        An auditor that wants to mark the ledger again fails on a mark that it cannot parse, and its whole
+        pass may end. A worker never finds a mark in the wrong branch.
 
     How sure:
         Confirmed: it was read as it is reported.
 
     What to do:
-        Look at the znode with ZooKeeper's own client (`get PATH`). If the ledger is healthy, the mark can go;
-        remove it by hand only while replication is switched off.
+        Look at the znode with ZooKeeper's client (`get PATH`). If the ledger is healthy, remove the mark by
+        hand, and only while replication is switched off.
 
     Commands:
         - `bookkeeper shell listunderreplicated`

@@ -16,36 +16,35 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
     """A bookie's index has another master key for a ledger than its other copies, or than its password.
 
     What it finds:
-        Ledgers whose master key in an index, in the header of the `.idx` or in the RocksDB of ledgers, is not
-        that of the ledger's password, where the credentials file has it, or not that of most of the ledger's
-        bookies: one finding a bookie, with how many ledgers and a few of them. Where nothing says which of
-        them is right, as of two bookies, one finding a ledger, which names them. Only in a run with `--deep`.
+        Ledgers whose master key in an index (header of the `.idx`, or RocksDB of ledgers) is not that of the
+        password in the credentials file, or not that of most of the ledger's bookies. One finding per bookie,
+        with the number of ledgers and a few of them. Where nothing says which key is right, one finding per
+        ledger, which names the bookies. Only with `--deep`.
 
     Why it matters:
-        Who adds entries to a ledger, fences it or copies it to the bookie shows the right key. With
-        DbLedgerStorage the bookie refuses (EIO: "masterKey in db can only be set once"): it fences nothing,
-        so that a recovery may not find a quorum. With `.idx` files the bookie looks at its key only where its
-        start replays entries whose journal no longer has the key; then it refuses too (EUA). Plain reads are
-        served.
+        Clients show the right key to add entries, fence or copy. A DbLedgerStorage bookie with another key
+        refuses (EIO: "masterKey in db can only be set once"), so a recovery may not find a quorum. With
+        `.idx` files it refuses (EUA) only where its start replays entries whose journal no longer has the
+        key. Plain reads are served.
 
     How sure:
-        Confirmed where most of the ledger's bookies have one key, or the password says which is right, which
-        it does where it fits some key or HMAC of the ledger. Suspect where nothing says which is right, and
-        where a directory's cookie and place name two bookies. No key at all, which rebuilt indexes have, says
-        nothing; nor does a bookie that no ensemble of the ledger names, nor a ledger whose metadata has no
-        password (format 1, and 2 without one): who copied it did so under another password.
+        Confirmed where most of the ledger's bookies have one key, or the password fits some key or HMAC of
+        the ledger. Suspect where nothing says which is right, and where a directory's cookie and place name
+        two bookies. Not counted are an absent key, which rebuilt indexes have, bookies outside of all
+        ensembles, and ledgers without a password in the metadata (format 1, and 2 without one), which are
+        copied under another.
 
     What to do:
-        Of a closed ledger nothing is lost: have it read and copied to another bookie. Of one that is still
-        open see that its other bookies can be fenced before its writer ends. Then have the bookie's copies
-        made anew: the key is taken from whoever writes first.
+        Of a closed ledger nothing is lost: have it read and copied to another bookie. Of an open one, see
+        that its other bookies can be fenced before its writer ends. Then have the bookie's copies made anew:
+        the key is taken from whoever writes first.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Only ledgers of which the bookie has an entry in the sample are looked at. Keys are compared by a hash
+        Only ledgers with an entry of the bookie in the sample are looked at. Keys are compared by a hash
         under a random key that ends with the audit: none of it goes into a table, a report or a log.
     """
     wrong = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()

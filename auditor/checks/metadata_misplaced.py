@@ -31,40 +31,37 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     """A znode below the ledger tree is not at the path of a ledger.
 
     What it finds:
-        Znodes whose name cannot be parsed, or whose path is not the one that their ledger id has in this
-        layout. One finding per ledger id that the server's listing reads out of them; those of which it
-        reads none are one finding together, with their number and the first ten paths. Among these are paths
-        that are right in another layout: `elsewhere` counts them. Where they are at least as many as the
-        ledgers at paths of the store's own layout, or more than 10,000, LAYOUT and tree disagree: the finding
-        says so first, and is critical where bookies do not list them.
+        Znodes whose name cannot be parsed, or whose path is not that of their ledger id in this layout. One
+        finding per ledger id that the server's listing reads out of them; one for all others, with their
+        number and the first ten paths. `elsewhere` counts paths of another layout. If these are as many as
+        the ledgers of the store's layout, or more than 10,000, LAYOUT and tree disagree: critical where
+        bookies do not list them.
 
     Why it matters:
-        A bookie that lists the tree skips what it cannot parse, and its garbage collector then takes the
-        ledger for deleted. A client that opens the ledger looks at the right path and finds nothing. With a
-        LAYOUT that is not the tree's, the first collection deletes every ledger of the bookie, with
-        verifyMetadataOnGC too (seen of 4.17.2); only the hierarchical layout lists the long tree besides.
+        A bookie skips what it cannot parse, and its garbage collector takes the ledger for deleted. A client
+        that opens it finds nothing at the right path. With a LAYOUT that is not the tree's, the first
+        collection deletes every ledger of the bookie, even with verifyMetadataOnGC (seen with 4.17.2); only
+        the hierarchical layout lists the long tree too.
 
     How sure:
         Confirmed: the path was listed. Suspect where it is right in another layout and the store, or what is
-        left of a dump of it, has no LAYOUT; and where the ledger's metadata changed between the two scans of
-        a running store.
+        left of a dump, has no LAYOUT; and where the ledger changed between the two scans.
 
     What to do:
-        Where LAYOUT and tree disagree, stop every bookie first. LAYOUT is what is wrong where no ledger lies
-        at its paths: put back the one of the tree, and start one bookie to see that it lists its ledgers.
-        Else find out which ledger the znode is of; its content may tell. Move it to its path only while no
-        bookie collects garbage: copy it with ZooKeeper's own client, under another name first; deleting one
-        cannot be undone.
+        Where LAYOUT and tree disagree, stop every bookie first. If no ledger lies at the paths of LAYOUT, put
+        back the LAYOUT of the tree, and start one bookie to see that it lists its ledgers. Otherwise find out
+        which ledger the znode is of, perhaps from its content. Move it to its path only while no bookie
+        collects garbage: copy it with ZooKeeper's client, under another name first; deleting one cannot be
+        undone.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
           It reads the right path, if there is one.
 
     Limits:
-        Of an id that such a znode could be the record of (`low` to `high`), orphans are only suspected, and
-        no mark is called a deleted ledger's. A name that no ledger can have stands for none, and hides none.
-        Where LAYOUT and tree disagree, all orphans are only suspected. Of a tree that a move to another
-        layout left behind, what was deleted since looks like a ledger there.
+        Orphans whose id such a znode could have (`low` to `high`), and all orphans where LAYOUT and tree
+        disagree, are only suspected. In a tree that a move to another layout left behind, ledgers deleted
+        since look like ledgers.
     """
     elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
     disagree = tables.cluster.tree_elsewhere

@@ -44,15 +44,19 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies with at least 100 orphans, where these are more than 5 % of their ledgers (`orphan-share`) or
-        all of them (`every-ledger`); bookies that hold at least 100 ledgers of a block of 10,000 ids, all of
-        them orphans (`vanished-ranges`: a part of the ledger tree is gone); bookies whose directories all
-        carry another cluster's instance id (`foreign-instance`). Bookies with an orphan whose id the store's
-        own id generator has not given out yet (`store-older`: a backup was restored, or the store is another
-        cluster's), where every ledger that the store lists has an id that it gave out. Bookies with an orphan
-        where the store has neither a LAYOUT nor an id generator (`store-bare`); a store of Pulsar that lists
-        ledgers may have neither. The evidence says which rules hold. The orphans are reported too, each as
-        `orphan-ledger`.
+        Bookies of which so many ledgers are orphans that the metadata itself may be wrong. The evidence names
+        the rules; each orphan is an `orphan-ledger` too. `orphan-share`: at least 100 orphans, more than 5 %
+        of the ledgers. `every-ledger`: at least 100, and all. `vanished-ranges`: at least 100 ledgers of a
+        block of 10,000 ids, all orphans. `foreign-instance`: all directories carry another cluster's instance
+        id. `store-older`: an orphan's id is not yet given out by the id generator, while all listed ids are
+        (a restored backup, or another cluster's store). `store-bare`: an orphan, and neither LAYOUT nor id
+        generator in a store that is not Pulsar's with ledgers. Never confirmed: `large-orphan-share`, more
+        than 20 % and at least 5 unexplained orphans, and `store-empty`, one in a store without ledgers whose
+        generator has given out 5 ids or more. Explained (`unexplained_orphans` counts the others) is an
+        orphan that was in the metadata within the collectors' last interval, has an index newer than a saved
+        scan, or has no owner though owners were read without a gap. The first and third rule do not count
+        `recent_orphans`, listed within that interval (gcWaitTime of `--bookie-conf`, else 15 minutes) by an
+        earlier run beside this one or by their ids.
 
         Two rules need fewer ledgers and are never confirmed. Bookies on which more than 20 % of the ledgers,
         and at least 5, are orphans that nothing explains (`large-orphan-share`). Bookies with such an orphan
@@ -67,22 +71,18 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         older, where the store's own generator gives the ids out (`recent_orphans`).
 
     Why it matters:
-        The next garbage collection of that bookie deletes every ledger that the metadata store does not
-        list. If the listing is wrong, the store was emptied, or the bookie asks the wrong store, that is
-        the loss of good data, and it happens within minutes of the bookie's start.
+        The next garbage collection of that bookie deletes every ledger that the store does not list. If the
+        listing is wrong, the store was emptied, or the bookie asks the wrong store, good data is lost within
+        minutes of the bookie's start.
 
     How sure:
-        Confirmed as a count; that the metadata is wrong is what it may mean, not what was seen. The orphans
-        themselves are no more than suspect while it stands. Suspect where it takes orphans whose ids are in
-        doubt, because a part of the ledger tree could not be listed: `in_doubt` counts them. Suspect where
-        only `large-orphan-share` or `store-empty` holds. Suspect where `store-bare` alone holds of a saved
-        store: a copy that was cut short looks the same. Suspect on a running store where nothing but `orphan-
-        share` and `vanished-ranges` holds: much of what a busy bookie has may be ledgers that were deleted
-        since its last collection, and where all ledgers live equally long the oldest ids go range by range.
-        Orphans that an earlier run beside this one had already confirm it, if they alone are so many
-        (`lasting_orphans`): that is the newest run that ended an hour or more before this one's first scan
-        (`earlier_run_ended`, ms). A collector passes every 15 minutes unless compaction holds it up. In saved
-        metadata both rules are confirmed at once.
+        Confirmed as a count; that the metadata is wrong is not proved. The orphans are no more than suspect
+        while it stands. Suspect where it needs orphans whose part of the ledger tree could not be listed
+        (`in_doubt`); where only `large-orphan-share` or `store-empty` holds; and where `store-bare` alone
+        holds of a saved store. Suspect on a running store where only `orphan-share` and `vanished-ranges`
+        hold: a busy bookie may have many ledgers that were deleted since its last collection. Enough orphans
+        of an earlier run confirm these (`lasting_orphans`): the newest run that ended an hour or more before
+        this one's first scan (`earlier_run_ended`, ms).
 
     What to do:
         Stop the bookie, or keep it stopped, until it is clear which side is right. Then compare. If metadata
@@ -96,12 +96,10 @@ def metadata_suspect(tables: Tables) -> DataFrame:
           counts what the store lists. Risk: none; it reads all metadata.
 
     Limits:
-        Metadata that was lost within the collectors' last interval, but not all of it, looks like deletions
-        to a run that has an earlier one of that interval beside it. A large retention run, an application
-        that was removed, or a collector that has been stuck for long
-        look the same. An application that chooses its ids itself, beside others that do not, and deletes all
-        of its ledgers, looks like `store-older` until they are collected. The flat layout counts its ids with
-        all other znodes, so that `store-older` says nothing there; nor does it of a dump without cversion.
+        A partial loss within the collectors' last interval looks like deletions if an earlier run of that
+        interval exists. A large retention run, a removed application, a collector that was stuck, or
+        (`store-older`) an application that chose its own ids and deleted all its ledgers, look like a loss.
+        `store-older` says nothing of the flat layout or of a dump without cversion.
     """
     earlier_run = "null" if tables.cluster.orphans_known is None else tables.cluster.orphans_known
     return finding_rows(

@@ -22,12 +22,11 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
 
     Why it matters:
         No client can open the ledger, and nobody knows where its entries are. One such ledger also ends whole
-        passes of BookKeeper's own auditor, so that other ledgers are not looked at either. Bookies keep its
-        data: the record exists, so it is not an orphan.
+        passes of BookKeeper's auditor. Bookies keep its data: the record exists, so it is not an orphan.
 
     How sure:
-        Confirmed: the bytes are there and do not follow the format. Suspect where the ledger's metadata
-        changed between the two scans of a running store.
+        Confirmed: the bytes are there and do not follow the format. Suspect where the ledger changed between
+        the two scans.
 
     What to do:
         Restore the record from a backup of the metadata store. The server's shell cannot write over a record

@@ -15,17 +15,16 @@ def no_auditor(roster: Roster) -> Findings:
     """No auditor is elected, or its vote is of a bookie that is down.
 
     What it finds:
-        Clusters with several bookies whose store has a place for replication and no live vote for auditor.
-        Also clusters whose auditor's vote names a bookie with a cookie that is not registered.
+        Clusters with several bookies whose store has a place for replication and no live vote for auditor, or
+        a vote of a bookie with a cookie that is not registered.
 
     Why it matters:
-        The auditor alone notices that a bookie is lost, and marks its ledgers for re-replication. Each
-        process of AutoRecovery votes and runs a worker, so without a vote there is no worker either.
+        Only the auditor notices a lost bookie and marks its ledgers. Each AutoRecovery process votes and runs
+        a worker, so without a vote there is no worker either.
 
     How sure:
         Confirmed if no scan saw a live vote. Unconfirmed if the vote is of a bookie that is down:
-        AutoRecovery can run as a process of its own beside it, and a vote outlives its process for a session
-        timeout.
+        AutoRecovery can run as its own process there, and a vote outlives its process for a session timeout.
 
     What to do:
         See whether AutoRecovery is configured (autoRecoveryDaemonEnabled, or processes of its own) and look
@@ -36,9 +35,8 @@ def no_auditor(roster: Roster) -> Findings:
         - `bookkeeper shell queryautorecoverystatus`.
 
     Limits:
-        A store without a znode `underreplication` is left out: AutoRecovery never ran there, or the saved
-        metadata leaves it out. So is a cluster with a single bookie, where nothing can be copied, and one
-        without ledgers.
+        A store without a znode `underreplication` is left out: AutoRecovery never ran, or the saved metadata
+        lacks it. So are clusters with a single bookie or without ledgers.
     """
     state = roster.cluster.repair
     names_ledgers = any(row["named"] for row in roster.bookies)

@@ -13,13 +13,13 @@ def object_orphan(tables: Tables) -> DataFrame:
         copy: its data and its index together.
 
     Why it matters:
-        They cost money for ever: the broker deletes only what a list names. A topic that was deleted, or an
-        offload that failed and was begun anew, leaves them.
+        They cost money for ever: the broker deletes only what a list names. A deleted topic, or a failed
+        offload that was begun anew, leaves them.
 
     How sure:
-        Suspect: another cluster may offload into the same bucket, and an offload that was begun after the
-        owners were read is in a newer listing. Unknown where a topic's list could not be read: it may name
-        the copy (`doubt` says which).
+        Suspect: another cluster may offload into the same bucket, and an offload begun after the owners were
+        read is in a newer listing. Unknown where a topic's list could not be read: it may name the copy
+        (`doubt` says which).
 
     What to do:
         See that no other cluster uses the bucket. Look whether the ledger belongs to a topic now (`bkaudit
@@ -32,7 +32,7 @@ def object_orphan(tables: Tables) -> DataFrame:
 
     Limits:
         Only with `--offload-listing`. Objects of streaming offloads name no ledger and are not looked at, nor
-        is what else lies in the bucket.
+        is anything else in the bucket.
     """
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "object-orphan"),

@@ -17,9 +17,9 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     """A ledger's copy in an object store is complete, and the ledger still fills the bookies' disks.
 
     What it finds:
-        Ledgers of a topic's list whose offload became complete longer ago than `--owner-grace`, or that are
-        said to be deleted from BookKeeper, and are there. With `--offload-listing`, those whose copy the
-        bucket has; without it, those whose copy only the list claims.
+        Ledgers of a topic's list that still exist although their offload became complete longer ago than
+        `--owner-grace`, or the list says that they were deleted. With `--offload-listing`, those whose copy
+        the bucket has; without it, those whose copy only the list claims.
 
     Why it matters:
         The space that the offload was to free is not freed.
@@ -29,11 +29,10 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
         listed: the ledger may be the only copy.
 
     What to do:
-        Where the ledger is said to be deleted and the bucket has the copy, the delete failed and nobody tries
-        again: it is a leak like ledger-unowned. Where the bucket was not listed, list it first
-        (`--offload-listing`) and keep the ledger. Else see the namespace's offload deletion lag
-        (`pulsar-admin namespaces`); a longer one than `--owner-grace` is not a fault, and the topic must be
-        loaded to be trimmed.
+        Where the list says deleted and the bucket has the copy, the delete failed and nobody tries again: a
+        leak like ledger-unowned. Where the bucket was not listed, list it first (`--offload-listing`) and
+        keep the ledger. Otherwise see the namespace's offload deletion lag (`pulsar-admin namespaces`), which
+        may be longer than `--owner-grace`; a topic must be loaded to be trimmed.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

@@ -30,25 +30,24 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         ledger up for the copy: then nobody has its entries.
 
     Why it matters:
-        Readers of that part of the topic fail: the broker reads an offloaded ledger from the bucket as soon
-        as BookKeeper's copy is gone, and prefers the bucket before that if it is told to.
+        Readers of that part of the topic fail: the broker reads an offloaded ledger from the bucket once
+        BookKeeper's copy is gone, or sooner if it is told to.
 
     How sure:
         Confirmed where the listing has the objects of an offload that became complete `--owner-grace` or more
         after this one. Suspect where it may have been made before the copy was, or the context has no time.
 
     What to do:
-        Look for the object in the bucket, in its older versions, and in the log of its lifecycle rules: these
-        delete what is old, and offloaded data are. Where BookKeeper still has the ledger, offload it again
-        before its trim.
+        Look for the object in the bucket, in its older versions, and in the log of its lifecycle rules, which
+        delete what is old. Where BookKeeper still has the ledger, offload it again before its trim.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It shows whether BookKeeper still has the ledger.
 
     Limits:
-        Only with `--offload-listing`. That an object is there does not say that it can be read. Streaming
-        offloads are not looked at.
+        Only with `--offload-listing`. A listed object may still be unreadable. Streaming offloads are not
+        looked at.
     """
     lacking = (
         F.when(F.col("has_index"), "the data are")

@@ -17,13 +17,13 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.
 
     What it finds:
-        Bookies that are neither writable nor read-only in the metadata store while a non-empty segment
-        stripes entries to them. One finding per bookie, with the number of ledgers and replicas concerned. A
-        registration that is not ephemeral counts as none (`registration-not-ephemeral`).
+        Bookies that are neither writable nor read-only in the store while a non-empty segment stripes entries
+        to them. One finding per bookie, with the number of ledgers and replicas. A registration that is not
+        ephemeral counts as none (`registration-not-ephemeral`).
 
     Why it matters:
-        Readers cannot reach these copies now. If the bookie's disks were read and are whole, the copies exist
-        and come back with it; if they were not, these replicas are undecided.
+        Readers cannot reach these copies now. If the disks were read and are whole, the copies come back with
+        the bookie; if they were not read, these replicas are undecided.
 
     How sure:
         Confirmed: neither scan of the metadata saw a registration.
@@ -39,8 +39,8 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
-        A store that was saved while bookies restarted, or whose ephemeral nodes had gone, shows them as
-        unregistered. Segments that hold no entry do not count here.
+        A store saved while bookies restarted, or without its ephemeral nodes, shows them as unregistered.
+        Segments without entries do not count.
     """
     rows = tables.unregistered.where("depending > 0")
     read = (

@@ -10,24 +10,23 @@ def orphan_ledger(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that the metadata store no longer knows.
 
     What it finds:
-        Ledgers with an index on a bookie and no metadata, neither before the bookies were read nor after:
-        candidates for garbage collection. One finding per ledger and bookie.
+        Ledgers with an index on a bookie and no metadata, neither before the bookies were read nor after. One
+        finding per ledger and bookie.
 
     Why it matters:
-        They take disk space that the bookie's own collector frees within a few minutes to an hour. If they
-        stay, the collector is stuck. Very many of them mean that the listing is wrong, and then the next
-        collection destroys good data: see metadata-suspect.
+        The bookie's collector frees them within minutes to an hour. If they stay, it is stuck. Very many of
+        them mean that the listing is wrong, and that the next collection destroys good data: see
+        metadata-suspect.
 
     How sure:
         Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect where the
-        index file is newer than a saved scan (in a RocksDB index, which keeps no times: where the bookie is,
-        and the id is above all that the scan lists), where a directory's cookie and place name two bookies,
-        where the bookie's metadata is itself in doubt (metadata-suspect), and where the store may have the
-        ledger unseen: a listing that failed could have shown it, or a record in the wrong place could be its
-        own (`doubt` says which).
+        index file is newer than a saved scan (or, in RocksDB, which keeps no times, where the ledger id is
+        above all that the scan lists); where a directory's cookie and place name two bookies; where
+        metadata-suspect stands for the bookie; and where the store may have the ledger unseen: a failed
+        listing could have shown it, or a misplaced record could be its own (`doubt` says which).
 
     What to do:
-        Wait for one garbage-collection interval and audit again. If they stay, read the bookie's log for its
+        Wait for one garbage collection and audit again. If they stay, read the bookie's log for its
         collector. Never delete index files or entry logs by hand: an entry log holds many ledgers.
 
     Commands:
@@ -37,8 +36,8 @@ def orphan_ledger(tables: Tables) -> DataFrame:
           The bookie's own cookie must have the same, or they speak of two clusters.
 
     Limits:
-        A name in the ledger tree that no ledger can have stands for none; but a ledger whose id the server's
-        own listing reads out of such a name is only suspected, as no collector takes it.
+        A name in the ledger tree that no ledger can have is ignored. A ledger whose id the server's listing
+        reads out of such a name is only suspected, as no collector takes it.
     """
     return finding_rows(
         doubted_orphans(tables).where("not in_m0 and not in_m1"),

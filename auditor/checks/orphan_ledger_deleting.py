@@ -13,17 +13,16 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         Ledgers with an index on a bookie whose metadata the first scan listed and the second did not.
 
     Why it matters:
-        This is how a deletion looks from outside: metadata goes first, data with the next collection. It is
-        kept apart from orphan-ledger so that a busy cluster does not look neglected.
+        Metadata goes first, data with the next collection. It is kept apart from orphan-ledger so that a busy
+        cluster does not look neglected.
 
     How sure:
         Confirmed: the first scan listed it and the second did not. Suspect where a directory's cookie and
-        place name two bookies, and where the second scan may have missed it: a listing failed that could
-        have shown it, or a record in the wrong place could be its own (`doubt` says which).
+        place name two bookies, and where the second scan may have missed it: a failed listing could have
+        shown it, or a misplaced record could be its own (`doubt` says which).
 
     What to do:
-        Nothing. If the ledger was not meant to be deleted, stop the bookie's collector at once: the data is
-        still there.
+        Nothing. If the deletion was a mistake, stop the bookie's collector at once: the data is still there.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -31,8 +30,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        Only a live store is scanned twice. In saved metadata such a ledger is an orphan-ledger or none at
-        all.
+        Saved metadata has one scan: such a ledger is an orphan-ledger there, or none.
     """
     return finding_rows(
         doubted_orphans(tables).where("in_m0 and not in_m1"),

@@ -17,26 +17,25 @@ def orphan_stuck(tables: Tables) -> DataFrame:
     """A running bookie keeps what its collector should have deleted long ago: collection has stopped.
 
     What it finds:
-        Registered bookies with ledgers that the metadata lacks and their collector should delete, where an
-        earlier run beside this one found the same, longer ago than twice gcWaitTime of `--bookie-conf`; an
-        hour where no file says it. One finding a bookie, with the number of such ledgers and since when they
-        are known; `causes` says what a pass does with them by rights (`listing-breaks-off`: nothing).
+        Registered bookies with ledgers that their collector should delete, where an earlier run beside this
+        one saw the same longer ago than twice gcWaitTime of `--bookie-conf`, or an hour without that file.
+        One finding per bookie, with the number of ledgers and since when. `causes` says what a pass would do
+        with them (`listing-breaks-off`: nothing).
 
     Why it matters:
-        The bookie's disks fill up with what nobody needs, until it turns read-only. A collector stops
-        because its thread died of an error, because its listing of the metadata fails, or because a
-        compaction takes hours; on etcd it does so after a day by itself, unless
+        The disks fill up until the bookie turns read-only. The collector died, cannot list the metadata, or
+        waits for a compaction of hours. On etcd it stops by itself after a day, unless
         gcOverreplicatedLedgerWaitTime is 0.
 
     How sure:
-        Confirmed where what is known of the bookie's index is newer than the first of these runs. Suspect
-        where nothing says so, where `metadata-suspect` doubts all that the bookie's metadata lacks, and where
-        a directory's cookie and place name two bookies.
+        Confirmed where the bookie's index is newer than the first of these runs. Suspect where nothing says
+        so, where `metadata-suspect` stands for the bookie, and where a directory's cookie and place name two
+        bookies.
 
     What to do:
-        Look into the bookie's log for GarbageCollectorThread and ScanAndCompareGarbageCollector. Where
-        `metadata-suspect` stands beside this, settle that first: the collector that does not work may be what
-        keeps the data. Otherwise a restart of the bookie starts a new collector.
+        Look into the bookie's log for GarbageCollectorThread and ScanAndCompareGarbageCollector. Settle
+        `metadata-suspect` first where it is reported too: the stuck collector may be what keeps the data.
+        Otherwise a restart of the bookie starts a new collector.
 
     Commands:
         - `bkaudit diff OLD NEW`
@@ -45,8 +44,8 @@ def orphan_stuck(tables: Tables) -> DataFrame:
           There should be none.
 
     Limits:
-        It takes two runs, in one directory. A collection takes its time after the wait: where metadata is
-        read slowly, or a compaction runs for hours, which is the same thread, a run may come too early.
+        It takes two runs in one directory. Where metadata is read slowly, or a compaction of hours holds the
+        same thread, a run may come too early.
     """
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS

@@ -10,23 +10,22 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
     """A bookie holds entries of a ledger whose ensembles do not name it.
 
     What it finds:
-        Ledgers with metadata, and entries of them on a bookie that no segment names, where the ledger is
-        neither marked nor locked. One finding per ledger and bookie.
+        Ledgers with metadata, neither marked nor locked, with entries on a bookie that no segment names. One
+        finding per ledger and bookie.
 
     Why it matters:
-        Mostly left over after replication moved a copy elsewhere; the bookie's collector removes it after a
-        day of running. But if the bookie changed its id, these are its only copies under the new name, and
-        that same collector will delete them.
+        Mostly replication moved the copy elsewhere, and the collector removes the old one after a day of
+        running. But if the bookie changed its id, these are its only copies, and the collector will delete
+        them.
 
     How sure:
-        Confirmed for closed ledgers. Suspect where the ledger is not closed (its metadata may be about to
-        change; BookKeeper then keeps the copy), where a member is unregistered or read-only (an operator may
-        be copying, without a lock), and where the directory's cookie and place name two bookies.
+        Confirmed for closed ledgers. Suspect where the ledger is not closed (BookKeeper keeps the copy),
+        where a member is unregistered or read-only (an operator may be copying without a lock), and where the
+        directory's cookie and place name two bookies.
 
     What to do:
-        If a bookie has very many of these, find out whether it was renamed before it is left running. Setting
-        gcOverreplicatedLedgerWaitTime=0 in its configuration stops this collection while you look; the bookie
-        must be restarted for it.
+        If a bookie has very many of these, find out whether it was renamed before you leave it running.
+        Setting gcOverreplicatedLedgerWaitTime=0 and restarting the bookie stops this collection meanwhile.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -34,9 +33,8 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        Where replication copies without a lock, a fresh copy looks the same until the metadata follows. Of a
-        copy in limbo, in the wrong directory or with an unreadable index no number of entries is known: the
-        message gives none, and the count is 0.
+        Where replication copies without a lock, a fresh copy looks the same. A copy in limbo, in the wrong
+        directory or with an unreadable index has the count 0: its entries are unknown.
     """
     rows = with_attribution(tables.over_replicated, tables).where("not marked and not locked")
     rows = rows.withColumn("open", F.col("state") != LedgerState.CLOSED)

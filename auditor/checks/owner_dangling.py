@@ -40,25 +40,25 @@ def owner_dangling(tables: Tables) -> DataFrame:
 
     What it finds:
         References to ledgers that neither scan lists: of a topic's list, of a subscription (its positions,
-        its delayed messages, its compacted ledger), of a schema. One finding per ledger and owner. A ledger
-        that was offloaded and given up for the copy is right to be gone; one whose copy is whole and that was
-        not given up is a warning: its data are in the object store, and a trim broke off.
+        delayed messages, compacted ledger), of a schema. One finding per ledger and owner. Not reported where
+        the ledger was offloaded and given up for the copy. A warning where the copy is whole and the ledger
+        was not given up: the object store has its data, and a trim broke off.
 
     Why it matters:
-        Readers of a topic fail at a ledger that is gone in the first or middle place of its list. Where it is
-        the last one, or a subscription's, the topic does not load or the subscription starts again from an
-        older position. Producers and consumers are refused where a schema is gone.
+        Readers of a topic fail at a missing ledger in the first or middle place of its list. If it is the
+        last, or a subscription's, the topic does not load or the subscription restarts from an older
+        position. Without its schema, producers and consumers are refused.
 
     How sure:
         Confirmed where the owner was read between two scans that both lack the ledger, or all at one time,
-        and did not change meanwhile. Suspect where the owner changed, where the listing of ledgers has holes
-        that the id could be in, and where owners and ledgers were saved apart (`doubt` says which).
+        and did not change meanwhile. Suspect where the owner changed, where the listing of ledgers has gaps
+        that could hold the id, and where owners and ledgers were saved apart (`doubt` says which).
 
     What to do:
         Look for the ledger on the bookies' disks before they collect it (orphan-ledger): while it is there,
         its metadata can be put back. Then see whether any subscription still needs it (`bkaudit explain
-        topic`): what every mark-delete position has passed is lost to nobody. Never delete the topic to
-        get rid of the error before that.
+        topic`): nobody needs what every mark-delete position has passed. Never delete the topic to get rid of
+        the error before that.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -66,9 +66,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema's ledgers are deleted before its znode: one that is being deleted at the time of the scan
-        looks the same. A compacted ledger that only a cursor's own ledger names is seen with saved metadata
-        and the bookies' directories, and not else.
+        A schema that is being deleted looks the same: its ledgers go before its znode. A compacted ledger
+        that only a cursor's own ledger names is seen only with saved metadata and the bookies' directories.
     """
     kept = F.col("offload") == "complete"
     place = words(" ({place + 1} of {list_size} in its list)")

@@ -32,10 +32,10 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
         Closed ledgers whose last entry or length differs from what the topic's list says of them.
 
     Why it matters:
-        Readers go by the list: entries beyond the ledger's end make a reader fail, entries that the list
-        leaves out are never read. A bookie outside the ensembles may have entries that the list names and
-        the metadata does not: it must not collect garbage until this is settled. Either the list or the
-        ledger's metadata was altered or restored.
+        Readers go by the list: they fail at entries beyond the ledger's end, and never read what the list
+        leaves out. Either the list or the ledger's metadata was altered or restored. A bookie outside the
+        ensembles may have entries that only the list names: it must not collect garbage until this is
+        settled.
 
     How sure:
         Confirmed: both are written once, when the ledger is closed.

@@ -25,13 +25,13 @@ def owner_unreadable(tables: Tables) -> DataFrame:
     """What an application keeps of its ledgers cannot be read.
 
     What it finds:
-        Values of topics, subscriptions, schemas and logs that break their format; places of the owners' trees
-        that could not be listed. One finding per znode. A damaged record of a saved store that may be of any
-        tree is one finding, at the tree that every such application has.
+        Values of topics, subscriptions, schemas and logs that break their format, and places of the owners'
+        trees that could not be listed. One finding per znode. A damaged record of a saved store that may be
+        of any tree is one finding, at the tree that every such application has.
 
     Why it matters:
-        The application cannot read it either: the topic does not load. Which ledgers it names is unknown, so
-        none that claims it is called unowned.
+        The application cannot read it either: the topic does not load. Its ledgers are unknown, so none that
+        claims it is called unowned.
 
     How sure:
         Confirmed: the bytes are what they are. What could not be listed may be readable to others.

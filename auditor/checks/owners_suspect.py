@@ -24,17 +24,16 @@ def owners_suspect(roster: Roster) -> Findings:
     """The stores of owners are not proved to be all that refer to ledgers of this cluster.
 
     What it finds:
-        A run whose stores of owners do not prove that a ledger without an owner is not in use. One finding a
-        run, a warning if the run has ledger-unowned findings, otherwise a note. The set of stores is proved
-        complete if the operator declares exactly these stores with `--owners-complete`, at least 99 % of the
-        claims in ledgers' custom metadata are in namespaces that one of the stores has, at most 1 % of the
-        ledgers that an earlier run saw listed lost their owner while they stay in BookKeeper, and every place
-        of the stores could be listed.
+        A run whose stores of owners do not prove that a ledger without an owner is unused. One finding per
+        run, a warning if the run has ledger-unowned findings, otherwise a note. The stores are proved
+        complete if the operator declares exactly them with `--owners-complete`, at least 99 % of the claims
+        in custom metadata are in namespaces that a store has, at most 1 % of the ledgers that an earlier run
+        saw listed lost their owner and stay in BookKeeper, and every place of the stores could be listed.
 
     Why it matters:
-        Several Pulsar clusters can share one BookKeeper cluster, and a broker's store can be restored from a
-        backup or wiped (pulsar #17213, #5935, #8133). The ledgers of a live topic are then without an owner
-        in the stores that were read. Whoever deletes them loses its messages.
+        Several Pulsar clusters can share one BookKeeper cluster, and a broker's store can be restored or
+        wiped (pulsar #17213, #5935, #8133). The ledgers of a live topic then have no owner in the stores that
+        were read. Whoever deletes them loses its messages.
 
     How sure:
         Confirmed: it says what is not proved, and not that a store is missing.
@@ -49,8 +48,8 @@ def owners_suspect(roster: Roster) -> Findings:
           shows whose a ledger says it is.
 
     Limits:
-        Claims do not name a store. Two Pulsar clusters with the same namespaces are told apart by the
-        operator's declaration only. A ledger that lost its owner counts for a week.
+        Claims do not name a store: only the operator's declaration tells two Pulsar clusters with the same
+        namespaces apart. A ledger that lost its owner counts for a week.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:

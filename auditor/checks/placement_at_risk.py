@@ -18,31 +18,30 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     """One rack, zone or region has all copies of entries, and the server's class sees nothing wrong.
 
     What it finds:
-        Ledgers with a segment of which some window of a write quorum of two or more lies in one domain of the
-        policy (rack, zone or region), where the server's class does not say FAIL: that of regions never does,
-        that of zones counts a bookie that is gone as one more zone, and that of racks may be set to a minimum
-        of 1. With reppRegionsToWrite also a window of which fewer than reppMinimumRegionsForDurability
-        regions hold an ack quorum. Of ledgers that are not closed too; of closed ones no segment without
-        entries. One finding a ledger, with the first segment and window.
+        Ledgers with a segment of which a write quorum of two or more lies in one rack, zone or region, where
+        the server's class does not say FAIL: that of regions never does, that of zones counts a vanished
+        bookie as a zone, that of racks may have a minimum of 1. With reppRegionsToWrite also fewer than
+        reppMinimumRegionsForDurability regions with an ack quorum. Open ledgers count too. One finding per
+        ledger, with the first segment and window.
 
     Why it matters:
-        One failure of that domain takes every copy of these entries along.
+        One failure of that domain takes every copy of these entries.
 
     How sure:
-        Confirmed, by the mapping that this run was given. A window with a bookie whose location is not known
-        is never reported here. Suspect where the ledger changed between the two scans of a running store.
+        Confirmed, by this run's mapping. Suspect where the ledger changed between the two scans. A window
+        with a bookie of unknown location is never reported.
 
     What to do:
-        Look whether the mapping is right. Then have the ledger replicated elsewhere before that domain needs
-        work: see what a failure would cost with `bkaudit simulate`.
+        Check the mapping. Then have the ledger replicated elsewhere before that domain needs work: `bkaudit
+        simulate` shows what a failure would cost.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           Look at its ensembles.
 
     Limits:
-        What bookies really hold is not asked: an entry may have fewer copies than its ensemble has places.
-        The worker that repairs placement handles rack policies alone, and only what their class calls FAIL.
+        An entry may have fewer copies than its ensemble has places. The worker that repairs placement handles
+        only what a rack class calls FAIL.
     """
     assert tables.cluster.placement is not None
     level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_of(tables.cluster.placement)

@@ -13,18 +13,17 @@ def placement_settings_differ(roster: Roster) -> Findings:
     """AutoRecovery goes by another placement policy or mapping than those who write.
 
     What it finds:
-        What differs between the configuration of brokers (--placement broker.conf) and that of AutoRecovery
+        Differences between the configuration of brokers (--placement broker.conf) and of AutoRecovery
         (--bookie-conf bk_server.conf), where both were given: the policy, its minimum numbers, the metadata
-        store in which each looks for the mapping, and a resolver of racks that does not read Pulsar's mapping
-        at all. One finding for the cluster.
+        store of the mapping, and a rack resolver that does not read Pulsar's mapping. One finding for the
+        cluster.
 
     Why it matters:
-        What a broker spreads over racks AutoRecovery puts together again: it repairs ledgers onto bookies
-        that break the brokers' policy, and calls FAIL what is well placed. With no mapping it takes every
-        bookie to be in /default-rack.
+        AutoRecovery undoes the brokers' placement: it repairs ledgers onto bookies that break their policy,
+        and calls FAIL what is well placed. Without a mapping it takes every bookie to be in /default-rack.
 
     How sure:
-        Confirmed: both files were read. What is set on a command line, or in the environment, is not seen.
+        Confirmed: both files were read. Settings of a command line or the environment are not seen.
 
     What to do:
         Give AutoRecovery the brokers' policy, and their metadata store to look for the mapping in.

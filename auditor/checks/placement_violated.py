@@ -16,31 +16,28 @@ def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble does not keep to the placement policy.
 
     What it finds:
-        Ledgers with a segment whose ensemble the server's placement class calls FAIL, with the settings that
-        this run was given: of a rack policy a window of a write quorum with fewer racks than
-        minNumRacksPerWriteQuorum, of a zone policy one with fewer zones than minNumZonesPerWriteQuorum, two
-        bookies of a zone in one upgrade domain, or a bookie without a zone. Ledgers that are open or in
-        recovery too, which the Auditor's own task leaves out. One finding a ledger, with the first segment
-        and window, its bookies and where they are. Of mixed depths of locations only what is FAIL whichever
-        depth joined first. A note where nothing but a bookie that is not writable is at fault: by the
-        locations of its bookies the ensemble is well spread. What a zone policy refuses wherever bookies are
-        is one finding for the cluster, with the number of ledgers: a write quorum that does not divide the
-        ensemble size, or is not larger than minNumZonesPerWriteQuorum.
+        Ledgers with a segment whose ensemble the server's placement class calls FAIL with this run's
+        settings. Racks: a write quorum with fewer racks than minNumRacksPerWriteQuorum. Zones: fewer zones
+        than minNumZonesPerWriteQuorum, two bookies of a zone in one upgrade domain, or a bookie without a
+        zone. Open ledgers count too, which the Auditor's own task leaves out. With mixed depths only a FAIL
+        for every depth counts. One finding per ledger, with the first segment and the places of its bookies;
+        a note where only an unwritable bookie is at fault. One finding for the cluster for what a zone policy
+        always refuses: a write quorum that does not divide the ensemble size, or is not above
+        minNumZonesPerWriteQuorum.
 
     Why it matters:
-        A rack or zone that fails may take more copies of an entry along than the policy allows. The Auditor
-        counts such ledgers, and with repairedPlacementPolicyNotAdheringBookieEnable it moves their data.
+        A failing rack or zone may take more copies of an entry than the policy allows. The Auditor counts
+        such ledgers, and with repairedPlacementPolicyNotAdheringBookieEnable it moves their data.
 
     How sure:
-        Confirmed, as a server would say that starts now and goes by this mapping and these settings. Suspect
-        where the ledger changed between the two scans of a running store. What a server remembers of bookies
-        that are gone may be more.
+        Confirmed, as a server would answer that starts now with this mapping and these settings. Suspect
+        where the ledger changed between the two scans. A running server may remember bookies that are gone.
 
     What to do:
-        Look first whether the policy and the mapping are those of your Auditor: the report says which were
-        used. Where it refuses the ensemble size or the write quorum, change these or the minimum: moving
-        bookies helps no ledger. A note needs nothing but that its bookies are writable again. Other ledgers
-        stay as they are until the Auditor repairs them or their bookies are replaced.
+        First make sure that policy and mapping are those of your Auditor: the report says which were used.
+        Where it refuses the ensemble size or the write quorum, change these or the minimum. A note only needs
+        its bookies writable again. Other ledgers stay until the Auditor repairs them or their bookies are
+        replaced.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -49,8 +46,8 @@ def placement_violated(tables: Tables) -> DataFrame:
           Look which bookies are read-only.
 
     Limits:
-        The ack quorum, entries and isolation groups are not asked, as by the server. Of a region policy the
-        server's class never says FAIL: see placement-at-risk.
+        Like the server, it ignores the ack quorum, entries and isolation groups. For regions see
+        placement-at-risk.
     """
     settings = tables.cluster.placement
     if settings is None:

@@ -20,12 +20,11 @@ def quorum_invalid(tables: Tables) -> DataFrame:
         where one of them is not positive.
 
     Why it matters:
-        No client can write or recover such a ledger, and no striping follows from such numbers. No server
-        writes them: the metadata was edited or damaged.
+        No client can write or recover such a ledger, and no striping follows from such numbers. The metadata
+        was edited or damaged.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger's metadata changed between the two scans of a
-        running store.
+        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
 
     What to do:
         Restore the ledger's metadata from a backup of the store, if there is one. The server refuses quorums

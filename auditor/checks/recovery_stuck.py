@@ -21,12 +21,12 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         Ledgers in the state IN_RECOVERY whose metadata has not changed for 24 hours at the time of the scan.
 
     Why it matters:
-        A client began to close the ledger after its writer and did not end. The ledger takes no writes, its
-        length is not known, and nothing else closes it until somebody opens it with recovery again.
+        A client began to close the ledger and did not finish. The ledger takes no writes, its length is not
+        known, and nothing closes it until somebody opens it with recovery again.
 
     How sure:
-        Confirmed: the record's own time, against the clock of the scan. Suspect where the ledger's metadata
-        changed between the two scans of a running store.
+        Confirmed: the record's own time, against the clock of the scan. Suspect where the ledger changed
+        between the two scans.
 
     What to do:
         Look for bookies of its last ensemble that are down: recovery needs enough of them to be certain.

@@ -15,13 +15,12 @@ def registered_twice(roster: Roster) -> Findings:
     """A bookie is registered as writable and as read-only at once.
 
     What it finds:
-        Bookies with both registrations. On a live store only those that had both at both scans of the
-        metadata; in a saved store, where there is one time only, it is no more than suspect.
+        Bookies with both registrations: on a live store at both scans of the metadata, in a saved store at
+        its one time.
 
     Why it matters:
-        A bookie that turns read-only registers so first and then gives the other registration up; for a
-        moment it has both. One that keeps both has failed in between, or two processes share an id: clients
-        go on choosing a bookie that refuses their writes.
+        A bookie that turns read-only has both for a moment. One that keeps both failed in between, or two
+        processes share its id: clients go on choosing a bookie that refuses their writes.
 
     How sure:
         Confirmed where both scans of a running store saw both. Suspect in a saved store: it is

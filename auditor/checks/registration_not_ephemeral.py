@@ -11,13 +11,13 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
     """A bookie's registration is not ephemeral: nothing says that the bookie is alive.
 
     What it finds:
-        Registrations, writable or read-only, whose znode is persistent (`ephemeralOwner` 0), or whose key in
-        etcd has no lease. Everywhere else such a bookie counts as not registered. One finding a bookie.
+        Registrations, writable or read-only, whose znode is persistent (`ephemeralOwner` 0), or whose etcd
+        key has no lease. Such a bookie counts as not registered everywhere else. One finding per bookie.
 
     Why it matters:
-        Tools that copy a ZooKeeper tree leave such znodes. They outlive the bookie: clients choose it for new
-        ensembles and wait, BookKeeper's auditor takes it for alive and never marks its ledgers, and a bookie
-        of this id cannot register beside it.
+        Tools that copy a ZooKeeper tree leave such znodes. They outlive the bookie: clients choose it for
+        ensembles and wait, the auditor never marks its ledgers, and a bookie of this id cannot register
+        beside it.
 
     How sure:
         Confirmed: the store says whose each registration is. Of a dump that leaves the field out nothing is

@@ -28,19 +28,18 @@ def replica_mismatch(tables: Tables) -> DataFrame:
     """Bookies hold different payloads as one and the same entry.
 
     What it finds:
-        Sampled entries whose copies have payloads of different length or checksum, while none of these is
-        refuted by its own digest. One finding a ledger, with how many entries differ, and of a few of them
-        which bookies hold which: the length and the CRC-32C of the payload, never a byte of it. Only in a
-        run with `--deep`.
+        Sampled entries whose copies differ in length or checksum of the payload, while no copy's own digest
+        refutes it. One finding per ledger, with the number of entries and, for a few, which bookie holds
+        which: the length and the CRC-32C of the payload, never a byte of it. Only with `--deep`.
 
     Why it matters:
-        What a reader gets depends on which bookie answers, and every answer passes for the truth: replication
-        copies any of them. It happened where a client reused a buffer while it was sent (pulsar #22906).
+        What a reader gets depends on which bookie answers, and replication copies any of them. It happened
+        where a client reused a buffer while it was sent (pulsar #22906).
 
     How sure:
-        Confirmed: entries do not change once they are written. Suspect where a bookie that holds one of the
-        copies has a directory whose cookie and place name two bookies. A bookie that no ensemble of the
-        ledger names, and entries past its end, do not count.
+        Confirmed: entries do not change once they are written. Suspect where a holder's directory has a
+        cookie and place that name two bookies. Bookies outside of all ensembles, and entries past the end, do
+        not count.
 
     What to do:
         Find out from the application which payload is meant before anything copies the ledger: replication
@@ -51,9 +50,9 @@ def replica_mismatch(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Only the sample is compared, and only copies that were read. Last add confirmed and digest are left
-        out: both differ between copies as a matter of course, once a ledger was recovered or copied. Copies
-        of a ledger whose digest type is not known are not compared.
+        Only copies that were read are compared, and only of the sample. Last add confirmed and digest differ
+        between copies of a recovered or copied ledger, and are left out. Ledgers of unknown digest type are
+        not compared.
     """
 
     from auditor.tables.digests import differing_copies

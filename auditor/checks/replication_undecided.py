@@ -30,36 +30,29 @@ def replication_undecided(tables: Tables) -> DataFrame:
     """A ledger's class is not known, because a bookie's index of it is old or cannot be read.
 
     What it finds:
-        Ledgers that could be in a worse class than they are in, where a bookie was read and does not say what
-        it has of just this ledger: its index is damaged or cut, or lies where the bookie does not look; or
-        its locations are there and its index of ledgers lacks it, so that it is not served; or its index
-        has entries in an entry log that a collection of the running bookie does not have. Also where
-        bookies of a live store were asked for a sample of what their index lacks, and it serves some of that,
-        or denies an entry that its index shows: the rest of that replica is unknown then. The finding names
-        those bookies and the worse class. One finding per bookie, with the number of ledgers, where the
-        index is older than they are and the journal of the bookie shows nothing newer: it was not read, or
-        has no entries (journalWriteData=false).
+        Ledgers that could be in a worse class, because a bookie was read but does not show what it has of
+        them: its index is damaged, cut, misplaced or incomplete, or points into an entry log that a
+        collection lacks. Also where a live bookie serves some of what its index lacks, or denies what it
+        shows. The finding names the bookies and the worse class. One finding per bookie where the index is
+        older than the ledgers and no journal shows anything newer.
 
     Why it matters:
-        What could not be read is neither there nor missing. The ledger may be healthy, and may be losing its
-        copies while nobody can tell.
+        The ledger may be healthy, or may be losing copies while nobody can tell.
 
     How sure:
         Always unknown: what cannot be read is neither there nor missing.
 
     What to do:
-        Repair the index (see the index-unreadable or ledger-not-indexed finding of that bookie), and audit
-        again. Of a bookie without a journal that was read: give its journal directories too. With
-        journalWriteData=false there is nothing to read; audit again once its index was flushed, or with
-        `--bookies rpc:` beside its disks.
+        Repair the index (see index-unreadable or ledger-not-indexed of that bookie), and audit again. If the
+        journal was not read, pass its directories too. With journalWriteData=false, audit again once the
+        index was flushed, or with `--bookies rpc:` beside the disks.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        What a whole bookie explains is one finding of the bookie, not one per ledger: it was not read
-        (bookie-unread), has the ledger in limbo (ledgers-in-limbo) or in a directory where it does not look
-        (ledgers-in-wrong-directory).
+        A cause that concerns a whole bookie is one finding of that bookie: bookie-unread, ledgers-in-limbo or
+        ledgers-in-wrong-directory.
     """
     rows = judged_with_class(tables).where(F.col("class") != F.col("potential_class"))
     rows = rows.crossJoin(F.broadcast(_without_journal(tables)))

@@ -19,12 +19,11 @@ def segment_gap(tables: Tables) -> DataFrame:
         Ledgers whose metadata lists no ensemble for their first entries.
 
     Why it matters:
-        Nobody knows which bookies have the entries before the first segment, so a reader fails at them
-        although they may exist. No server writes such metadata: it was edited, or cut.
+        Nobody knows which bookies have the entries before the first segment, so readers fail at them. No
+        server writes such metadata: it was edited, or cut.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger's metadata changed between the two scans of a
-        running store.
+        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
 
     What to do:
         Restore the ledger's metadata from a backup of the store, if there is one.
@@ -39,6 +38,6 @@ def segment_gap(tables: Tables) -> DataFrame:
           Ask one bookie after the other.
 
     Limits:
-        The segments that there are, are judged like those of any ledger.
+        The segments that exist are judged as usual.
     """
     return ledgers_breaking(tables, "segment-gap")

@@ -20,13 +20,11 @@ def segment_order(tables: Tables) -> DataFrame:
         segment.
 
     Why it matters:
-        Servers keep segments sorted by their first entry, so a list in another order was written by something
-        else, and a repeated first entry hides one of two ensembles. Without a segment nobody knows where any
-        entry is.
+        Servers sort segments by first entry, so something else wrote this list, and a repeated first entry
+        hides one of two ensembles. Without a segment nobody knows where any entry is.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger's metadata changed between the two scans of a
-        running store.
+        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
 
     What to do:
         Restore the ledger's metadata from a backup of the store, if there is one. The server refuses to read

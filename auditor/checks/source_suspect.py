@@ -14,31 +14,31 @@ def source_suspect(roster: Roster) -> Findings:
     """The data of a bookie is of another time, or of another cluster, than the metadata.
 
     What it finds:
-        Bookies whose directories are more than one hour older than the metadata: ledgers were created later
-        than that, the bookie took entries of them, and its index has none of these ledgers. Bookies whose
-        collection was made more than one hour before the metadata was read. Bookies whose directories carry
-        another cluster's instance id, if those of all bookies do and the store's own cookies say otherwise.
+        Bookies whose directories are more than one hour older than the metadata: later ledgers exist, the
+        bookie took entries of them, and its index has none of them. Bookies whose collection was made more
+        than one hour before the metadata was read. Bookies whose directories carry another cluster's instance
+        id, if those of all bookies do and the store's own cookies say otherwise.
 
     Why it matters:
-        Old data proves what existed then. It does not prove that anything is missing now, and what it holds
-        may have been collected since. Acting on it can destroy good copies.
+        Old data proves what existed then, not what is missing now, and what it holds may have been collected
+        since. Acting on it can destroy good copies.
 
     How sure:
-        Always unconfirmed: the data may be a copy that nobody renewed. No finding that rests on such data is
+        Always unconfirmed: the data may be a copy that nobody renewed. No finding that rests on it is
         confirmed, its missing entries are unknown, and the audit is incomplete (exit code 3).
 
     What to do:
-        Do nothing to the bookie. Give the audit the bookie's directories as they are now, or a collection
-        that was made within an hour of the metadata, or metadata of the same time and cluster.
+        Do nothing to the bookie. Audit with the bookie's directories as they are now, with a collection made
+        within an hour of the metadata, or with metadata of the same time and cluster.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
           Look at its directories.
 
     Limits:
-        The age comes from the times of lastMark and journal files: a copy that lost them looks new, unless
+        The age comes from the times of lastMark and journal files: a copy without them looks new, unless
         `--index-time` says its time. An idle bookie writes nothing, so age alone is no finding. A store
-        without times (etcd) dates no ledger: there only collections are dated.
+        without times (etcd) dates no ledger: only collections are dated there.
     """
     for bookie_id, reason in sorted(roster.cluster.unproved_bookies.items()):
         yield bookie_finding(

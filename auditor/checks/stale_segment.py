@@ -9,22 +9,21 @@ def stale_segment(tables: Tables) -> DataFrame:
     """A bookie holds entries of a segment that it has left, and is still in another segment of the ledger.
 
     What it finds:
-        Entries on a bookie that lie in a segment whose ensemble does not name it, while another segment of
-        the same ledger does. One finding per bookie, with how many ledgers and entries, and their bytes as
-        the ledgers' lengths suggest them. The entries are in the table `judged`, column `stale`, as groups.
+        Entries on a bookie of a segment whose ensemble does not name it, while another segment of the ledger
+        does. One finding per bookie, with the numbers of ledgers and entries and an estimate of bytes. The
+        entries are in the table `judged`, column `stale`, as groups.
 
     Why it matters:
         The bookie was replaced in that segment after it had taken the entries. BookKeeper collects whole
-        ledgers only, so this space is not freed before the ledger is deleted.
+        ledgers only, so this space stays until the ledger is deleted.
 
     How sure:
-        Confirmed for closed ledgers. Ledgers that are not closed, or whose metadata changed between the two
-        scans of a running store, count apart, as in doubt, and so do all where a directory's cookie and place
-        name two bookies; the finding is suspect where there are no others. The bytes are an estimate: an
-        entry is taken to be as long as the ledger's others are on average.
+        Confirmed for closed ledgers. Counted apart are ledgers that are not closed, that changed between the
+        two scans, or whose directory's cookie and place name two bookies. Suspect where all of the ledgers
+        are of these. The bytes assume that an entry has the ledger's average length.
 
     What to do:
-        Nothing; count it when you plan space. The entries are good spare copies until then.
+        Nothing; count it when you plan space. Until then the entries are good spare copies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -33,6 +32,6 @@ def stale_segment(tables: Tables) -> DataFrame:
           on the bookie, dumps its index of the ledger. Risk: none; it only reads files of the bookie.
 
     Limits:
-        Entries of ledgers that are not closed are not in the estimate of bytes.
+        Ledgers that are not closed are not in the estimate of bytes.
     """
     return entries_besides(tables, "stale", "from segments that do not name it")

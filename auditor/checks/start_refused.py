@@ -29,54 +29,46 @@ def start_refused(roster: Roster) -> Findings:
     """A bookie would refuse its next start because of its cookies, or of a journal file that is gone.
 
     What it finds:
-        Bookies, registered or not, whose cookies, in the store and on their disks, would end their next start
-        with an exception (LegacyCookieValidation). A note if the cluster does not know the bookie: nobody
-        registered it, no ledger names it, and the store has no cookie of it. The evidence has the exception,
-        what is the matter and with which directories, the same with allowStorageExpansion, and where the
-        configured directories were inferred from. Also bookies whose cookies are right and that cannot replay
-        their journal: it lacks the file that lastMark points at (`journal-gone`), or the replay ends at a
-        damaged record or file behind the mark (`journal-invalid-record`, `journal-unreadable`). Also bookies
-        with index directories apart that their cookies do not name, as releases before 4.16 write them
-        (`index-not-in-cookie`): from 4.16 on they refuse to start; a note while the bookie runs; or with
-        other than as many index as ledger directories on DbLedgerStorage (`index-count`). Also bookies
-        with data and without any cookie, as a change of address that was not finished leaves them. With
-        cookies it is the consequence, and stands besides the finding that is its cause: disk-id-mismatch,
-        disk-version-missing, instance-mismatch, cookie-key-mismatch and the others. It is left out where that
-        finding says the same of the bookie's start: cookie-missing, and instance-id-missing for the whole
-        cluster.
+        Bookies whose next start would end with an exception because of their cookies in the store and on disk
+        (LegacyCookieValidation); a note if the cluster does not know the bookie. The evidence has the
+        exception, its cause and directories, the same with allowStorageExpansion, and where the configuration
+        was inferred from. Also bookies that cannot replay their journal: the file that lastMark points at is
+        gone (`journal-gone`), or a damaged record or file lies behind the mark (`journal-invalid-record`,
+        `journal-unreadable`). Also separate index directories that cookies do not name, as releases before
+        4.16 write them (`index-not-in-cookie`): from 4.16 on they refuse to start; a note while the bookie
+        runs. Also other numbers of index and of ledger directories on DbLedgerStorage (`index-count`), and
+        data without any cookie, as an unfinished change of address leaves it. It stands beside its cause,
+        such as disk-id-mismatch or instance-mismatch, but not beside cookie-missing, or instance-id-missing
+        for the cluster, which say the same.
 
     Why it matters:
-        The bookie may run on as if nothing were wrong. The next restart, perhaps that of a whole rack during
-        an upgrade, takes it away, and its ledgers have one copy less until somebody has understood the
-        stack trace.
+        The bookie runs on as if nothing were wrong. Its next restart, perhaps of a whole rack in an upgrade,
+        takes it away.
 
     How sure:
-        Confirmed by the server's own rules, followed on what was read; the configuration is inferred from the
-        cookies. Suspect where a running bookie has a newer journal file than the one that is gone, for its
-        mark may have moved there, where the journal of a running bookie is damaged, for a clean stop moves
-        its mark past that, where the release decides, and where a bookie's copy has no journal file at all
-        while others have: they may have been left out. Where no copy has any, nothing is said.
+        Confirmed by the server's own rules; the configuration is inferred from the cookies. Suspect where a
+        running bookie has a newer journal file than the missing one, or a damaged journal, for its mark may
+        move past that; where the release decides; and where only this copy has no journal file. Where no copy
+        has any, nothing is reported.
 
     What to do:
-        Mend the cause before the restart; do not restart the bookie until then. Never copy VERSION from one
-        directory to another to make a bookie start. A journal file that is gone: put it back. If it is lost,
-        so are the entries that were only in it: have the bookie's ledgers copied, and set it up anew. Without
-        lastMark it starts, replays all journals that are left, and does not say what it lost. A record that
-        ends the replay with an IOException can be skipped: the evidence names the setting as `way_out`. The
-        bookie then lacks all that follows in that file; have its ledgers checked and copied. Before an
-        upgrade to 4.16 or later write index directories into the cookies, or take them out of the
-        configuration, as `way_out` says.
+        Remove the cause before the restart; do not restart the bookie until then. Never copy VERSION from one
+        directory to another to make a bookie start. Put a missing journal file back. If it is lost, so are
+        the entries that only it had: have the bookie's ledgers copied, and set it up anew. Without lastMark
+        it starts, replays all journals that are left, and does not say what it lost. The setting `way_out` of
+        the evidence skips a record that ends the replay with an IOException, and all that follows in that
+        file; have its ledgers checked and copied. Before an upgrade to 4.16 or later write index directories
+        into the cookies, or take them out of the configuration (`way_out`).
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
 
     Limits:
-        The configuration is inferred from what the bookie wrote when it last started, unless --bookie-conf is
-        its file: it names the bookie's id, or, less sure, directories of its cookies. Only the cookie under
-        its own id is looked at, not those of other ids that its host has. Where directories were not given to
-        the audit, only a refusal that holds whatever is in them is reported. A bookie with
-        dataIntegrityChecking is stricter or milder than this.
+        The configuration is inferred from the bookie's last start, unless --bookie-conf is its file: it names
+        the bookie's id, or, less sure, directories of its cookies. Only the cookie under its own id is looked
+        at. If directories were not given, only a refusal that holds whatever is in them is reported. A bookie
+        with dataIntegrityChecking is stricter or milder.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     listed = {row["bookie_id"] for row in roster.clear_bookies}

@@ -14,8 +14,8 @@ def stray_file(tables: Tables) -> DataFrame:
         with their number and the first ten paths.
 
     Why it matters:
-        BookKeeper ignores them. They are notes or copies that a person made, or indexes that someone moved; a
-        moved index is missing where it belongs.
+        BookKeeper ignores them. They are a person's notes or copies, or moved indexes, which are missing
+        where they belong.
 
     How sure:
         Confirmed: it was read as it is reported.

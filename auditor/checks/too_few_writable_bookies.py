@@ -15,10 +15,10 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     """Fewer bookies are writable than an ensemble needs.
 
     What it finds:
-        Clusters in which the smallest ensemble in use has more members than there are writable bookies. In
-        use are the ensemble sizes of ledgers that are open or less than a week old; if there are none, those
-        of all ledgers. It is a warning if only larger ensembles in use do not fit. `all-bookies-read-only`
-        takes its place if no registered bookie is writable.
+        Clusters in which the smallest ensemble in use has more members than there are writable bookies; a
+        warning if only larger ensembles in use do not fit. In use are ensemble sizes of ledgers that are open
+        or less than a week old, else those of all ledgers. If no registered bookie is writable,
+        `all-bookies-read-only` takes its place.
 
     Why it matters:
         An application that asks for such an ensemble cannot create a ledger, and its writers stop at the next

@@ -2,14 +2,16 @@
 
 python -m auditor.reports.check_pages
 
-writes docs/checks.md, which lists them, and a page of each group in docs/checks.
+writes docs/checks.md, which lists them, and a page of each group in docs/checks. What the commands of several
+checks do stands once, in docs/checks/commands.md; a check's page repeats only the risk of those that write.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from auditor.checks import ALL, GROUP_OF, GROUPS, Check
-from auditor.checks.manual import RISKS, Command
+from auditor.checks.manual import RISKS, SECTIONS, SHARED, Command
 from auditor.model.check_settings import CarefulSide, Constant, constants, default_of
 from auditor.reports.plain_text import wrap_words
 
@@ -17,29 +19,38 @@ WIDTH = 80
 _BULLET = re.compile(r"^- ", re.MULTILINE)
 
 _PREFACE = """\
-# What the checks find, and what to do
+# Checks
 
-Written from the checks themselves by `python -m auditor.reports.check_pages`; at a terminal
-`bkaudit explain check NAME` shows one of them, and `bkaudit explain ledger`, `bkaudit explain bookie` and
-`bkaudit explain run` fill their commands in. There is a page for each group; this one lists the checks.
+`python -m auditor.reports.check_pages` writes this list and a page for each group from the checks
+themselves. `bkaudit explain check NAME` prints one page; `bkaudit explain ledger`, `bkaudit explain bookie`
+and `bkaudit explain run` fill its commands in.
 
-Commands are those of BookKeeper 4.17's shell. Words in capitals are to be filled in; NEXT is one past the
-last entry. A page begins with commands that change nothing. Each says its risk:
+Commands are those of BookKeeper 4.17's shell ([what they do](checks/commands.md)). Replace the words in
+capitals; NEXT is one past the last entry. Commands in a block change nothing (`# load`: bookies feel them).
+The others have their risk:
 
 | risk | |
 | --- | --- |
 """
 _CUSTOM_IDS = """\
 
-A page ends with the settings of the check: constants that the table `constants` of the file of
-`--check-settings` changes ([options.md](options.md), [conf/checks.toml](../conf/checks.toml)). A check that
-`--checks` or `--skip-checks` leaves out is not run: the report says so, the exit code is 3 at best, and
-actions that its findings could forbid are refused. They are also refused with a constant that finds fewer
-dangers than its default.
+A page ends with the constants of its check and their bounds. The table `constants` of the `--check-settings`
+file changes them ([options.md](options.md), [conf/checks.toml](../conf/checks.toml)). If `--checks` or
+`--skip-checks` leaves a check out, the report says so, the exit code is 3 at best, and actions that its
+findings could forbid are refused. They are also refused with a constant that finds fewer dangers than its
+default.
 
-The shell's `cookie_` commands take only ids of the form `host:port`; they refuse all others. No released
-shell knows ledgers of a scope other than 0.
+The shell's `cookie_` commands refuse ids that are not of the form `host:port`. No released shell knows
+ledgers of a scope other than 0.
 """
+_COMMANDS = """\
+# Commands that several checks name
+
+[All checks, and what the risks mean](../checks.md). `bookkeeper shell` stands before each command.
+
+"""
+_CHANGES_NOTHING = ("none", "load")
+"""Risks of commands whose page needs no more than a link to what they do."""
 
 
 def page(check: Check, width: int = WIDTH) -> str:
@@ -104,8 +115,11 @@ def documents() -> dict[str, str]:
             f"## [{group.capitalize()}](checks/{group}.md)",
             "\n".join(_entry(check) for check in checks),
         ]
-        head = f"# Checks: {group}\n\n[All checks, and what their commands risk](../checks.md)"
+        head = (
+            f"# Checks: {group}\n\n[All checks and risks](../checks.md). [What the commands do](commands.md)."
+        )
         pages[f"checks/{group}.md"] = "\n\n".join([head, *map(_markdown_page, checks)]) + "\n"
+    pages["checks/commands.md"] = _COMMANDS + "".join(map(_shared_entry, SHARED.values()))
     return {"checks.md": "\n\n".join(listed) + "\n", **pages}
 
 
@@ -122,23 +136,53 @@ def _entry(check: Check) -> str:
     return f'- <a id="{check.id}"></a>{link} ({check.severity}): {check.title}'
 
 
+def _shared_entry(command: Command) -> str:
+    words = command.text.removeprefix("bookkeeper shell ")
+    return f"- `{words}` {command.does}. *Risk: {command.risk}*\n"
+
+
 def _markdown_page(check: Check) -> str:
+    """A check in the page of its group: what it finds first, without a heading."""
     parts = [f"## {check.id}", f"*{check.severity}.* {check.title}"]
     if check.aliases:
         parts.append(f"Once called {', '.join(check.aliases)}.")
     for heading, text in check.sections.items():
         if heading == "Commands":
-            parts.append(f"**{heading}.**")
-            for command in check.commands:
-                does = command.does[0].upper() + command.does[1:]
-                parts += [f"```sh\n{command.text}\n```", f"{does}. *Risk: {command.risk}*"]
-        else:
-            first, *others = [" ".join(block.split()) for block in _blocks(text)]
-            parts += ["\n".join([f"**{heading}.** {first}", *([""] if others else []), *others])]
+            parts += _markdown_commands(check.commands)
+            continue
+        first, *others = [" ".join(block.split()) for block in _blocks(text)]
+        label = "" if heading == SECTIONS[0] else f"**{heading}.** "
+        parts += ["\n".join([f"{label}{first}", *([""] if others else []), *others])]
     if check.settings:
-        parts.append("**Settings.**")
-        parts.append("\n".join(f"- {text}" for text in setting_sentences(check)))
+        values = (_default_and_bounds(name, constants()[name]) for name in check.settings)
+        parts.append(f"**Settings.** {'; '.join(values)}.")
     return "\n\n".join(parts)
+
+
+def _markdown_commands(commands: Sequence[Command]) -> list[str]:
+    """Shared commands that change nothing, in one block; then a list of those with words of their own."""
+    plain = [
+        command
+        for command in commands
+        if command == SHARED.get(command.text) and command.level in _CHANGES_NOTHING
+    ]
+    loads = {"load": "  # load"}
+    block = "\n".join(f"{command.text}{loads.get(command.level, '')}" for command in plain)
+    described = "\n".join(_described(command) for command in commands if command not in plain)
+    return [f"```sh\n{block}\n```"] * bool(plain) + [described] * bool(described)
+
+
+def _described(command: Command) -> str:
+    """A command with what only this page says of it, and with its risk."""
+    shared = SHARED.get(command.text)
+    does = command.does if shared is None else command.does.removeprefix(shared.does).removeprefix(". ")
+    words = f" {does}." if does else ""
+    in_short = shared is not None and command.level in _CHANGES_NOTHING
+    return f"- `{command.text}`{words} *Risk: {f'{command.level}.' if in_short else command.risk}*"
+
+
+def _default_and_bounds(name: str, constant: Constant) -> str:
+    return f"`{name}`: {default_of(name):,} {constant.unit} ({constant.low:,} to {constant.high:,})"
 
 
 def _blocks(text: str) -> list[str]:

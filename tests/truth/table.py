@@ -20,14 +20,19 @@ PROOFS = Path(__file__).with_name("proofs.toml")
 PAGE = ROOT / "docs" / "truth.md"
 
 _TEXT = """\
-# Whose bytes each reader is tested with
+# Truth: foreign bytes and proofs
 
-A reader that is tested with what its own project packed agrees with itself. So every format that is read or
-written has a row here: which program wrote the bytes, how many there are, where they lie (below `tests/`) and
-which test reads them. "Started" is a server that the tests start: its bytes are new in every run. The table
-is `tests/truth/formats.toml`; `tests/truth/test_truth.py` counts the bytes, and fails for a reader without a
-foreign writer. [Adding things](adding.md) says how a row is added.
-`python -m tests.truth > docs/truth.md` writes this page.
+`python -m tests.truth > docs/truth.md` writes this page. Its first half lists, for every format that the
+program reads or writes, which other program wrote the bytes that the tests read, and how many there are.
+"Started": the tests start the writer, and its bytes are new in every run. `tests/truth/formats.toml` has
+the paths and the tests of each row; `tests/truth/test_truth.py` counts the bytes, and fails for a reader
+without a foreign writer. [Adding things](adding.md) says how to add a row.
+"""
+_PROOFS = """\
+## Proofs
+
+Each shows a property of the whole program: the command, its last day, and its result. The tables and the
+tests of each are in `tests/truth/proofs.toml`.
 """
 
 
@@ -73,9 +78,10 @@ def _tuples(row: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Proof:
-    """What holds of the whole program: the command that shows it, what it gave on a day, and the tests of it.
+    """A property of the whole program: the command that shows it, its result on a day, and its tests.
 
-    ``rows``, the names of the columns first, are a table that the command printed.
+    ``rows``, the names of the columns first, are a table that the command printed. The page shows the rows
+    whose first cells are ``shown``, or all.
     """
 
     claim: str
@@ -84,6 +90,7 @@ class Proof:
     figure: str
     tests: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...] = ()
+    shown: tuple[str, ...] = ()
 
 
 @cache
@@ -140,37 +147,51 @@ def _held_by(value: ast.expr) -> int:
 
 
 def page() -> str:
-    """docs/truth.md."""
-    lines = [_TEXT, "| format | written by | how many | where | read in |", "| --- | --- | --- | --- | --- |"]
-    lines += [_row(row) for row in formats() if row.is_foreign]
-    lines += ["", "## Who reads what it writes", "", "| format | read by | in |", "| --- | --- | --- |"]
-    lines += [f"| {row.name} | {row.read_by} | {_tests(row)} |" for row in formats() if row.read_by]
-    lines += ["", "## What could not be had", "", "| format | why |", "| --- | --- |"]
-    lines += [f"| {row.name} | {row.lacks} |" for row in formats() if row.lacks]
-    lines += [
-        "",
-        "## Formats of this project's own",
-        "",
-        "| format | why nobody else writes it |",
-        "| --- | --- |",
-    ]
-    lines += [f"| {row.name} | {row.own} |" for row in formats() if row.own]
-    lines += ["", "## What holds of the whole program", "", "The table is `tests/truth/proofs.toml`."]
+    """Return the text of docs/truth.md."""
+    rows = formats()
+    by_writer: dict[str, list[str]] = {}
+    for row in rows:
+        if row.is_foreign:
+            by_writer.setdefault(row.writer, []).append(f"{row.name} ({_amount_of_bytes(row)})")
+    lines = [_TEXT, *_table("written by", "formats (how many)")]
+    lines += [_line(writer, "; ".join(names)) for writer, names in by_writer.items()]
+    lines += ["", "Written by this program, and read by another:", "", *_table("format", "read by")]
+    lines += [_line(row.name, row.read_by) for row in rows if row.read_by]
+    lines += ["", "Not available from a foreign writer:", "", *_table("format", "why")]
+    lines += [_line(row.name, row.lacks) for row in rows if row.lacks]
+    lines += ["", "Only this project writes:", "", *_table("format", "why")]
+    lines += [_line(row.name, row.own) for row in rows if row.own]
+    lines += ["", _PROOFS.rstrip("\n")]
     for proof in proofs():
-        lines += ["", f"### {proof.claim}", "", f"`{proof.command}`, on {proof.day}: {proof.figure}", ""]
-        if proof.rows:
-            head, *rest = (f"| {' | '.join(row)} |" for row in proof.rows)
-            lines += [head, f"|{' --- |' * len(proof.rows[0])}", *rest, ""]
-        lines.append(f"Tests: {_tests(proof)}.")
+        lines += ["", f"### {proof.claim}", "", f"`{proof.command}`, {proof.day}: {proof.figure}"]
+        lines += _result_table(proof)
     return "\n".join(lines) + "\n"
 
 
-def _row(row: Format) -> str:
-    amount = f"{sum(map(count_of, row.bytes)):,}" if row.bytes else "started"
-    where = ", ".join(f"`{each.removeprefix('tests/')}`" for each in row.bytes)
-    return f"| {row.name} | {row.writer} | {amount} | {where} | {_tests(row)} |"
+def _result_table(proof: Proof) -> list[str]:
+    """Return the shown rows, without columns that have one value in all rows: a sentence says these."""
+    if not proof.rows:
+        return []
+    head, *rows = proof.rows
+    columns = dict(zip(head, zip(*rows, strict=True), strict=True))
+    constant = {name: cells[0] for name, cells in columns.items() if len({*cells}) == 1}
+    varying = [number for number, name in enumerate(head) if name not in constant]
+    shown = [row for row in rows if not proof.shown or row[0] in proof.shown]
+    lines = [""]
+    if constant:
+        lines += [f"In all {len(rows)} rows: {', '.join(map(' '.join, constant.items()))}.", ""]
+    lines += _table(*(head[number] for number in varying))
+    return lines + [_line(*(row[number] for number in varying)) for row in shown]
 
 
-def _tests(row: Format | Proof) -> str:
-    files = dict.fromkeys(each.partition("::")[0].removeprefix("tests/") for each in row.tests)
-    return ", ".join(f"`{file}`" for file in files)
+def _table(*names: str) -> list[str]:
+    """Return the head of a table."""
+    return [_line(*names), f"|{' --- |' * len(names)}"]
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _amount_of_bytes(row: Format) -> str:
+    return f"{sum(map(count_of, row.bytes)):,}" if row.bytes else "started"

@@ -108,6 +108,7 @@ def test_a_proof_has_its_figure_and_its_tests() -> None:
         assert proof.tests
         assert not [test for test in proof.tests if not is_there(test)], "no such test"
         assert {len(row) for row in proof.rows} <= {len(row) for row in proof.rows[:1]}, "rows of one length"
+        assert {*proof.shown} <= {row[0] for row in proof.rows[1:]}, "no such row"
 
 
 def is_there(test: str) -> bool:
