@@ -36,7 +36,7 @@ from auditor.model.permission import GATE_SEAL, ActionObject, Allowed, Refused, 
 
 __all__ = [
     "MAX_DATA_AGE_MS", "ActionObject", "Allowed", "HeldRun", "HoldBook", "HoldsOfRun", "Refused", "permit",
-    "permit_ledgers",
+    "permit_everywhere", "permit_ledgers",
 ]  # fmt: skip
 
 MAX_DATA_AGE_MS = 24 * 3_600_000
@@ -140,6 +140,11 @@ class HoldBook:
     def first_of_ledgers(self, kind: ActionKind) -> tuple[Hold, ...]:
         """The first hold on a ledger that forbids a kind of action; empty if there is none."""
         return tuple(islice(self.on_ledgers(kind), 1))
+
+    def first_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
+        """The holds on bookies, entry logs and sources that forbid a kind, and the first on a ledger."""
+        others = (hold for holds in self.by_key.values() for hold in holds if kind in hold.forbids)
+        return (*others, *self.first_of_ledgers(kind))
 
     def on_ledgers(self, kind: ActionKind) -> Iterator[Hold]:
         """The holds on ledgers that forbid a kind, as the table has them, batch by batch."""
@@ -276,6 +281,25 @@ def permit(
     """
     allowed, refused = permit_ledgers(run, kind, objects, (), after)
     return refused[0] if refused else allowed or _allowed(kind, objects)
+
+
+def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
+    """Whether an action that is done to the whole cluster is permitted: no hold on anything may forbid it.
+
+    What AutoRecovery copies, and from which bookie, nobody chooses: one ledger that is held is enough.
+
+    Args:
+        run: The finished run that the action rests on.
+        kind: What is to be done.
+
+    Raises:
+        RunError: the table holds is broken.
+    """
+    answer = permit(run, kind, ())
+    if isinstance(answer, Refused):
+        return answer
+    holds = by_importance(run.holds.first_anywhere(kind))
+    return Refused(kind, (), holds) if holds else answer
 
 
 def permit_ledgers(

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from auditor.actions.gate import HeldRun, permit, permit_ledgers
+from auditor.actions.commands import is_cluster_wide
+from auditor.actions.gate import HeldRun, permit, permit_everywhere, permit_ledgers
 from auditor.actions.objects import bookie, ledger
 from auditor.actions.procedures import kind_by_hand
 from auditor.model.holds import ActionKind, HoldObject
@@ -35,7 +36,9 @@ def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
     """
     bookies = [bookie(name) for name in _bookies_of(step)]
     whole = permit(run, step.kind, bookies)
-    answers = [*([whole] if isinstance(whole, Refused) else []), *_by_hand(step, run)]
+    everywhere = permit_everywhere(run, step.kind) if _is_cluster_wide(step) else None
+    answers = [answer for answer in (whole, everywhere) if isinstance(answer, Refused)]
+    answers += _by_hand(step, run)
     by_ledger: tuple[Refused, ...] = ()
     if not isinstance(whole, Refused):
         ledgers = [ledger(int(planned.ledger_id)) for planned in step.ledgers]
@@ -73,6 +76,11 @@ def _by_hand(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
             answer = permit(run, kind, [bookie(name)])
             if isinstance(answer, Refused):
                 yield answer
+
+
+def _is_cluster_wide(step: PlanStep) -> bool:
+    """Whether a command of the step has AutoRecovery copy ledgers of any bookie."""
+    return any(command.role is CommandRole.DO and is_cluster_wide(command.text) for command in step.commands)
 
 
 def _copies_all(step: PlanStep) -> bool:

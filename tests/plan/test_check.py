@@ -110,6 +110,17 @@ def test_what_is_queued_again(rows: Any, tables: Any, lost: Any, state: StepStat
     assert step.state is state
 
 
+def test_ledgers_of_other_bookies_forbid_to_have_all_marked(tmp_path: Path) -> None:
+    """The auditor marks the ledgers of every lost bookie, whatever the step names."""
+    rows = [ledger(7, "a:1", "b:1"), ledger(8, "b:1", "c:1")]
+    plan = make_plan(run_of(tmp_path / "old", [ON_LOST, FORGOTTEN], LOST, ledgers=rows))
+    held = hold("8", ActionKind.RECOVER, reason="replica-mismatch", object="ledger")
+    run_of(tmp_path / "new", [], LOST, ledgers=rows, holds=[held])
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is StepState.CHANGED
+    assert "replica-mismatch" in step.why[0]
+
+
 @pytest.mark.parametrize(
     ("findings", "bookies", "facts", "state"),
     [
