@@ -259,7 +259,7 @@ def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> Plan
 
 
 def _check_step(step: PlanStep, now: Answers, time: int) -> StepCheck:
-    permission = StepPermission() if now.run is None else ask_gate(step, now.run)
+    permission = _without_run(step) if now.run is None else ask_gate(step, now.run)
     states = {each.ledger_id: _ledger_state(step, each, now, permission) for each in step.ledgers}
     counts = Counter(states.values())
     whole = [each for each in step.requires if each.fact not in OF_EACH_LEDGER]
@@ -280,6 +280,18 @@ def _check_step(step: PlanStep, now: Answers, time: int) -> StepCheck:
         step.number, step.kind, step.about, state, tuple(why),
         *(counts[each] for each in (StepState.DONE, StepState.TRUE, StepState.CHANGED, StepState.UNKNOWN)),
     )  # fmt: skip
+
+
+_NEVER_ASKED = (
+    "an earlier version made this plan without asking what holds forbid, and a store does not say it: "
+    "plan check --run, or plan again"
+)
+
+
+def _without_run(step: PlanStep) -> StepPermission:
+    """What a store says to a step: nothing of holds. Those of the plan's run permitted it, if it had any."""
+    was_asked = step.was_permitted or step.kind is ActionKind.WAIT
+    return StepPermission() if was_asked else StepPermission(unknown=(_NEVER_ASKED,))
 
 
 def _open_state(

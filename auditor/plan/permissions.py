@@ -43,8 +43,10 @@ def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
     if not isinstance(whole, Refused):
         ledgers = [ledger(int(planned.ledger_id)) for planned in step.ledgers]
         _, refused = permit_ledgers(run, step.kind, (), ledgers)
-        # That nobody owns a ledger is a condition of the step (`Fact.UNOWNED`).
+        # That nobody owns a ledger was proved for the plan, and is a condition of the step (`Fact.UNOWNED`).
+        # The proof of earlier versions was less: it did not need every owner, and two runs a rollover apart.
         by_ledger = tuple(answer for answer in refused if answer.holds)
+        answers += [answer for answer in refused if not answer.holds and not step.was_permitted]
         if _copies_all(step):
             answers += by_ledger  # one command copies the held ledgers too
             is_listed = len(step.ledgers) == step.ledger_count

@@ -187,6 +187,54 @@ def test_a_ledger_whose_owner_is_back_is_not_deleted(standing: str, state: StepS
     assert step.state is state
 
 
+def of_earlier_version(plan: RepairPlan) -> RepairPlan:
+    """The same plan as plan/1 had it, which was made without holds."""
+    steps = (replace(step, urgency=None, fewest_copies=None) for step in plan.steps)
+    return replace(plan, steps=tuple(steps))
+
+
+HELD = {
+    "ledger": hold("7", ActionKind.RECOVER, reason="replica-mismatch", object="ledger"),
+    "bookie": hold("c:1", ActionKind.RECOVER, reason="bookie-alias"),
+}
+
+
+@pytest.mark.parametrize("row", HELD.values(), ids=HELD)
+def test_a_plan_of_an_earlier_version_asks_the_holds_of_a_newer_run(row: Any, tmp_path: Path) -> None:
+    plan = of_earlier_version(make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS)))
+    run_of(tmp_path / "free", [], ledgers=ROWS)
+    run_of(tmp_path / "held", [], ledgers=ROWS, holds=[row])
+    assert [step.state for step in asked(plan, str(tmp_path / "free"))] == [StepState.TRUE]
+    assert [step.state for step in asked(plan, str(tmp_path / "held"))] == [StepState.CHANGED]
+
+
+def test_a_store_permits_no_step_of_an_earlier_version(tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS))
+    rows = LedgerAnswers({7: LedgerRow(7, 3, "CLOSED", 120, (("b:1", "c:1"),))}, locked=())
+    now = replace(PLAIN, ledgers=rows)
+    [step] = check_plan(plan, now).steps
+    assert step.state is StepState.TRUE
+    [step] = check_plan(of_earlier_version(plan), now).steps
+    assert step.state is StepState.UNKNOWN
+    assert step.why[0].startswith("not permitted: an earlier version made this plan without asking")
+
+
+def test_a_plan_of_an_earlier_version_deletes_no_ledger_without_proof(tmp_path: Path) -> None:
+    """Its own proof did not need every owner: the newer run has to have it."""
+    plan = of_earlier_version(make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS)))
+    tables: Any = {
+        "ledgers": ROWS, "owner_stores": [PROVED_STORE],
+        "ownership": [{"scope_id": 0, "ledger_id": 7, "standing": "unowned"}],
+    }  # fmt: skip
+    run_of(tmp_path / "once", [], **tables)
+    [step] = asked(plan, str(tmp_path / "once"))
+    assert step.state is StepState.UNKNOWN
+    assert step.why[0].startswith("not permitted: no audit proved that it is closed and that nobody owns it")
+    run_of(tmp_path / "twice", [UNOWNED], **tables)
+    [step] = asked(plan, str(tmp_path / "twice"))
+    assert step.state is StepState.TRUE
+
+
 def test_an_older_run_and_another_cluster_are_refused(tmp_path: Path) -> None:
     plan = everything(tmp_path / "run")
     with pytest.raises(RunUsageError, match="older than the one that the plan was made of"):
