@@ -123,7 +123,9 @@ def land_holds(
         parts += holds_of_findings(findings, changes.changes, tables, found)
         if (unreachable := unreachable_ledgers(tables)) is not None:
             parts.append(unreachable)
-        unseen = () if earlier is None else unseen_findings(changes.changes).collect()
+        unseen = ()
+        if earlier is not None:
+            unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         holders = None if earlier is None else holders_of_weak_ledgers(tables)
         weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
         seen = Seen(
@@ -133,6 +135,7 @@ def land_holds(
             needed=needed_bookies(facts) | weak,
             anything_missing=missing,
             unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen),
+            found=frozenset(id for id, count in found.items() if count),
             lost_reasons=inputs.reasons_unseen(before_inputs),
             lost_carried=inputs.reasons_unseen(known_inputs),
         )
