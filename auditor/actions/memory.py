@@ -13,6 +13,7 @@ A hold that this run makes again keeps the time at which it was first seen.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -46,19 +47,20 @@ class RunInputs:
     Args:
         entry_logs: 1 if the bookies' entry logs were read, else 0.
         answers: 1 if bookies of a live store were asked for entries, else 0.
-        owner_stores: How many stores of owners were read. Their names say less: a copy of one has another.
+        owner_stores: The stores of owners that were read, sorted, by what names each in every run
+            (`auditor.tables.owner_stores.store_identity`). `UNNAMED` is one of a run of an earlier version.
     """
 
     entry_logs: int = 0
     answers: int = 0
-    owner_stores: int = 0
+    owner_stores: tuple[str, ...] = ()
 
     def joined(self, other: RunInputs) -> RunInputs:
         """The most that one of two runs read of each."""
         return RunInputs(
             max(self.entry_logs, other.entry_logs),
             max(self.answers, other.answers),
-            max(self.owner_stores, other.owner_stores),
+            tuple(sorted((Counter(self.owner_stores) | Counter(other.owner_stores)).elements())),
         )
 
     def reasons_unseen(self, earlier: RunInputs) -> frozenset[str]:
@@ -68,12 +70,19 @@ class RunInputs:
             reasons |= _OF_ENTRY_LOGS
         if self.answers < earlier.answers:
             reasons |= {check.id for check in ALL if Need.WITNESS in check.all_needs}
-        if self.owner_stores < earlier.owner_stores:
+        if self._lacks_owners_of(earlier):
             reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
             reasons.add(FactReason.UNREAD_DISK)  # what is missing may be what an owner names
         return frozenset(reasons)
 
+    def _lacks_owners_of(self, earlier: RunInputs) -> bool:
+        """Whether a store of owners that the earlier run read was not read, or another one in its place."""
+        swapped = Counter(earlier.owner_stores) - Counter(self.owner_stores)
+        return any(swapped.keys() - {UNNAMED}) or len(self.owner_stores) < len(earlier.owner_stores)
 
+
+UNNAMED = ""
+"""A store of owners of which an earlier version's run says only that there was one."""
 _OF_ENTRY_LOGS = frozenset({"gc-would-delete-live", str(FactReason.UNINDEXED_BYTES)})
 """Reasons that entry logs show, or may show; checks that rest on nothing else are `Change.UNSEEN` anyway."""
 

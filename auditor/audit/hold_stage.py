@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from auditor.actions.fact_holds import (
 from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_of
 from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.actions.memory import (
+    UNNAMED,
     RunInputs,
     Seen,
     holders_of_weak_ledgers,
@@ -46,6 +47,7 @@ from auditor.checks.configuration import kinds_without_holds
 from auditor.model.action_facts import HoldFacts
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HOLDS_PART, HoldObject, bookie_source
+from auditor.model.owner_scope import MAX_DROPPED_SHARE, NOT_READ
 from auditor.model.run_facts import WHOLE
 from auditor.model.states import TAKES_WRITES, LedgerClass
 from auditor.runs.directory import RunDirectory
@@ -56,6 +58,7 @@ from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
+from auditor.tables.owner_stores import store_identity
 
 _NEW = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
 
@@ -107,7 +110,9 @@ def land_holds(
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
         earlier = landing.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
     inputs = RunInputs(
-        int("entry_logs" in tables.frames), int(scope.bookies_asked), len(tables.roster.owner_stores)
+        int("entry_logs" in tables.frames),
+        int(scope.bookies_asked),
+        _owner_stores_of(tables.roster.owner_stores),
     )
     before_inputs, known_inputs = RunInputs(), RunInputs()
     if run is not None and earlier is not None:
@@ -157,11 +162,29 @@ def land_holds(
 def _inputs_of(path: str) -> tuple[RunInputs, RunInputs]:
     """What an earlier run read because it was asked to, and the most that it or any run before it did."""
     run = RunReader(path)
-    stores = run.table("owner_stores", ["source"]).num_rows if "owner_stores" in run.table_names() else 0
+    rows = run.table("owner_stores").to_pylist() if "owner_stores" in run.table_names() else []
+    stores = _owner_stores_of(rows)
     facts = run.report.run
     inputs = RunInputs(int(facts.entry_logs), int(bool(facts.witness_asked)), stores)
     known = run.directory.read_manifest().get(KNOWN_INPUTS, {})
-    return inputs, inputs.joined(RunInputs(**known))
+    known_stores = known.get("owner_stores", ())
+    if isinstance(known_stores, int):  # an earlier version counted them
+        known_stores = (*stores, *[UNNAMED] * (known_stores - len(stores)))
+    return inputs, inputs.joined(RunInputs(**known | {"owner_stores": tuple(known_stores)}))
+
+
+def _owner_stores_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The identities of the stores of owners that were read, by their rows of the table owner_stores.
+
+    One whose lists lost ledgers that are still there may be another store under the same name.
+    """
+    return tuple(
+        sorted(
+            store_identity(row["source"])
+            for row in rows
+            if row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_SHARE * row["listed_before"]
+        )
+    )
 
 
 def _rows_of_facts(

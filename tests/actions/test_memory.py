@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.actions.finding_holds import NEW_COLUMNS
-from auditor.actions.memory import RunInputs, Seen, unseen_findings, with_memory
+from auditor.actions.memory import UNNAMED, RunInputs, Seen, unseen_findings, with_memory
 from auditor.model.holds import ActionKind, Lift
 from auditor.spark.batches import arrow_frame
 from auditor.tables.changes import CHANGES
@@ -20,7 +20,8 @@ from tests.plan.made import hold
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ALL_READ = RunInputs(entry_logs=1, answers=1, owner_stores=2)
+EAST, WEST, OTHER = "pulsar:zk://h1/east", "pulsar:zk://h1/west", "pulsar:zk://h2/east"
+ALL_READ = RunInputs(entry_logs=1, answers=1, owner_stores=(EAST, WEST))
 BOOKIE = "a:1"
 
 
@@ -74,9 +75,11 @@ OF_OPTIONS = ["gc-would-delete-live", "unindexed-bytes", "index-incomplete", "ow
     ("now", "reasons"),
     [
         (ALL_READ, set()),
-        (RunInputs(0, 1, 2), {"gc-would-delete-live", "unindexed-bytes"}),
-        (RunInputs(1, 0, 2), {"index-incomplete"}),
-        (RunInputs(1, 1, 1), {"owner-dangling"}),
+        (RunInputs(0, 1, (EAST, WEST)), {"gc-would-delete-live", "unindexed-bytes"}),
+        (RunInputs(1, 0, (EAST, WEST)), {"index-incomplete"}),
+        (RunInputs(1, 1, (EAST,)), {"owner-dangling"}),
+        (RunInputs(1, 1, (EAST, OTHER)), {"owner-dangling"}),
+        (RunInputs(1, 1, (EAST, OTHER, WEST)), set()),
     ],
 )
 def test_holds_stay_where_a_run_read_less(spark: SparkSession, now: RunInputs, reasons: set[str]) -> None:
@@ -97,9 +100,22 @@ def test_holds_that_were_carried_on_stay_until_a_run_reads_as_much_again(spark: 
 def test_the_hold_on_an_entry_log_goes_with_its_bytes(spark: SparkSession) -> None:
     log = held("unindexed-bytes", f"{BOOKIE} 1", "entry-log")
     assert kept(spark, [log], ALL_READ, ALL_READ) == set()
-    assert kept(spark, [log], RunInputs(0, 1, 2), ALL_READ) == {"unindexed-bytes"}
+    assert kept(spark, [log], RunInputs(0, 1, (EAST, WEST)), ALL_READ) == {"unindexed-bytes"}
     other = held("unindexed-bytes", "b:1 1", "entry-log")
     assert kept(spark, [other], ALL_READ, ALL_READ) == {"unindexed-bytes"}
+
+
+def test_stores_of_earlier_versions_are_counted() -> None:
+    """Their runs say how many stores any run before had read, and not which."""
+    counted = RunInputs(owner_stores=(UNNAMED, EAST))
+    assert RunInputs(owner_stores=(EAST,)).reasons_unseen(counted)
+    assert not RunInputs(owner_stores=(EAST, OTHER)).reasons_unseen(counted)
+    assert RunInputs(owner_stores=(WEST, OTHER)).reasons_unseen(counted)
+
+
+def test_a_store_that_is_known_twice_is_joined_once() -> None:
+    joined = RunInputs(owner_stores=(EAST,)).joined(RunInputs(owner_stores=(EAST, WEST)))
+    assert joined.owner_stores == (EAST, WEST)
 
 
 LOST = held("entry-lost", "7", "ledger")
