@@ -52,7 +52,7 @@ from auditor.model.run_facts import WHOLE
 from auditor.model.states import TAKES_WRITES, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
-from auditor.simulate.exposure import find_exposures
+from auditor.simulate.exposure import find_exposures, find_joint_holders
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
@@ -260,7 +260,14 @@ def _list_actions(
         unheld=kinds_without_holds(scope.unheld),
     )
     permitted = permitted_ledgers(findings, changes, landing.landed["holds"])
-    return build_action_list(HoldsOfRun(book), changes.found(), permitted, _writable(tables))
+    listed = tables.cluster.bookies_listed
+    return build_action_list(
+        HoldsOfRun(book),
+        changes.found(),
+        permitted,
+        _writable(tables),
+        lambda bookies: find_joint_holders(landing.run, listed, bookies),
+    )
 
 
 def _writable(tables: Tables) -> frozenset[str] | None:

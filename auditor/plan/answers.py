@@ -29,12 +29,9 @@ from auditor.model.plan import (
     StepState,
 )
 from auditor.model.states import BookieRead
-from auditor.plan.bookie_steps import DANGERS
-from auditor.plan.index_steps import INDEX_FAULTS
 from auditor.plan.parts import LedgerRow, ledgers_of
 from auditor.plan.permissions import StepPermission, ask_gate
-from auditor.plan.situation import MarkTimes, cookie_digest
-from auditor.plan.start_steps import EXCHANGED
+from auditor.plan.situation import DANGERS, EXCHANGED, INDEX_FAULTS, MarkTimes, cookie_digest
 from auditor.reports.plan import condition_text
 from auditor.runs.owners import has_every_owner, has_owners
 from auditor.runs.reader import RunReader

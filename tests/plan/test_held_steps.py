@@ -313,3 +313,40 @@ def test_autorecovery_is_started_only_if_everything_may_be_copied(held: Any, tmp
     run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=[], holds=held)
     [step] = make_plan(run).steps
     assert ("rather, where you can: start AutoRecovery on a bookie" in step.needs) == (not held)
+
+
+def stops_of(*bookies: str) -> list[Any]:
+    return [replace(GC, bookie_id=name, fingerprint=f"{number:016x}") for number, name in enumerate(bookies)]
+
+
+def test_two_bookies_that_alone_serve_an_entry_do_not_both_stop(tmp_path: Path) -> None:
+    """No hold is on either: each may stop while the other one runs."""
+    run = run_of(tmp_path, stops_of("a:1", "b:1", "c:1"), ledgers=[PAIR, ledger(8, "b:1", "c:1", "d:1")])
+    plan = make_plan(run)
+    assert [step.bookie_id for step in plan.steps] == ["a:1", "c:1"]
+    [refused] = plan.refused
+    assert (refused.kind, refused.reason) == (Kind.STOP, "last-copy")
+    assert refused.why == "a:1, b:1 alone serve entries together, and this plan stops the others"
+
+
+def test_a_copy_that_is_elsewhere_lets_both_stop(tmp_path: Path) -> None:
+    run = run_of(tmp_path, stops_of("a:1", "b:1"), ledgers=[ledger(7, "a:1", "b:1", "c:1", quorum=3)])
+    assert [step.bookie_id for step in make_plan(run).steps] == ["a:1", "b:1"]
+
+
+def test_an_index_is_not_rebuilt_while_the_only_other_bookie_is_stopped(tmp_path: Path) -> None:
+    rows = [replace(GC, bookie_id="b:1"), REINDEX]
+    run = run_of(tmp_path, rows, {}, {"entry_logs": True}, ledgers=[PAIR])
+    plan = make_plan(run)
+    assert [step.bookie_id for step in plan.steps] == ["b:1"]
+    assert [(refused.kind, refused.reason) for refused in plan.refused] == [(Kind.REBUILD_INDEX, "last-copy")]
+    alone = run_of(tmp_path / "alone", [REINDEX], {}, {"entry_logs": True}, ledgers=[PAIR])
+    assert [step.kind for step in make_plan(alone).steps] == [Kind.REBUILD_INDEX]
+
+
+def test_too_many_sets_of_last_copies_stop_one_bookie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auditor.simulate.exposure.MAX_JOINT_HOLDERS", 0)
+    run = run_of(tmp_path, stops_of("a:1", "b:1", "c:1"), ledgers=[PAIR])
+    assert [step.bookie_id for step in make_plan(run).steps] == ["a:1"]
