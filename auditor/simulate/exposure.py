@@ -185,9 +185,9 @@ def find_joint_holders(
     found: set[frozenset[str]] = set()
     for batch in windows:
         known, unknown, served = sums.copies(batch, windows.numbers)
-        some_known = (known & served).any(axis=1)
+        some_known = count_true(known & served) > 0
         holders = np.where(some_known[:, None], known & served, unknown & served)
-        is_joint = (count_true(holders) > 1) & ~(holders & ~chosen[batch.bookies]).any(axis=1)
+        is_joint = (count_true(holders) > 1) & (count_true(holders & ~chosen[batch.bookies]) == 0)
         numbers = np.sort(np.where(holders, batch.bookies, NO_BOOKIE)[is_joint], axis=1)
         for row in np.unique(numbers, axis=0).tolist():
             found.add(frozenset(windows.numbers.names[number] for number in row if number != NO_BOOKIE))
