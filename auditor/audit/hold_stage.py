@@ -67,7 +67,8 @@ class RunScope(NamedTuple):
     """What a run looked at.
 
     ``metadata_whole``: no part of the metadata was left out, and no ledger id is in doubt. ``owners_read``:
-    some owner store was read. ``as_of`` is the time of the oldest data that the run rests on, ms.
+    some owner store was read. ``as_of`` is the time of the oldest data that the run rests on, ``newest`` that
+    of the newest, ms.
     ``bookies_asked``: bookies of a live store could be asked for entries. ``unheld`` are the checks whose
     holds may be missing.
     """
@@ -75,6 +76,7 @@ class RunScope(NamedTuple):
     metadata_whole: bool
     owners_read: bool
     as_of: int
+    newest: int
     bookies_asked: bool = False
     unheld: tuple[str, ...] = ()
 
@@ -128,7 +130,7 @@ def land_holds(
         parts += holds_of_findings(findings, changes.changes, tables, found)
         if (unreachable := unreachable_ledgers(tables)) is not None:
             parts.append(unreachable)
-        unseen = ()
+        unseen: list[Any] = []
         if earlier is not None:
             unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         holders = None if earlier is None else holders_of_weak_ledgers(tables)
@@ -150,11 +152,12 @@ def land_holds(
     holds = landing.land("holds", make)
     urgent = F.col("urgency").isin(*map(str, MUST_HOLD)) & ~F.col("accepted")
     [row] = holds.agg(F.count("*"), F.count_if(urgent), F.count_if("carried")).collect()
+    has_earlier = earlier is not None and not was_unheld and not before.of_future(changes.finished)
     facts = HoldFacts(
         total=row[0],
         urgent=row[1],
         carried=row[2],
-        earlier_run=run.name if run is not None and earlier is not None and not was_unheld else None,
+        earlier_run=run.name if run is not None and has_earlier else None,
     )
     return facts, _list_actions(landing, findings, changes, facts, scope, tables)
 
@@ -254,6 +257,7 @@ def _list_actions(
         landing.run.batches,
         exists=True,
         as_of=scope.as_of,
+        newest=scope.newest,
         has_earlier=facts["earlier_run"] is not None,
         logs_read="entry_logs" in tables.frames,
         now=changes.finished,

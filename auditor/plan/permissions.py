@@ -28,6 +28,22 @@ class StepPermission:
     held_ledgers: frozenset[str] = frozenset()
 
 
+_NEVER_ASKED = (
+    "an earlier version made this plan without asking what holds forbid, and a store does not say it: "
+    "plan check --run, or plan again"
+)
+OF_FUTURE = (
+    "the plan, or what was asked, is newer than the current time: set the clocks, audit and plan again"
+)
+"""Why no step is permitted if a clock was wrong: such a plan does not expire in time."""
+
+
+def without_run(step: PlanStep) -> StepPermission:
+    """What a store says to a step: nothing of holds. Those of the plan's run permitted it, if it had any."""
+    was_asked = step.was_permitted or step.kind is ActionKind.WAIT
+    return StepPermission() if was_asked else StepPermission(unknown=(_NEVER_ASKED,))
+
+
 def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
     """Ask the gate of a run for a step of a plan that was made of an earlier run.
 

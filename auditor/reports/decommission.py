@@ -51,6 +51,10 @@ CAUSES = {
         "the data of this run is more than 24 hours old",
         "audit again",
     ),
+    Cause.DATA_OF_FUTURE: (
+        "the data of this run is newer than the current time, so that its age is not known",
+        "set the clocks right, and audit again",
+    ),
     Cause.NO_EARLIER_RUN: (
         "no earlier run of this cluster with all checks was found, so that its holds are not known",
         "audit again beside this run",

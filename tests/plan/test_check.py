@@ -427,6 +427,19 @@ def test_an_expired_plan_is_called_expired_first(tmp_path: Path, monkeypatch: py
     jsonschema.validate(value, plan_check_schema())
 
 
+@pytest.mark.usefixtures("hour_later")
+@pytest.mark.parametrize("ahead", [0, 48 * HOUR])
+def test_a_plan_of_the_future_is_not_carried_out(ahead: int, tmp_path: Path) -> None:
+    """The clock of its run was wrong: it would expire two days from now."""
+    times = {"scan_time": NOW + ahead}
+    plan = make_plan(run_of(tmp_path / "old", [found("metadata-suspect", None, "a:1")], {}, times))
+    write_plan(plan, str(tmp_path / "plan.toml"))
+    run_of(tmp_path / "new", [found("metadata-suspect", None, "a:1")], {}, times)
+    ended = bkaudit("check", tmp_path / "plan.toml", "--run", tmp_path / "new")
+    assert ended.exit_code == (3 if ahead else 0), ended.output
+    assert ("newer than the current time" in ended.stdout) == bool(ahead)
+
+
 def test_a_plan_of_an_old_run_has_no_dangerous_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_of(tmp_path / "run", BELOW[:1], ledgers=ROWS)
     set_clock(monkeypatch, NOW + DAY + 1)
