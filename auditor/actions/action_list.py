@@ -6,16 +6,18 @@ its own, with the reason. Actions on one object stand together, in the order in 
 objects come in the order of the most urgent finding.
 
 A stop that is needed and that a hold forbids, because the bookie alone has or serves entries, becomes an
-order: copy these entries first, then stop it.
+order: copy these entries first, then stop it. So does a stop of one more bookie where those that stop would
+together be the last that serve an entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from auditor.actions.gate import HeldRun, Refused, permit
 from auditor.actions.objects import bookie
+from auditor.actions.stop_set import StopSet
 from auditor.checks import BY_ID, Check, place_of_check
 from auditor.findings.table import BOOKIES_NAMED, FindingCount
 from auditor.model.action_facts import Action, ForbiddenAction
@@ -28,6 +30,8 @@ COPY_FIRST = (FactReason.LAST_KNOWN_COPY, FactReason.LAST_SERVED_COPY)
 """Holds on a stop that end once the entries have another copy that is served."""
 ALL_WOULD_STOP = "every bookie that takes writes should stop: mend what all have in common, and audit again"
 """Why nothing is copied before a stop: there is no bookie that copies could stay on."""
+JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
+"""Of bookies that would stop, the sets that alone serve an entry together, as `StopSet` takes them."""
 _KINDS = list(ActionKind)
 
 
@@ -62,6 +66,7 @@ def build_action_list(
     counts: Iterable[FindingCount],
     ledgers: Mapping[str, PermittedLedgers],
     writable: Collection[str] | None = None,
+    joint_holders: JointHolders | None = None,
 ) -> ActionList:
     """The list for what a run found and nothing suppresses.
 
@@ -71,6 +76,7 @@ def build_action_list(
         ledgers: By check, of those whose action is on ledgers: the ledgers on which it is permitted. A check
             that is not among them has none.
         writable: The bookies that take writes; None if that was not seen.
+        joint_holders: Of bookies that would stop, those that alone serve an entry together; None: not known.
     """
     groups: dict[tuple[str, str], list[FindingCount]] = {}
     for count in counts:
@@ -78,13 +84,55 @@ def build_action_list(
             groups.setdefault((count.urgency, count.id), []).append(count)
     actions: list[Action] = []
     forbidden: list[ForbiddenAction] = []
-    for group in groups.values():
-        check = BY_ID.get(group[0].id)
-        if check is not None and check.do_now is not None and _is_pressing(group):
-            permitted, refused = _instructions(run, check, _in_order(group), ledgers, writable)
-            actions += permitted
-            forbidden += refused
+    pressing = [
+        (check, _in_order(group))
+        for group in groups.values()
+        if (check := BY_ID.get(group[0].id)) is not None and check.do_now is not None and _is_pressing(group)
+    ]
+    together = _stops_together(run, pressing, joint_holders)
+    for check, group in pressing:
+        permitted, refused = _instructions(run, check, group, ledgers, writable, together)
+        actions += permitted
+        forbidden += refused
     return ActionList(tuple(_sorted(_united(actions))), tuple(_united_refusals(forbidden)))
+
+
+@dataclass(frozen=True, slots=True)
+class _StopsTogether:
+    """The bookies that the list would stop, and with whom each of some would be the last to serve entries."""
+
+    bookies: frozenset[str] = frozenset()
+    last_holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def _stops_together(
+    run: HeldRun,
+    pressing: Sequence[tuple[Check, list[FindingCount]]],
+    joint_holders: JointHolders | None,
+) -> _StopsTogether:
+    """All stops of the list as one set: the most urgent bookies may stop, the others are the last ones."""
+    ordered = sorted(
+        (place_of_check(count.urgency, count.severity, count.id), name)
+        for check, group in pressing
+        if "{bookies}" in (check.do_now or "") and _kinds_of(check) == (ActionKind.STOP,)
+        for count in group
+        for name in _bookies_of(run, check, count)
+    )
+    names = list(dict.fromkeys(name for _, name in ordered if _may_stop(run, name)))
+    stops = StopSet(joint_holders(names) if joint_holders is not None and len(names) > 1 else ())
+    last_holders: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        if holders := stops.last_holders(name):
+            last_holders[name] = holders
+        else:
+            stops.add(name)
+    return _StopsTogether(frozenset(names), last_holders)
+
+
+def _may_stop(run: HeldRun, name: str) -> bool:
+    """Whether the list may have a stop of a bookie, at once or after copies."""
+    answer = permit(run, ActionKind.STOP, [bookie(name)])
+    return not isinstance(answer, Refused) or _ends_with_copies(answer)
 
 
 def _united(actions: Iterable[Action]) -> list[Action]:
@@ -138,17 +186,22 @@ def _instructions(
     group: list[FindingCount],
     ledgers: Mapping[str, PermittedLedgers],
     writable: Collection[str] | None,
+    together: _StopsTogether,
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     assert check.do_now is not None
     if "{bookies}" in check.do_now:
-        return _on_bookies(run, check, group, writable)
+        return _on_bookies(run, check, group, writable, together)
     if "{ledgers}" in check.do_now and check.action is not None:
         return _on_ledgers(run, check, group, ledgers.get(check.id))
     return [_action(check, group, {"ledgers": _ledger_names(group[0], _total(group))})], []
 
 
 def _on_bookies(
-    run: HeldRun, check: Check, group: list[FindingCount], writable: Collection[str] | None
+    run: HeldRun,
+    check: Check,
+    group: list[FindingCount],
+    writable: Collection[str] | None,
+    together: _StopsTogether,
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     by_bookie: dict[str, list[FindingCount]] = {}
     for count in group:
@@ -160,6 +213,8 @@ def _on_bookies(
         answers = [permit(run, kind, [bookie(name)]) for kind in _kinds_of(check)]
         if refusals := [answer for answer in answers if isinstance(answer, Refused)]:
             refused[name] = refusals
+        elif name in together.last_holders and _kinds_of(check) == (ActionKind.STOP,):
+            refused[name] = []
         else:
             permitted.append(name)
     actions = []
@@ -172,11 +227,12 @@ def _on_bookies(
         copying = permit(run, ActionKind.RECOVER, [bookie(name)])
         if first is None and isinstance(copying, Refused):
             first = copying
-        if first is None and writable is not None and by_bookie.keys() >= {*writable}:
+        if first is None and writable is not None and by_bookie.keys() | together.bookies >= {*writable}:
             # Copies for one stop would be made again for the next one, without end.
             first = Refused(ActionKind.STOP, (bookie(name),), why=ALL_WOULD_STOP)
         if first is None:
-            actions.append(_copy_then_stop(check, by_bookie[name], name))
+            holders = together.last_holders.get(name, (name,))
+            actions.append(_copy_then_stop(check, by_bookie[name], name, holders))
         else:
             forbidden.append(_forbidden(check, name, first))
     return actions, forbidden
@@ -212,12 +268,16 @@ def _bookies_of(run: HeldRun, check: Check, count: FindingCount) -> list[str]:
     return sorted(ids - {count.bookie_id})
 
 
-def _copy_then_stop(check: Check, counts: list[FindingCount], name: str) -> Action:
-    """An order for two holds that conflict: one wants the bookie stopped, the other wants its copies."""
+def _copy_then_stop(check: Check, counts: list[FindingCount], name: str, holders: Sequence[str]) -> Action:
+    """An order for two holds that conflict: one wants the bookie stopped, the other wants its copies.
+
+    ``holders`` are the bookies of the list that alone serve these entries, the bookie among them.
+    """
     assert check.do_now is not None
     stop = check.do_now.format(bookies=name, ledgers="")
+    names, serve = first_names(holders, BOOKIES_NAMED), "serves" if len(holders) == 1 else "serve"
     return _action(
-        check, counts, {}, f"copy the entries that {name} alone serves to other bookies, then {stop}"
+        check, counts, {}, f"copy the entries that {names} alone {serve} to other bookies, then {stop}"
     )
 
 

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from auditor.actions.gate import HeldRun, permit
+from auditor.actions.gate import HeldRun, permit, permit_everywhere
 from auditor.actions.objects import bookie, ledger
 from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed, Permission, Refused
@@ -30,7 +30,8 @@ class _WritingCommand:
     """Commands of BookKeeper's shell that begin so: their kind, and what they change.
 
     One ``on_bookie`` changes the bookie that a finding is about although its text does not name that. One
-    that ``closes`` its ledger first fences the ledger's writer.
+    that ``is_cluster_wide`` has AutoRecovery work on every ledger and bookie, or on none. One that ``closes``
+    its ledger first fences the ledger's writer.
     """
 
     beginning: str
@@ -44,6 +45,8 @@ _WRITING = (
     _WritingCommand("autorecovery -d", ActionKind.STOP, is_cluster_wide=True),
     _WritingCommand("autorecovery -e", ActionKind.RECOVER, is_cluster_wide=True),
     _WritingCommand("triggeraudit", ActionKind.RECOVER, is_cluster_wide=True),
+    # A shorter delay, or none, has the auditor mark the ledgers of every lost bookie at once.
+    _WritingCommand("lostbookierecoverydelay -s", ActionKind.RECOVER, is_cluster_wide=True),
     _WritingCommand("bookieformat -deleteCookie", ActionKind.DELETE_COOKIE, on_bookie=True),
     _WritingCommand("cookie_create", ActionKind.MAKE_COOKIE),
     # It writes no more than a file; the next command of every page stores that file as the cookie.
@@ -89,6 +92,16 @@ def kind_of_command(command: str) -> ActionKind | None:
     return None if rule is None else rule.kind
 
 
+def is_cluster_wide(command: str) -> bool:
+    """Whether a command has AutoRecovery work on every ledger and bookie.
+
+    >>> is_cluster_wide("bookkeeper shell triggeraudit"), is_cluster_wide("bookkeeper shell recover -l 7 a:1")
+    (True, False)
+    """
+    rule = _rule_of(command)
+    return rule is not None and rule.is_cluster_wide and rule.kind is ActionKind.RECOVER
+
+
 def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0) -> Permission | None:
     """Whether a command that writes is permitted on the objects that it is about.
 
@@ -107,13 +120,17 @@ def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0
     rule = _rule_of(command)
     if rule is None:
         return None
-    objects = [] if rule.is_cluster_wide else [*_objects(rule, command, blanks, scope_id)]
-    if not objects and not rule.is_cluster_wide:
+    if rule.is_cluster_wide:
+        # To switch replication off stops no bookie: holds on stops are of bookies.
+        is_stop = rule.kind is ActionKind.STOP
+        return permit(run, rule.kind, ()) if is_stop else permit_everywhere(run, rule.kind)
+    objects = [*_objects(rule, command, blanks, scope_id)]
+    if not objects:
         return None
     answer = permit(run, rule.kind, objects)
     if isinstance(answer, Allowed) and rule.closes and run.holds.has_open_ledger(objects):
         return Refused(rule.kind, tuple(objects), why=_FENCES)
-    copies_any_ledger = objects and rule.kind is ActionKind.RECOVER and not _NAMES_A_LEDGER.search(command)
+    copies_any_ledger = rule.kind is ActionKind.RECOVER and not _NAMES_A_LEDGER.search(command)
     # It copies ledgers that nobody names: those that are held too.
     if isinstance(answer, Allowed) and copies_any_ledger and (held := run.holds.first_of_ledgers(rule.kind)):
         return Refused(rule.kind, tuple(objects), held)

@@ -33,15 +33,15 @@ from auditor.model.holds import (
 )
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.permission import GATE_SEAL, ActionObject, Allowed, Refused, RunUnfit
+from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 
 __all__ = [
     "MAX_DATA_AGE_MS", "ActionObject", "Allowed", "HeldRun", "HoldBook", "HoldsOfRun", "Refused", "permit",
-    "permit_ledgers",
+    "permit_everywhere", "permit_ledgers",
 ]  # fmt: skip
 
 MAX_DATA_AGE_MS = 24 * 3_600_000
 """A dangerous action needs data that is no older than this."""
-
 
 CHECKS_NAMED = 3
 """Checks that a refusal names whose holds may be missing."""
@@ -92,6 +92,7 @@ class HoldBook:
         unheld: Kinds of action that checks could forbid whose holds may be missing, each with these checks
             (`auditor.checks.configuration.kinds_without_holds`).
         now: The current time, ms.
+        newest: The time of the newest data that the run rests on, ms; None: that of the oldest.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class HoldBook:
         logs_read: bool,
         now: int,
         unheld: Mapping[ActionKind, Sequence[str]] | None = None,
+        newest: int | None = None,
     ) -> None:
         self._batches = batches
         self.exists = exists
@@ -112,11 +114,17 @@ class HoldBook:
         self.logs_read = logs_read
         self.now = now
         self.unheld = unheld or {}
+        self._newest = as_of if newest is None else newest
 
     @property
     def is_stale(self) -> bool:
         """Whether the data is too old for a dangerous action."""
         return self.now - self.as_of > MAX_DATA_AGE_MS
+
+    @property
+    def is_of_future(self) -> bool:
+        """Whether some data is newer than the current time, so that nobody knows how old it is."""
+        return self._newest - self.now > MAX_CLOCK_AHEAD_MS
 
     @cached_property
     def by_key(self) -> dict[tuple[str, str], list[Hold]]:
@@ -140,6 +148,11 @@ class HoldBook:
     def first_of_ledgers(self, kind: ActionKind) -> tuple[Hold, ...]:
         """The first hold on a ledger that forbids a kind of action; empty if there is none."""
         return tuple(islice(self.on_ledgers(kind), 1))
+
+    def first_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
+        """The holds on bookies, entry logs and sources that forbid a kind, and the first on a ledger."""
+        others = (hold for holds in self.by_key.values() for hold in holds if kind in hold.forbids)
+        return (*others, *self.first_of_ledgers(kind))
 
     def on_ledgers(self, kind: ActionKind) -> Iterator[Hold]:
         """The holds on ledgers that forbid a kind, as the table has them, batch by batch."""
@@ -278,6 +291,25 @@ def permit(
     return refused[0] if refused else allowed or _allowed(kind, objects)
 
 
+def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
+    """Whether an action that is done to the whole cluster is permitted: no hold on anything may forbid it.
+
+    What AutoRecovery copies, and from which bookie, nobody chooses: one ledger that is held is enough.
+
+    Args:
+        run: The finished run that the action rests on.
+        kind: What is to be done.
+
+    Raises:
+        RunError: the table holds is broken.
+    """
+    answer = permit(run, kind, ())
+    if isinstance(answer, Refused):
+        return answer
+    holds = by_importance(run.holds.first_anywhere(kind))
+    return Refused(kind, (), holds) if holds else answer
+
+
 def permit_ledgers(
     run: HeldRun,
     kind: ActionKind,
@@ -348,6 +380,8 @@ def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
         return None
     if book.is_stale:
         return RunUnfit.DATA_TOO_OLD
+    if book.is_of_future:
+        return RunUnfit.DATA_OF_FUTURE
     if kind in NEEDS_TWO_RUNS and not book.has_earlier:
         return RunUnfit.NO_EARLIER_RUN
     if kind is ActionKind.REBUILD_INDEX and not book.logs_read:

@@ -1,6 +1,7 @@
 """The memory of holds: a hold of the earlier run stays until this run has seen what lifts it.
 
-    finding-gone     no finding of the check is `unseen` in the table changes for this object
+    finding-gone     no finding of the check is `unseen` in the table changes for this object, or milder there
+                     only because less was looked at
     fact-gone        the object was read completely: for a bookie its whole index, for a ledger the metadata
     data-elsewhere   the bookie was read completely, and every ledger on it has all its copies elsewhere
 
@@ -12,14 +13,17 @@ A hold that this run makes again keeps the time at which it was first seen.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from auditor.checks import ALL, Basis
 from auditor.checks.needs import Need
+from auditor.findings.basis import STAGES
+from auditor.findings.table import ranks
 from auditor.model.columns import LEDGER
-from auditor.model.holds import FactReason, HoldObject, Lift
-from auditor.model.states import BookieRead, Change, LedgerClass, TailRead
+from auditor.model.holds import FactReason, HoldObject, HoldTarget, Lift, bookie_source
+from auditor.model.states import FOUND, BookieRead, Change, LedgerClass, TailRead
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
@@ -43,19 +47,20 @@ class RunInputs:
     Args:
         entry_logs: 1 if the bookies' entry logs were read, else 0.
         answers: 1 if bookies of a live store were asked for entries, else 0.
-        owner_stores: How many stores of owners were read. Their names say less: a copy of one has another.
+        owner_stores: The stores of owners that were read, sorted, by what names each in every run
+            (`auditor.tables.owner_stores.store_identity`). `UNNAMED` is one of a run of an earlier version.
     """
 
     entry_logs: int = 0
     answers: int = 0
-    owner_stores: int = 0
+    owner_stores: tuple[str, ...] = ()
 
     def joined(self, other: RunInputs) -> RunInputs:
         """The most that one of two runs read of each."""
         return RunInputs(
             max(self.entry_logs, other.entry_logs),
             max(self.answers, other.answers),
-            max(self.owner_stores, other.owner_stores),
+            tuple(sorted((Counter(self.owner_stores) | Counter(other.owner_stores)).elements())),
         )
 
     def reasons_unseen(self, earlier: RunInputs) -> frozenset[str]:
@@ -65,12 +70,19 @@ class RunInputs:
             reasons |= _OF_ENTRY_LOGS
         if self.answers < earlier.answers:
             reasons |= {check.id for check in ALL if Need.WITNESS in check.all_needs}
-        if self.owner_stores < earlier.owner_stores:
+        if self._lacks_owners_of(earlier):
             reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
             reasons.add(FactReason.UNREAD_DISK)  # what is missing may be what an owner names
         return frozenset(reasons)
 
+    def _lacks_owners_of(self, earlier: RunInputs) -> bool:
+        """Whether a store of owners that the earlier run read was not read, or another one in its place."""
+        swapped = Counter(earlier.owner_stores) - Counter(self.owner_stores)
+        return any(swapped.keys() - {UNNAMED}) or len(self.owner_stores) < len(earlier.owner_stores)
 
+
+UNNAMED = ""
+"""A store of owners of which an earlier version's run says only that there was one."""
 _OF_ENTRY_LOGS = frozenset({"gc-would-delete-live", str(FactReason.UNINDEXED_BYTES)})
 """Reasons that entry logs show, or may show; checks that rest on nothing else are `Change.UNSEEN` anyway."""
 
@@ -86,6 +98,7 @@ class Seen:
         needed: Bookies that this run holds because data on them is needed.
         anything_missing: An entry or the metadata of a ledger is missing, or may be.
         unseen: Pairs of check and bookie id (None: no bookie) of findings that were not looked for again.
+        found: Checks that found something in this run.
         lost_reasons: Reasons of holds that the earlier run could see and this one could not.
         lost_carried: The same of holds that the earlier run carried on from any run before it.
     """
@@ -96,13 +109,23 @@ class Seen:
     needed: frozenset[str]
     anything_missing: bool
     unseen: frozenset[tuple[str, str | None]]
+    found: frozenset[str] = frozenset()
     lost_reasons: frozenset[str] = frozenset()
     lost_carried: frozenset[str] = frozenset()
 
 
 def unseen_findings(changes: DataFrame) -> DataFrame:
-    """Check and bookie of the findings of an earlier run that this one did not look for: id, bookie_id."""
-    return changes.where(F.col("change") == Change.UNSEEN).select("id", "bookie_id").distinct()
+    """Check, bookie and ledger of findings of an earlier run that this one did not look for as well.
+
+    One that is found as a milder stage of the same trouble, only because less was read, is among them under
+    the id of each stage: entry-lost is below-ack-quorum once a bookie that lacks the entry cannot be read.
+    """
+    rank, known = ranks(), ranks("known_severity")
+    milder = (rank > known) | ((rank == known) & (F.col("missing") < F.col("known_missing")))
+    is_unseen = (F.col("change") == Change.UNSEEN) | (F.col("change").isin(*FOUND) & milder)
+    stages = F.array(*map(F.lit, STAGES))
+    ids = F.when(F.col("id").isin(*STAGES), stages).otherwise(F.array("id"))
+    return changes.where(is_unseen).select(F.explode(ids).alias("id"), "bookie_id", *LEDGER).distinct()
 
 
 def read_bookies(tables: Tables) -> frozenset[str]:
@@ -148,7 +171,7 @@ def with_memory(
         {"first_seen": F.coalesce("was_first_seen", F.lit(now)).cast("bigint"), "carried": F.lit(False)}
     )
     gone = earlier.join(holds.select(*_KEY), _KEY, "left_anti")
-    of_ledger = changes.where(F.col("change") == Change.UNSEEN).where("ledger_id is not null")
+    of_ledger = unseen_findings(changes).where("ledger_id is not null")
     unseen = of_ledger.select(*LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")).distinct()
     gone = gone.join(unseen, [*LEDGER, "reason"], "left").where(~_is_lifted(seen))
     # Nobody accepts what was not looked for: what was accepted then may have become worse.
@@ -160,8 +183,10 @@ def _is_lifted(seen: Seen) -> Column:
     is_bookie = F.col("object") == HoldObject.BOOKIE
     is_ledger = F.col("object") == HoldObject.LEDGER
     bookie_read = _among(seen.bookies_read)
-    finding_gone = F.when(is_ledger, F.col("unseen").isNull() & F.lit(seen.metadata_whole)).otherwise(
-        ~_finding_unseen(seen)
+    finding_gone = (
+        F.when(is_ledger, F.col("unseen").isNull() & F.lit(seen.metadata_whole))
+        .when(_is_of_unread_copy(seen), False)
+        .otherwise(~_finding_unseen(seen))
     )
     of_registrations = F.col("reason").isin(*_OF_REGISTRATIONS)
     of_unread = F.col("reason") == FactReason.UNREAD_DISK
@@ -169,8 +194,17 @@ def _is_lifted(seen: Seen) -> Column:
     fact_gone = (
         F.when(of_unread, bookie_read | nothing_missing)
         .when(of_registrations, F.lit(seen.registrations_whole and seen.metadata_whole))
-        .when(F.col("object") == HoldObject.ENTRY_LOG, _among(seen.bookies_read, F.split("key", " ")[0]))
-        .when(is_bookie, bookie_read)
+        .when(
+            F.col("object") == HoldObject.ENTRY_LOG,
+            _among(seen.bookies_read, F.split("key", " ")[0]) & F.lit(seen.metadata_whole),
+        )
+        # Whose last copy it is, and whose ledger is open, the metadata says.
+        .when(is_bookie, bookie_read & F.lit(seen.metadata_whole))
+        # What was read of a bookie is as old as it was until all of the bookie is read again.
+        .when(
+            F.col("reason") == FactReason.SOURCE_TOO_OLD,
+            _among([bookie_source(name) for name in seen.bookies_read]),
+        )
         .otherwise(F.lit(seen.metadata_whole))
     )
     elsewhere = bookie_read & ~_among(seen.needed) & F.lit(seen.metadata_whole)
@@ -181,6 +215,21 @@ def _is_lifted(seen: Seen) -> Column:
         .when(F.col("lift") == Lift.DATA_ELSEWHERE, elsewhere)
         .otherwise(F.lit(False))  # a later version's condition, which this one does not know
     )
+
+
+_ON_COPIES = frozenset(
+    check.id
+    for check in ALL
+    for rule in check.holds
+    if rule.on in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
+)
+"""Checks that hold bookies for what these have, or lack, of the ledger that a finding is about."""
+
+
+def _is_of_unread_copy(seen: Seen) -> Column:
+    """Whether a bookie is held for its copy by a check that still finds something, and was not read again."""
+    on_copies = _among(_ON_COPIES & seen.found, F.col("reason"))
+    return (F.col("object") == HoldObject.BOOKIE) & on_copies & ~_among(seen.bookies_read)
 
 
 def _is_lost(seen: Seen) -> Column:

@@ -64,7 +64,7 @@ from auditor.errors import StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
-from auditor.model.source_scope import oldest_as_of
+from auditor.model.source_scope import newest_as_of, oldest_as_of
 from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.rpc.access import read_access
@@ -207,7 +207,8 @@ class Audit:
         as_of = oldest_as_of(sources) or source.scan_time
         bookies_asked = source.live and options.witness == "yes"
         owners_read = owners.rows is not None
-        scope = RunScope(not any(holes()), owners_read, as_of, bookies_asked, configuration.unheld)
+        newest = newest_as_of(sources, source.scan_time)
+        scope = RunScope(not any(holes()), owners_read, as_of, newest, bookies_asked, configuration.unheld)
         holds, actions = land_holds(landing, findings, changes, tables, before, scope)
         return Audited(
             started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,

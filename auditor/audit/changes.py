@@ -31,9 +31,9 @@ from auditor.findings.suppress import (
     refusal_sentences,
 )
 from auditor.findings.table import FindingCount, order
-from auditor.model.amounts import plural
+from auditor.model.amounts import format_time, plural
 from auditor.model.columns import LEDGER
-from auditor.model.history import RunSummary
+from auditor.model.history import NOT_COMPARED, RunSummary
 from auditor.model.options import AuditOptions
 from auditor.model.report import Cluster, is_unaccepted_loss
 from auditor.model.run_facts import (
@@ -48,6 +48,7 @@ from auditor.model.run_facts import (
     remark,
     remark_with_reason,
 )
+from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.history import Previous, RunsBeside, comparable_run, runs_beside
@@ -278,6 +279,13 @@ class RunsBefore:
         """The newest run that looked at the store by ``scan_time``, ms, and read owners; chosen once."""
         return _first_choice(landing, "owners_before", self._newest_with(OWNERSHIP, scan_time))
 
+    def of_future(self, now: int) -> bool:
+        """Whether a run beside this one ended after ``now``, ms: nobody knows whether it was before this one.
+
+        Its holds are not carried on, so that it counts as no earlier run.
+        """
+        return any(run.finished > now + MAX_CLOCK_AHEAD_MS for run in self.beside.runs)
+
     def _newest_with(self, table: str, scan_time: int) -> RunSummary | None:
         found = [run for run in self.beside.runs if run.scan_time <= scan_time and _has(run, table)]
         return max(found, key=lambda run: (run.scan_time, run.path), default=None)
@@ -300,10 +308,18 @@ class RunsBefore:
 def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs beside the run that is made; ``scan_time`` is that of its first scan, ms."""
     beside = runs_beside(landing.run.path, cluster, renew_index=True)
-    found = beside.newest(now_ms())
+    found = beside.newest(now := now_ms())
+    notes = [
+        f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a clock "
+        "was wrong. Move it away once the clocks are right"
+        for run in beside.runs
+        if run.finished > now + MAX_CLOCK_AHEAD_MS
+    ]
     chosen = _first_choice(landing, "previous", found.run)
     old = beside.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
-    return RunsBefore(Previous(chosen, found.notes), _first_choice(landing, "hour_ago", old), beside)
+    return RunsBefore(
+        Previous(chosen, (*found.notes, *notes)), _first_choice(landing, "hour_ago", old), beside
+    )
 
 
 def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:

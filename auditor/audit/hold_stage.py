@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from auditor.actions.fact_holds import (
 from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_of
 from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.actions.memory import (
+    UNNAMED,
     RunInputs,
     Seen,
     holders_of_weak_ledgers,
@@ -46,16 +47,18 @@ from auditor.checks.configuration import kinds_without_holds
 from auditor.model.action_facts import HoldFacts
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HOLDS_PART, HoldObject, bookie_source
+from auditor.model.owner_scope import MAX_DROPPED_SHARE, NOT_READ
 from auditor.model.run_facts import WHOLE
 from auditor.model.states import TAKES_WRITES, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
-from auditor.simulate.exposure import find_exposures
+from auditor.simulate.exposure import find_exposures, find_joint_holders
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
+from auditor.tables.owner_stores import store_identity
 
 _NEW = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
 
@@ -64,7 +67,8 @@ class RunScope(NamedTuple):
     """What a run looked at.
 
     ``metadata_whole``: no part of the metadata was left out, and no ledger id is in doubt. ``owners_read``:
-    some owner store was read. ``as_of`` is the time of the oldest data that the run rests on, ms.
+    some owner store was read. ``as_of`` is the time of the oldest data that the run rests on, ``newest`` that
+    of the newest, ms.
     ``bookies_asked``: bookies of a live store could be asked for entries. ``unheld`` are the checks whose
     holds may be missing.
     """
@@ -72,6 +76,7 @@ class RunScope(NamedTuple):
     metadata_whole: bool
     owners_read: bool
     as_of: int
+    newest: int
     bookies_asked: bool = False
     unheld: tuple[str, ...] = ()
 
@@ -107,7 +112,9 @@ def land_holds(
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
         earlier = landing.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
     inputs = RunInputs(
-        int("entry_logs" in tables.frames), int(scope.bookies_asked), len(tables.roster.owner_stores)
+        int("entry_logs" in tables.frames),
+        int(scope.bookies_asked),
+        _owner_stores_of(tables.roster.owner_stores),
     )
     before_inputs, known_inputs = RunInputs(), RunInputs()
     if run is not None and earlier is not None:
@@ -123,7 +130,9 @@ def land_holds(
         parts += holds_of_findings(findings, changes.changes, tables, found)
         if (unreachable := unreachable_ledgers(tables)) is not None:
             parts.append(unreachable)
-        unseen = () if earlier is None else unseen_findings(changes.changes).collect()
+        unseen: list[Any] = []
+        if earlier is not None:
+            unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         holders = None if earlier is None else holders_of_weak_ledgers(tables)
         weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
         seen = Seen(
@@ -133,6 +142,7 @@ def land_holds(
             needed=needed_bookies(facts) | weak,
             anything_missing=missing,
             unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen),
+            found=frozenset(id for id, count in found.items() if count),
             lost_reasons=inputs.reasons_unseen(before_inputs),
             lost_carried=inputs.reasons_unseen(known_inputs),
         )
@@ -142,11 +152,12 @@ def land_holds(
     holds = landing.land("holds", make)
     urgent = F.col("urgency").isin(*map(str, MUST_HOLD)) & ~F.col("accepted")
     [row] = holds.agg(F.count("*"), F.count_if(urgent), F.count_if("carried")).collect()
+    has_earlier = earlier is not None and not was_unheld and not before.of_future(changes.finished)
     facts = HoldFacts(
         total=row[0],
         urgent=row[1],
         carried=row[2],
-        earlier_run=run.name if run is not None and earlier is not None and not was_unheld else None,
+        earlier_run=run.name if run is not None and has_earlier else None,
     )
     return facts, _list_actions(landing, findings, changes, facts, scope, tables)
 
@@ -154,11 +165,29 @@ def land_holds(
 def _inputs_of(path: str) -> tuple[RunInputs, RunInputs]:
     """What an earlier run read because it was asked to, and the most that it or any run before it did."""
     run = RunReader(path)
-    stores = run.table("owner_stores", ["source"]).num_rows if "owner_stores" in run.table_names() else 0
+    rows = run.table("owner_stores").to_pylist() if "owner_stores" in run.table_names() else []
+    stores = _owner_stores_of(rows)
     facts = run.report.run
     inputs = RunInputs(int(facts.entry_logs), int(bool(facts.witness_asked)), stores)
     known = run.directory.read_manifest().get(KNOWN_INPUTS, {})
-    return inputs, inputs.joined(RunInputs(**known))
+    known_stores = known.get("owner_stores", ())
+    if isinstance(known_stores, int):  # an earlier version counted them
+        known_stores = (*stores, *[UNNAMED] * (known_stores - len(stores)))
+    return inputs, inputs.joined(RunInputs(**known | {"owner_stores": tuple(known_stores)}))
+
+
+def _owner_stores_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The identities of the stores of owners that were read, by their rows of the table owner_stores.
+
+    One whose lists lost ledgers that are still there may be another store under the same name.
+    """
+    return tuple(
+        sorted(
+            store_identity(row["source"])
+            for row in rows
+            if row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_SHARE * row["listed_before"]
+        )
+    )
 
 
 def _rows_of_facts(
@@ -228,13 +257,21 @@ def _list_actions(
         landing.run.batches,
         exists=True,
         as_of=scope.as_of,
+        newest=scope.newest,
         has_earlier=facts["earlier_run"] is not None,
         logs_read="entry_logs" in tables.frames,
         now=changes.finished,
         unheld=kinds_without_holds(scope.unheld),
     )
     permitted = permitted_ledgers(findings, changes, landing.landed["holds"])
-    return build_action_list(HoldsOfRun(book), changes.found(), permitted, _writable(tables))
+    listed = tables.cluster.bookies_listed
+    return build_action_list(
+        HoldsOfRun(book),
+        changes.found(),
+        permitted,
+        _writable(tables),
+        lambda bookies: find_joint_holders(landing.run, listed, bookies),
+    )
 
 
 def _writable(tables: Tables) -> frozenset[str] | None:

@@ -14,6 +14,7 @@ from auditor.audit.metadata_scan import FirstScan
 from auditor.model.amounts import duration, format_time, plural
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.states import ON_DISK, LedgerStatus
+from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
 from auditor.tables.registry import store_cookies
 
@@ -24,10 +25,18 @@ MAX_SOURCE_AGE_MS = 3_600_000
 def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
     """Return why the data of a bookie is older than the metadata, by bookie, for those of which it is.
 
+    A collection of the future is among them: its age is not known.
+
     Runs up to two queries, and only if files of a bookie are old.
     """
-    scan_time = first.source.scan_time
+    scan_time, now = first.source.scan_time, now_ms()
     reasons = {
+        name: f"its collection was made {format_time(made)}, which is after this audit: a clock was wrong, "
+        "and its age is not known"
+        for name, made in collection_times(indexes.bookies).items()
+        if made > now + MAX_SOURCE_AGE_MS
+    }
+    reasons |= {
         name: f"its collection was made {format_time(made)}, {_before(made, scan_time)}"
         for name, made in collection_times(indexes.bookies).items()
         if made + MAX_SOURCE_AGE_MS < scan_time

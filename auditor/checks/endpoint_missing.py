@@ -8,7 +8,7 @@ from auditor.model.bookie_conf import RESOLVER_KEYS
 @roster_check(
     Severity.ERROR,
     rests_on=Basis.METADATA,
-    do_now="restart {bookies} with a version that publishes endpoints",
+    do_now="restart {bookies} one at a time, with a version that publishes endpoints",
     action=ActionKind.STOP,
 )
 def endpoint_missing(roster: Roster) -> Findings:

@@ -8,7 +8,7 @@ from auditor.checks.check import ActionKind, Basis, Findings, Need, Roster, Seve
     Severity.WARNING,
     rests_on=Basis.METADATA,
     needs={Need.TWO_SCANS},
-    do_now="restart {bookies}",
+    do_now="restart {bookies}, one at a time",
     action=ActionKind.STOP,
 )
 def registered_twice(roster: Roster) -> Findings:

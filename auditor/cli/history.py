@@ -10,6 +10,7 @@ from auditor.cli.options import format_option, runs_options
 from auditor.cli.terminal import terminal_width, text_width
 from auditor.errors import RunError, RunUsageError
 from auditor.model.report import NOT_COVERED, Report, exit_code
+from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.reports.history import status_line
 from auditor.runs.directory import RunDirectory, damaged, data_time_of, fail_on_of
 from auditor.runs.newest import newest_report
@@ -53,7 +54,7 @@ _HOUR_MS = 3_600_000
     "--max-age",
     type=click.FloatRange(0),
     metavar="HOURS",
-    help="Exit code 3 if the oldest data of the run is older.",
+    help="Exit code 3 if the oldest data of the run is older, or its time is still to come.",
 )
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
     """Say in one line how the newest run below RUNS (./runs) ended, or the run RUNS itself.
@@ -74,7 +75,8 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
     data_time = data_time_of(report, str(run), lambda name: read_regular(run / name))
     code = exit_code(report, *fail_on_of(str(run), lambda name: read_regular(run / name)))
     click.echo(status_line(report, str(run), now, data_time))
-    if code == 0 and max_age is not None and now - data_time > max_age * _HOUR_MS:
+    is_of_future = max(data_time, report.run.scan_time) - now > MAX_CLOCK_AHEAD_MS
+    if code == 0 and max_age is not None and (is_of_future or now - data_time > max_age * _HOUR_MS):
         code = NOT_COVERED
     raise click.exceptions.Exit(code)
 

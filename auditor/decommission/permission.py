@@ -21,6 +21,7 @@ _CAUSES = {
 _UNFIT = {
     RunUnfit.NO_HOLDS: Cause.NO_HOLDS,
     RunUnfit.DATA_TOO_OLD: Cause.DATA_TOO_OLD,
+    RunUnfit.DATA_OF_FUTURE: Cause.DATA_OF_FUTURE,
     RunUnfit.NO_EARLIER_RUN: Cause.NO_EARLIER_RUN,
     RunUnfit.CHECKS_NOT_RUN: Cause.CHECKS_NOT_RUN,
 }

@@ -93,28 +93,29 @@ def findings_with_changes(
         "first_seen",
         "last_seen",
     )
-    # Better or gone because less was looked at is neither.
-    claimed = _with_coverage(
-        found.where(F.col("change") == Change.BETTER).unionByName(gone), findings, looked
-    )
+    # Better or gone because less was looked at is neither. Confirmed by now is worse, and may be milder.
+    is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & _milder())
+    claimed = _with_coverage(found.where(is_claim).unionByName(gone), findings, looked)
     honest = claimed.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
         .when(F.col("change") == Change.BETTER, Change.SAME)
+        .when(F.col("change") == Change.WORSE, Change.WORSE)
         .otherwise(Change.UNSEEN),
-    ).drop("looked")
-    rows = found.where(F.col("change") != Change.BETTER).unionByName(honest)
-    doubted = (F.col("change") == Change.UNSEEN) | ((F.col("change") == Change.SAME) & _milder())
+    )
+    rows = found.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(honest)
+    is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & _milder() & ~F.col("looked")
+    doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
     sure = (F.col("change") == Change.SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
     return rows.withColumns(
         {
-            "known_confidence": F.when(doubted | sure, F.col("known_confidence")).otherwise(
-                F.col("confidence")
-            ),
+            "known_confidence": F.when(
+                (doubted & (F.col("change") != Change.WORSE)) | sure, F.col("known_confidence")
+            ).otherwise(F.col("confidence")),
             "known_severity": F.when(doubted, F.col("known_severity")).otherwise(F.col("severity")),
             "known_missing": F.when(doubted, F.col("known_missing")).otherwise(F.col("missing")),
         }
-    )
+    ).drop("looked")
 
 
 def _all_new(now: DataFrame, moment: Column) -> DataFrame:

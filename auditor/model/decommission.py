@@ -32,6 +32,7 @@ class Cause(StrEnum):
     DOUBT = "held-by-doubt"  # every hold rests on doubt alone
     NO_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
+    DATA_OF_FUTURE = "data-of-future"
     NO_EARLIER_RUN = "no-earlier-run"
     CHECKS_NOT_RUN = "checks-not-run"
     ONLY_COPY = "only-copy"
@@ -51,7 +52,7 @@ OF_LEDGERS = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISS
 
 OF_THE_GATE = (
     Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD,
-    Cause.NO_EARLIER_RUN, Cause.CHECKS_NOT_RUN,
+    Cause.DATA_OF_FUTURE, Cause.NO_EARLIER_RUN, Cause.CHECKS_NOT_RUN,
 )  # fmt: skip
 """Causes that the gate names (`auditor.actions.gate`): while there is one, no command is shown."""
 
@@ -59,6 +60,7 @@ UNSURE = (
     Cause.DOUBT,
     Cause.NO_HOLDS,
     Cause.DATA_TOO_OLD,
+    Cause.DATA_OF_FUTURE,
     Cause.NO_EARLIER_RUN,
     Cause.CHECKS_NOT_RUN,
 )

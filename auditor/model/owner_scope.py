@@ -22,6 +22,9 @@ from auditor.model.source_scope import SourceKind, SourceScope
 EVERY_OWNER, OWN_REFERENCES, NOTHING = "every owner of a ledger", "the owners in this store", "nothing"
 """Scopes of a store of owners. Deleting a ledger needs the first of them proved."""
 
+NOT_READ = "not read"
+"""The proof of a store that is only declared, or that only an earlier run read."""
+
 MAX_FOREIGN_SHARE = 0.01
 """Of all claims: so many may be in namespaces that no store has."""
 
@@ -147,7 +150,7 @@ def _set_reasons(counts: OwnerCounts) -> Iterator[str]:
 
 def _proof(counts: OwnerCounts, source: str, *, is_read: bool, is_declared: bool) -> str:
     if not is_read:
-        return "not read"
+        return NOT_READ
     lists = counts.lists.get(source, ListCounts())
     near = counts.claims - counts.foreign_claims
     claims = f"{near:,} of {counts.claims:,} claims are in namespaces of the stores"

@@ -32,6 +32,7 @@ class RunUnfit(StrEnum):
 
     NO_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
+    DATA_OF_FUTURE = "data-of-future"
     NO_EARLIER_RUN = "no-earlier-run"
     LOGS_NOT_READ = "logs-not-read"
     CHECKS_NOT_RUN = "checks-not-run"
@@ -45,6 +46,8 @@ class RunUnfit(StrEnum):
 _UNFIT = {
     RunUnfit.NO_HOLDS: "an earlier version of the program made this run, without holds; audit again",
     RunUnfit.DATA_TOO_OLD: "the data of this run is more than 24 hours old; audit again",
+    RunUnfit.DATA_OF_FUTURE: "the data of this run is newer than the current time: a clock was wrong, so "
+    "that its age is not known; set the clocks and audit again",
     RunUnfit.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so that holds of "
     "earlier runs are not known; audit again beside this run",
     RunUnfit.LOGS_NOT_READ: "the entry logs were not read, and an index made of them lacks what they lack; "

@@ -146,6 +146,11 @@ class PlanStep:
     requires: tuple[Condition, ...]
     done_when: tuple[Condition, ...]
 
+    @property
+    def was_permitted(self) -> bool:
+        """Whether holds were asked for when the plan was made: earlier versions had none, and no urgency."""
+        return self.urgency is not None
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedStep:

@@ -12,6 +12,9 @@ from enum import StrEnum
 DATA_AS_OF = "data_as_of"
 """The fact in a run's manifest.json that `oldest_as_of` gives: what reads no table has it from there."""
 
+MAX_CLOCK_AHEAD_MS = 5 * 60_000
+"""Data may be so much newer than this machine's clock says. How old newer data is, nobody can tell."""
+
 
 class SourceKind(StrEnum):
     """What a source shows. Stable words: tables have them."""
@@ -63,3 +66,15 @@ def oldest_as_of(sources: Iterable[SourceScope]) -> int | None:
     7
     """
     return min((source.as_of for source in sources if source.as_of is not None), default=None)
+
+
+def newest_as_of(sources: Iterable[SourceScope], scan_time: int) -> int:
+    """Return the time of the newest data that a run rests on, in ms since 1970.
+
+    It lies after the current time if a clock was wrong: then the age of the data is not known.
+
+    Args:
+        sources: those of the run.
+        scan_time: when its metadata was scanned or saved, ms.
+    """
+    return max((scan_time, *(source.as_of for source in sources if source.as_of is not None)))

@@ -6,7 +6,7 @@ Conditions are answered first; None is what neither run nor store knows. Nothing
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from auditor.actions.gate import HeldRun
 from auditor.codecs.ledger_metadata import one as ledger_metadata
@@ -28,13 +28,11 @@ from auditor.model.plan import (
     StepCheck,
     StepState,
 )
+from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.model.states import BookieRead
-from auditor.plan.bookie_steps import DANGERS
-from auditor.plan.index_steps import INDEX_FAULTS
 from auditor.plan.parts import LedgerRow, ledgers_of
-from auditor.plan.permissions import StepPermission, ask_gate
-from auditor.plan.situation import MarkTimes, cookie_digest
-from auditor.plan.start_steps import EXCHANGED
+from auditor.plan.permissions import OF_FUTURE, StepPermission, ask_gate, without_run
+from auditor.plan.situation import DANGERS, EXCHANGED, INDEX_FAULTS, MarkTimes, cookie_digest
 from auditor.reports.plan import condition_text
 from auditor.runs.owners import has_every_owner, has_owners
 from auditor.runs.reader import RunReader
@@ -253,13 +251,16 @@ def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> Plan
         raise UsageError(f"{now.asked}: instance {now.instance_id}, and the plan is for {plan.instance_id}")
     time = now.time if clock is None else max(clock, now.time)
     if now.run is not None:
-        now.run.holds.now = time
-    steps = tuple(_check_step(step, now, time) for step in plan.steps)
+        now.run.holds.now = now.time if clock is None else clock
+    of_future = clock is not None and max(plan.scan_time, now.time) - clock > MAX_CLOCK_AHEAD_MS
+    steps = tuple(_check_step(step, now, time, of_future) for step in plan.steps)
     return PlanCheck(now.asked, now.time, plan.expires, time > plan.expires, steps)
 
 
-def _check_step(step: PlanStep, now: Answers, time: int) -> StepCheck:
-    permission = StepPermission() if now.run is None else ask_gate(step, now.run)
+def _check_step(step: PlanStep, now: Answers, time: int, of_future: bool) -> StepCheck:
+    permission = without_run(step) if now.run is None else ask_gate(step, now.run)
+    if of_future:
+        permission = replace(permission, unknown=(*permission.unknown, OF_FUTURE))
     states = {each.ledger_id: _ledger_state(step, each, now, permission) for each in step.ledgers}
     counts = Counter(states.values())
     whole = [each for each in step.requires if each.fact not in OF_EACH_LEDGER]

@@ -2,14 +2,14 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from auditor.actions import procedures
 from auditor.actions.action_list import ALL_WOULD_STOP, COPY_FIRST
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie as bookie_object
-from auditor.model.amounts import plural
+from auditor.model.amounts import first_names, plural
 from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed
@@ -23,15 +23,15 @@ from auditor.model.plan import (
 )
 from auditor.model.states import BookieRead, GcReason
 from auditor.plan.parts import file_name, make_step, permit_or_refuse, refuse, takes_bookie
-from auditor.plan.situation import FindingGroups, Situation
+from auditor.plan.situation import DANGERS, FindingGroups, Situation
 
 Steps = Iterator[PlanStep | RefusedStep]
 
 VERIFY, KEEP_FOREIGN = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
 _SETTINGS = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
-DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
 _DOES_NOT_START = {"cookie-missing", "start-refused"}
 """Holds on a bookie that would not start again."""
+_NAMED = 5
 _STOPPED = "none of its copies can be read while it is stopped"
 
 
@@ -56,7 +56,13 @@ def stop_bookies(now: Situation) -> Steps:
                 # Copies for one stop would be made again for the next one, without end.
                 has_target = bool(now.writable - concerned.keys())
                 yield _copy_first(now, bookie, answer, groups, has_target)
+                if bookie in now.copy_before_stop:
+                    now.stops.add(bookie)
+            elif runs and (holders := now.stops.last_holders(bookie)):
+                yield refuse_last_of_set(ActionKind.STOP, about, groups, holders)
             else:
+                if runs:
+                    now.stops.add(bookie)
                 yield _stop(now, answer, bookie, about, groups)
 
 
@@ -256,6 +262,19 @@ def refuse_serving_more(kind: ActionKind, about: str, groups: FindingGroups) -> 
     """Refuse what would end a bookie that serves more than its disk has."""
     why = "it serves entries that its disk lacks (index-incomplete): they are gone when it stops"
     way = "have these ledgers copied while it still runs: bkaudit explain check index-incomplete"
+    return refuse(kind, RefusalReason.LAST_COPY, about, why, way, groups.named())
+
+
+def refuse_last_of_set(
+    kind: ActionKind, about: str, groups: FindingGroups, holders: Sequence[str]
+) -> RefusedStep:
+    """Refuse a stop after which nobody serves an entry, because other steps stop the others that do."""
+    names = first_names(holders, _NAMED)
+    why = f"{names} alone serve entries together, and this plan stops the others"
+    way = (
+        "keep this one running until these entries have copies elsewhere, or until one of the others runs "
+        "again: audit then, and plan"
+    )
     return refuse(kind, RefusalReason.LAST_COPY, about, why, way, groups.named())
 
 

@@ -16,12 +16,11 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed
 from auditor.model.plan import EXPIRY_MS, PlanCommand, PlanStep, RefusedStep
 from auditor.model.states import IndexState
-from auditor.plan.bookie_steps import Steps, refuse_serving_more, refuse_unsure
+from auditor.plan.bookie_steps import Steps, refuse_last_of_set, refuse_serving_more, refuse_unsure
 from auditor.plan.parts import listed_of, make_step, permit_or_refuse
-from auditor.plan.situation import MOST_LEDGERS, FindingGroups, Situation
+from auditor.plan.situation import INDEX_FAULTS, MOST_LEDGERS, FindingGroups, Situation
 from auditor.sources.bookies.parts import ROCKSDB
 
-INDEX_FAULTS = ("index-unreadable", "ledger-not-indexed")
 _DATABASE = re.compile(r"/current/(ledgers|locations)(/|$)")
 _FENCED = "all its ledgers come back fenced and without a master key"
 _LONG = "it takes long, and what no entry log holds stays lost"
@@ -127,6 +126,8 @@ def _rebuild(
         stop = permit_or_refuse(now.run, ActionKind.STOP, about, groups.named(), objects[0])
         if isinstance(stop, RefusedStep):
             return replace(stop, kind=ActionKind.REBUILD_INDEX)
+        if holders := now.stops.last_holders(bookie):
+            return refuse_last_of_set(ActionKind.REBUILD_INDEX, about, groups, holders)
         typed.append(procedures.stop_bookie(stop, bookie, "frees its index"))
     blanks = {"BOOKIE": bookie}
     if by_ledger:
@@ -149,6 +150,7 @@ def _rebuild(
         typed.append(procedures.start_bookie(start, bookie))
     else:
         needs = (*needs, f"{bookie} stays stopped: {start.sentence}")
+        now.stops.add(bookie)
     return make_step(
         allowed, about, groups.named(), typed, urgency=groups.urgency,
         bookie_id=bookie, effect="the bookie lists and serves what its entry logs hold",

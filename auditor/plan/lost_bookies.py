@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from auditor.actions import procedures
-from auditor.actions.gate import permit
+from auditor.actions.gate import permit, permit_everywhere
 from auditor.actions.objects import bookie as bookie_object
 from auditor.decommission.rehearse import rehearse_by_ledger
 from auditor.model.amounts import first_names, plural
@@ -51,6 +51,8 @@ _WAYS_OUT = {
     Cause.IDLE_WORKERS: "start replication workers, or find out why they stopped",
 }
 """What to do about a cause while the bookies are down."""
+_HAS_ALL_COPIED = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
+"""Causes whose way out has AutoRecovery copy whatever is marked, in the whole cluster."""
 _NEEDS_A_START = {
     Cause.ONLY_COPY: "keep the bookie's disks; nothing else has these entries",
     Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
@@ -78,7 +80,11 @@ def _lost_bookies(now: Situation, lacking: LackingCopies) -> Steps:
     about = f"have the ledgers of {first_names(lost, _NAMED)} copied"
     if Cause.REPLICATION_OFF in causes:
         what = CAUSES[Cause.REPLICATION_OFF][0]
-        way = "find out who switched it off and why, then switch it on again, and plan again"
+        way = "find out who switched it off and why"
+        if (held := _refused_everywhere(now)) is None:
+            way += ", then switch it on again, and plan again"
+        else:
+            way += f"; leave it off, as it copies every marked ledger: {held.sentence}"
         yield refuse(ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, about, what, way, named)
     elif causes:
         yield from _recover_all(now, lost, named, causes, _urgency(groups, forgotten))
@@ -150,7 +156,9 @@ def _mark_again(now: Situation, forgotten: Mapping[str, FindingGroups]) -> Steps
     bookies = sorted(forgotten)
     findings = [finding for bookie in bookies for finding in forgotten[bookie].named()]
     urgency = _urgency(forgotten)
-    if held_ids := _held_ledgers(now, bookies):
+    held_ids = _held_ledgers(now, bookies)
+    # The auditor marks the ledgers of every bookie that is lost, of others than these too.
+    if held_ids or _refused_everywhere(now) is not None:
         yield from _copy_the_others(now, bookies, tuple(findings), urgency, held_ids, now.marks.ids)
         return
     rows = list(ledgers_naming(now.run, bookies, MOST_LEDGERS, closed=False, without=now.marks.ids))
@@ -239,6 +247,12 @@ def _refused_start(now: Situation, lost: Sequence[str]) -> Refused | None:
     return next((answer for answer in answers if isinstance(answer, Refused)), None)
 
 
+def _refused_everywhere(now: Situation) -> Refused | None:
+    """Why AutoRecovery must not copy whatever it finds; None if it may."""
+    answer = permit_everywhere(now.run, ActionKind.RECOVER)
+    return answer if isinstance(answer, Refused) else None
+
+
 def _else_start(now: Situation, lost: Sequence[str]) -> str:
     """What to do instead of copying, behind the condition that bookies will not be back."""
     if (refused := _refused_start(now, lost)) is None:
@@ -247,9 +261,11 @@ def _else_start(now: Situation, lost: Sequence[str]) -> str:
 
 
 def _way_out(now: Situation, lost: Sequence[str], cause: Cause) -> str:
-    """What to do about a cause; a start only of bookies that may be started."""
+    """What to do about a cause; a start only of bookies, or of AutoRecovery, that may be started."""
     if cause in _NEEDS_A_START and (refused := _refused_start(now, lost)) is not None:
         return f"{_NEEDS_A_START[cause]}; do not start it as it is: {refused.sentence}"
+    if cause in _HAS_ALL_COPIED and (refused := _refused_everywhere(now)) is not None:
+        return f"leave AutoRecovery as it is, because it copies every marked ledger: {refused.sentence}"
     return _WAYS_OUT[cause]
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from auditor.actions.gate import HeldRun, permit, permit_ledgers
+from auditor.actions.commands import is_cluster_wide
+from auditor.actions.gate import HeldRun, permit, permit_everywhere, permit_ledgers
 from auditor.actions.objects import bookie, ledger
 from auditor.actions.procedures import kind_by_hand
 from auditor.model.holds import ActionKind, HoldObject
@@ -27,6 +28,22 @@ class StepPermission:
     held_ledgers: frozenset[str] = frozenset()
 
 
+_NEVER_ASKED = (
+    "an earlier version made this plan without asking what holds forbid, and a store does not say it: "
+    "plan check --run, or plan again"
+)
+OF_FUTURE = (
+    "the plan, or what was asked, is newer than the current time: set the clocks, audit and plan again"
+)
+"""Why no step is permitted if a clock was wrong: such a plan does not expire in time."""
+
+
+def without_run(step: PlanStep) -> StepPermission:
+    """What a store says to a step: nothing of holds. Those of the plan's run permitted it, if it had any."""
+    was_asked = step.was_permitted or step.kind is ActionKind.WAIT
+    return StepPermission() if was_asked else StepPermission(unknown=(_NEVER_ASKED,))
+
+
 def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
     """Ask the gate of a run for a step of a plan that was made of an earlier run.
 
@@ -35,13 +52,17 @@ def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
     """
     bookies = [bookie(name) for name in _bookies_of(step)]
     whole = permit(run, step.kind, bookies)
-    answers = [*([whole] if isinstance(whole, Refused) else []), *_by_hand(step, run)]
+    everywhere = permit_everywhere(run, step.kind) if _is_cluster_wide(step) else None
+    answers = [answer for answer in (whole, everywhere) if isinstance(answer, Refused)]
+    answers += _by_hand(step, run)
     by_ledger: tuple[Refused, ...] = ()
     if not isinstance(whole, Refused):
         ledgers = [ledger(int(planned.ledger_id)) for planned in step.ledgers]
         _, refused = permit_ledgers(run, step.kind, (), ledgers)
-        # That nobody owns a ledger is a condition of the step (`Fact.UNOWNED`).
+        # That nobody owns a ledger was proved for the plan, and is a condition of the step (`Fact.UNOWNED`).
+        # The proof of earlier versions was less: it did not need every owner, and two runs a rollover apart.
         by_ledger = tuple(answer for answer in refused if answer.holds)
+        answers += [answer for answer in refused if not answer.holds and not step.was_permitted]
         if _copies_all(step):
             answers += by_ledger  # one command copies the held ledgers too
             is_listed = len(step.ledgers) == step.ledger_count
@@ -73,6 +94,11 @@ def _by_hand(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
             answer = permit(run, kind, [bookie(name)])
             if isinstance(answer, Refused):
                 yield answer
+
+
+def _is_cluster_wide(step: PlanStep) -> bool:
+    """Whether a command of the step has AutoRecovery copy ledgers of any bookie."""
+    return any(command.role is CommandRole.DO and is_cluster_wide(command.text) for command in step.commands)
 
 
 def _copies_all(step: PlanStep) -> bool:

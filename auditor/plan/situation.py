@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from auditor.actions.stop_set import StopSet
 from auditor.decommission.rehearse import Queue, read_queue
 from auditor.model.arrow import ds, pc
 from auditor.model.finding import Confidence, Urgency, no_standing
@@ -19,7 +20,7 @@ from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
 from auditor.model.states import TAKES_WRITES, GcReason, MarkRow
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_in_order
-from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers
+from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, find_joint_holders
 from auditor.simulate.windows import Longs
 
 MOST_LEDGERS = 10_000
@@ -30,6 +31,13 @@ _COOKIE = (
 )  # fmt: skip
 FINGERPRINTS = 5
 """So many fingerprints of a group are named."""
+
+DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
+"""Findings of bookies whose next collection deletes what is needed: they stop."""
+EXCHANGED = ("disk-id-mismatch", "ledgers-in-wrong-directory")
+"""Findings of directories that are in the place of others: their bookies stop to have them put back."""
+INDEX_FAULTS = ("index-unreadable", "ledger-not-indexed")
+"""Findings of bookies whose index is rebuilt while they are stopped."""
 
 NEEDED = (
     "id", "urgency", "confidence", "severity", "scope_id", "ledger_id", "bookie_id", "missing", "unknown",
@@ -172,13 +180,29 @@ class Situation:
         return {row["bookie_id"]: cookie_digest(row) for row in self.run.table("cookies").to_pylist()}
 
     @cached_property
+    def stops(self) -> StopSet:
+        """The bookies that steps of this plan stop: each step that stops one asks it, and adds to it."""
+        asking = {row["bookie_id"] for row in self.rows_of(*DANGERS, *EXCHANGED, *INDEX_FAULTS)}
+        for row in self.rows_of("entry-lost"):  # an index is rebuilt where logs have these entries
+            logs = json.loads(row["evidence"] or "{}").get("in_entry_logs") or ()
+            asking |= {log["bookie_id"] for log in logs}
+        running = [name for name in asking if self.bookies.get(name, {}).get("registered") is not None]
+        return StopSet(find_joint_holders(self.run.directory, self._is_listed, running))
+
+    @property
+    def _is_listed(self) -> bool:
+        """Whether all cookies and registrations were seen."""
+        listed = self.facts.bookies_listed
+        return listed is not None and listed["hidden"] is None
+
+    @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
         """The first ledgers that depend on the bookies of ``copy_before_stop`` alone; asked after these."""
         if not self.copy_before_stop:
             return {}
-        facts = self.facts.bookies_listed
-        listed = facts is not None and facts["hidden"] is None
-        found = find_dependent_ledgers(self.run.directory, listed, self.copy_before_stop, MOST_LEDGERS)
+        found = find_dependent_ledgers(
+            self.run.directory, self._is_listed, self.copy_before_stop, MOST_LEDGERS
+        )
         return {dependent.ledger_id: dependent for dependent in found}
 
     def copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:

@@ -16,13 +16,12 @@ from auditor.model.arrow import ds
 from auditor.model.finding import Confidence, Urgency
 from auditor.model.holds import ActionKind, FactReason
 from auditor.model.plan import EXPIRY_MS, Condition, Fact, PlanStep, RefusedStep
+from auditor.plan.bookie_steps import refuse_last_of_set
 from auditor.plan.parts import ledgers_of, make_step, permit_or_refuse
-from auditor.plan.situation import MOST_LEDGERS, FindingGroups, Situation
+from auditor.plan.situation import EXCHANGED, MOST_LEDGERS, FindingGroups, Situation
 
 Steps = Iterator[PlanStep | RefusedStep]
 
-EXCHANGED = ("disk-id-mismatch", "ledgers-in-wrong-directory")
-"""Findings of directories that are in the place of others."""
 _NAMED = 5
 
 
@@ -77,6 +76,9 @@ def _put_back(
     allowed = permit_or_refuse(now.run, ActionKind.STOP, about, groups.named(), *objects)
     if isinstance(allowed, RefusedStep):
         return allowed
+    if holders := now.stops.last_holders(*running):
+        return refuse_last_of_set(ActionKind.STOP, about, groups, holders)
+    now.stops.add(*running)
     typed = [procedures.stop_bookie(allowed, name, "lets go of its disks") for name in running]
     return make_step(
         allowed, about, groups.named(), [*typed, procedures.exchange_disks(allowed, running, [*places])],

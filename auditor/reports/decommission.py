@@ -51,6 +51,10 @@ CAUSES = {
         "the data of this run is more than 24 hours old",
         "audit again",
     ),
+    Cause.DATA_OF_FUTURE: (
+        "the data of this run is newer than the current time, so that its age is not known",
+        "set the clocks right, and audit again",
+    ),
     Cause.NO_EARLIER_RUN: (
         "no earlier run of this cluster with all checks was found, so that its holds are not known",
         "audit again beside this run",
@@ -86,15 +90,15 @@ CAUSES = {
     ),
     Cause.REPLICATION_OFF: (
         "AutoRecovery is switched off: the command fails at once",
-        "`bookkeeper shell autorecovery -enable`",
+        "find out who switched it off and why: `bkaudit explain check replication-disabled`",
     ),
     Cause.NO_AUDITOR: (
         "AutoRecovery runs on no bookie that stays: the command fails at once",
-        "start AutoRecovery on a bookie that stays",
+        "find out why it runs nowhere else (`bkaudit explain check no-auditor`)",
     ),
     Cause.IDLE_WORKERS: (
         "the queue does not move: marks are old, and no worker holds one",
-        "start replication workers, or find out why they stopped",
+        "find out why the workers stopped: `bkaudit explain check no-replication-workers`",
     ),
     Cause.NO_MARKS: (
         "this store keeps no marks, so that no Auditor works with it",

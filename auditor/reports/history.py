@@ -12,6 +12,7 @@ from auditor.model.finding import Severity
 from auditor.model.history import RunSummary, cluster_key
 from auditor.model.report import Report
 from auditor.model.run_facts import RunFacts
+from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.reports.coverage import extents, severity_words, unaccepted_holds
 from auditor.reports.plain_text import columns_of, fold_text, printable
 
@@ -120,6 +121,8 @@ def status_line(report: Report, run: str, now: int, data_time: int | None = None
 
 def _data_age(finished: int, data_time: int | None, now: int) -> list[str]:
     """How old the data is, if that is more than an hour older than the end of the run."""
+    if data_time is not None and data_time - now > MAX_CLOCK_AHEAD_MS:
+        return [f"its data is of the future ({format_time(data_time)}): a clock was wrong"]
     if data_time is None or finished - data_time <= _DATA_AGE_SHOWN_MS:
         return []
     return [f"its oldest data is {duration(max(0, now - data_time) / 1000)} old ({format_time(data_time)})"]

@@ -21,7 +21,7 @@ from auditor.model.json_shape import parse_json
 from auditor.model.placement import Locations, PlacementSettings
 from auditor.model.report import Report
 from auditor.model.run_facts import REPORT
-from auditor.model.source_scope import SourceScope, oldest_as_of
+from auditor.model.source_scope import SourceScope, newest_as_of, oldest_as_of
 from auditor.runs.directory import RunDirectory, damaged
 from auditor.runs.newest import newest_report
 from auditor.sources.clock import now_ms
@@ -192,10 +192,12 @@ class RunReader:
             from auditor.checks.configuration import kinds_without_holds  # which loads every check
 
             kinds = kinds_without_holds(unheld)
+        sources, scan_time = read_sources(self), self.report.run.scan_time
         return HoldBook(
             self.directory.batches,
             exists=facts is not None,
-            as_of=self.report.run.scan_time if (time := oldest_as_of(read_sources(self))) is None else time,
+            as_of=scan_time if (time := oldest_as_of(sources)) is None else time,
+            newest=newest_as_of(sources, scan_time),
             has_earlier=facts is not None and facts["earlier_run"] is not None,
             logs_read=self.report.run.entry_logs,
             now=now_ms(),

@@ -157,6 +157,45 @@ def find_dependent_ledgers(
     return list(found.values())
 
 
+MAX_JOINT_HOLDERS = 100_000
+"""Sets of bookies that `find_joint_holders` lists: some 300 bytes each."""
+
+
+def find_joint_holders(
+    run: RunDirectory, listed: bool, bookies: Collection[str]
+) -> list[frozenset[str]] | None:
+    """Return the sets of two or more of these bookies that alone serve, or may serve, an entry together.
+
+    What one bookie alone serves is not among them (`find_exposures`). One pass over the run's ledgers.
+    Returns None if there are more than `MAX_JOINT_HOLDERS`.
+
+    Args:
+        run: Its tables ledgers, judged and bookies are finished.
+        listed: Whether all registrations were seen.
+        bookies: Those that would stop.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    if len({*bookies}) < 2:
+        return []
+    sums = ExposureSums(registered_bookies(run, listed))
+    windows = RunWindows(run, among=lambda segments: segments.any_of_members(chosen[segments.members]))
+    chosen = np.array([name in bookies for name in windows.numbers.names] + [False])
+    found: set[frozenset[str]] = set()
+    for batch in windows:
+        known, unknown, served = sums.copies(batch, windows.numbers)
+        some_known = count_true(known & served) > 0
+        holders = np.where(some_known[:, None], known & served, unknown & served)
+        is_joint = (count_true(holders) > 1) & (count_true(holders & ~chosen[batch.bookies]) == 0)
+        numbers = np.sort(np.where(holders, batch.bookies, NO_BOOKIE)[is_joint], axis=1)
+        for row in np.unique(numbers, axis=0).tolist():
+            found.add(frozenset(windows.numbers.names[number] for number in row if number != NO_BOOKIE))
+        if len(found) > MAX_JOINT_HOLDERS:
+            return None
+    return sorted(found, key=sorted)
+
+
 def registered_bookies(run: RunDirectory, listed: bool) -> frozenset[str] | None:
     """The registered bookies of a run; None where registrations were not ``listed``, or there are none."""
     rows = run.read("tables/bookies", ["bookie_id", "registered"])

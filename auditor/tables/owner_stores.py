@@ -72,6 +72,16 @@ def current_store(earlier: str | None, stores: Sequence[str]) -> str:
     return next(same, earlier)
 
 
+def store_identity(store: str) -> str:
+    """Return what names a store of owners in every run: a saved one by application and chroot.
+
+    >>> store_identity("pulsar:dump:///mon.jsonl?root=/east"), store_identity("pulsar:zk://h1:2181/east")
+    ('pulsar saved /east', 'pulsar:zk://h1:2181/east')
+    """
+    place = _saved_place(store)
+    return store if place is None else f"{place[0]} saved {place[1]}"
+
+
 def _saved_place(store: str) -> tuple[str, str] | None:
     """Application and chroot of a saved store; None of a running one."""
     owners = parse_owners_uri(store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -104,7 +105,7 @@ def test_nothing_is_copied_before_a_stop_that_every_writable_bookie_needs() -> N
 
 def test_a_restart_needs_the_start_too() -> None:
     twice = DOWN._replace(id="registered-twice")
-    assert texts(NO_HOLDS, twice) == ["restart bk-a"]
+    assert texts(NO_HOLDS, twice) == ["restart bk-a, one at a time"]
     found = build_action_list(held(("bookie", "bk-a", ["start"], "start-refused")), [twice], {})
     assert not found.actions
     assert [refused["kind"] for refused in found.forbidden] == ["start"]
@@ -190,3 +191,51 @@ def test_an_instruction_to_copy_is_an_action_that_the_gate_permits() -> None:
     orders = re.compile(r"\bcopy\b|(ledgers|}) copied")
     copies = {check.id for check in ALL if orders.search(check.do_now or "")}
     assert copies - {check.id for check in ALL if check.action is not None} == set()
+
+
+STOPS = [DANGER._replace(bookie_id=f"bk-{name}") for name in "abc"]
+
+
+def order_of_stops(
+    joint: list[set[str]], writable: set[str] | None = None, run: HoldsOfRun = NO_HOLDS
+) -> tuple[list[str], list[str]]:
+    """Texts of actions and the objects of what is forbidden, for three bookies that should stop."""
+    asked: list[list[str]] = []
+
+    def joint_holders(bookies: Collection[str]) -> list[set[str]]:
+        asked.append(sorted(bookies))
+        return joint
+
+    found = build_action_list(run, STOPS, {}, writable, joint_holders)
+    assert asked == [["bk-a", "bk-b", "bk-c"]]
+    return [action["text"] for action in found.actions], [each["objects"] for each in found.forbidden]
+
+
+def test_bookies_that_alone_serve_an_entry_do_not_stop_together() -> None:
+    """No hold is on any of them: each may stop while the others run."""
+    stop = "stop {}: the next garbage collection deletes data that is still needed"
+    assert order_of_stops([]) == ([stop.format("bk-a, bk-b and 1 more")], [])
+    texts, forbidden = order_of_stops([{"bk-a", "bk-c"}])
+    assert texts[0].startswith("stop bk-a, bk-b: ")
+    assert (
+        texts[1]
+        == f"copy the entries that bk-a, bk-c alone serve to other bookies, then {stop.format('bk-c')}"
+    )
+    assert forbidden == []
+
+
+def test_of_all_writable_bookies_the_last_ones_do_not_stop() -> None:
+    texts, forbidden = order_of_stops([{"bk-a", "bk-c"}], {"bk-a", "bk-b", "bk-c"})
+    assert len(texts) == 1
+    assert forbidden == ["bk-c"]
+
+
+def test_one_that_stops_after_its_copies_are_made_counts_as_stopped() -> None:
+    last = held(("bookie", "bk-a", ["stop"], "last-served-copy"))
+    texts, forbidden = order_of_stops([{"bk-a", "bk-b"}], run=last)
+    assert sorted(text.partition(":")[0] for text in texts) == [
+        "copy the entries that bk-a alone serves to other bookies, then stop bk-a",
+        "copy the entries that bk-a, bk-b alone serve to other bookies, then stop bk-b",
+        "stop bk-c",
+    ]
+    assert forbidden == []

@@ -94,6 +94,28 @@ def test_all_ledgers_of_a_bookie_are_not_copied_while_one_is_held(tmp_path: Path
     assert isinstance(permit_command(run, "bookkeeper shell recover -l ID BOOKIE", BLANKS), Allowed)
 
 
+ELSEWHERE: list[dict[str, Any]] = [
+    HOLD | {"object": "ledger", "key": "0/7", "scope_id": 0, "ledger_id": 7, "forbids": ["recover"]},
+    HOLD | {"key": "bk9:3181", "forbids": ["recover"]},
+    HOLD | {"object": "source", "key": "bookie bk9:3181", "forbids": ["recover"]},
+]
+
+
+@pytest.mark.parametrize("row", ELSEWHERE, ids=lambda row: str(row["key"]))
+@pytest.mark.parametrize("text", ["autorecovery -e", "triggeraudit", "lostbookierecoverydelay -s 0"])
+def test_what_has_the_whole_cluster_copied_asks_for_every_hold(
+    text: str, row: dict[str, Any], tmp_path: Path
+) -> None:
+    """Nobody chooses which ledgers AutoRecovery copies, and from which bookies."""
+    command = f"bookkeeper shell {text}"
+    answer = permit_command(Held(tmp_path / "held", row), command, BLANKS)
+    assert isinstance(answer, Refused)
+    assert [hold.key for hold in answer.holds] == [row["key"]]
+    other = Held(tmp_path / "other", row | {"forbids": ["compact"]})
+    assert isinstance(permit_command(other, command, BLANKS), Allowed)
+    assert isinstance(permit_command(Held(tmp_path / "free"), command, BLANKS), Allowed)
+
+
 @pytest.mark.parametrize("text", ["recover -l ID BOOKIE", "readledger -l ID -r"])
 def test_a_command_that_closes_its_ledger_is_refused_for_an_open_one(text: str, tmp_path: Path) -> None:
     run = Held(tmp_path, opened=(42,))

@@ -25,9 +25,10 @@ from auditor.model.holds import (
     bookie_source,
 )
 from auditor.model.permission import RunUnfit
+from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.runs.reader import RunReader
 from tests.made_runs import made_run
-from tests.plan.made import found, run_of
+from tests.plan.made import HOUR, NOW, found, run_of
 from tests.plan.made import ledger as ledger_row
 from tests.reports.samples import report
 
@@ -131,6 +132,19 @@ def test_dangerous_kinds_need_data_of_the_last_day(kind: ActionKind, tmp_path: P
     old = Held(tmp_path, age_ms=MAX_DATA_AGE_MS + 1)
     answer = permit(old, kind, [bookie("bk1:3181")])
     assert isinstance(answer, Refused if kind in DANGEROUS else Allowed)
+
+
+@pytest.mark.parametrize("kind", ActionKind)
+def test_dangerous_kinds_need_data_that_is_not_of_the_future(kind: ActionKind, tmp_path: Path) -> None:
+    """A clock was wrong: such data never becomes too old."""
+    run = Held(tmp_path, age_ms=-MAX_CLOCK_AHEAD_MS)
+    assert not run.holds.is_of_future
+    run.holds.now -= 1
+    answer = permit(run, kind, [bookie("bk1:3181")])
+    assert isinstance(answer, Refused if kind in DANGEROUS else Allowed)
+    if isinstance(answer, Refused):
+        assert answer.unfit is RunUnfit.DATA_OF_FUTURE
+        assert "a clock was wrong" in answer.sentence
 
 
 @pytest.mark.parametrize("kind", ActionKind)
@@ -299,3 +313,22 @@ def test_a_check_that_did_not_run_refuses_what_it_could_forbid(check: Check, tmp
 def test_a_check_without_holds_may_be_left_out(tmp_path: Path) -> None:
     run = Held(tmp_path, unheld=["mark-stuck"])
     assert isinstance(permit(run, ActionKind.DECOMMISSION, [bookie("bk1:3181")]), Allowed)
+
+
+def test_one_source_of_the_future_is_enough(tmp_path: Path) -> None:
+    """The others are of today: the oldest of them does not show that a clock was wrong."""
+    made = made_run(tmp_path, sources=[source_row(NOW), source_row(NOW + 48 * HOUR, "pulsar:dump:///o")])
+    holds = RunReader(made.path).holds
+    holds.now = NOW + HOUR
+    assert holds.as_of == NOW
+    assert holds.is_of_future
+    holds.now = NOW + 48 * HOUR
+    assert not holds.is_of_future
+
+
+def source_row(as_of: int, name: str = "zk://h1/ledgers") -> dict[str, Any]:
+    """A row of the table sources."""
+    return {
+        "source": name, "kind": "owners", "scope_claimed": "all", "scope_proved": "all", "proof": "-",
+        "as_of": as_of, "reason": None,
+    }  # fmt: skip

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from auditor.actions.finding_holds import NEW_COLUMNS
-from auditor.actions.memory import RunInputs, Seen, with_memory
+from auditor.actions.memory import UNNAMED, RunInputs, Seen, unseen_findings, with_memory
 from auditor.model.holds import ActionKind, Lift
 from auditor.spark.batches import arrow_frame
 from auditor.tables.changes import CHANGES
 from auditor.tables.holds import HOLDS
+from tests.findings.changed_runs import row as change
 from tests.plan.made import hold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ALL_READ = RunInputs(entry_logs=1, answers=1, owner_stores=2)
+EAST, WEST, OTHER = "pulsar:zk://h1/east", "pulsar:zk://h1/west", "pulsar:zk://h2/east"
+ALL_READ = RunInputs(entry_logs=1, answers=1, owner_stores=(EAST, WEST))
 BOOKIE = "a:1"
 
 
@@ -26,32 +30,42 @@ def held(reason: str, key: str = BOOKIE, object: str = "bookie", **more: Any) ->
     return hold(key, ActionKind.START, reason=reason, object=object) | {"lift": str(lift), **more}
 
 
-def kept(spark: SparkSession, holds: list[dict[str, Any]], now: RunInputs, *earlier: RunInputs) -> set[str]:
-    """Reasons that stay although nothing says them any more; the last of ``earlier`` is the run before."""
+WHOLE = Seen(
+    metadata_whole=True,
+    registrations_whole=True,
+    bookies_read=frozenset({BOOKIE}),
+    needed=frozenset(),
+    anything_missing=False,
+    unseen=frozenset(),
+)
+
+
+def remembered(
+    spark: SparkSession, holds: list[dict[str, Any]], seen: Seen, changes: Sequence[dict[str, Any]] = ()
+) -> set[str]:
+    """Reasons that stay although nothing says them any more."""
     import pyarrow as pa
 
     new = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
+    rows = arrow_frame(spark, pa.Table.from_pylist([*changes], CHANGES))
+    unseen = {(row["id"], row["bookie_id"]) for row in unseen_findings(rows).collect()}
+    kept_rows = with_memory(
+        arrow_frame(spark, new.empty_table()),
+        arrow_frame(spark, pa.Table.from_pylist(holds, HOLDS)),
+        rows,
+        replace(seen, unseen=frozenset(unseen)),
+        1,
+    )
+    return {row["reason"] for row in kept_rows.collect()}
+
+
+def kept(spark: SparkSession, holds: list[dict[str, Any]], now: RunInputs, *earlier: RunInputs) -> set[str]:
+    """Reasons that stay although nothing says them any more; the last of ``earlier`` is the run before."""
     known = RunInputs()
     for run in earlier:
         known = known.joined(run)
-    seen = Seen(
-        metadata_whole=True,
-        registrations_whole=True,
-        bookies_read=frozenset({BOOKIE}),
-        needed=frozenset(),
-        anything_missing=False,
-        unseen=frozenset(),
-        lost_reasons=now.reasons_unseen(earlier[-1]),
-        lost_carried=now.reasons_unseen(known),
-    )
-    rows = with_memory(
-        arrow_frame(spark, new.empty_table()),
-        arrow_frame(spark, pa.Table.from_pylist(holds, HOLDS)),
-        arrow_frame(spark, CHANGES.empty_table()),
-        seen,
-        1,
-    )
-    return {row["reason"] for row in rows.collect()}
+    lost, lost_carried = now.reasons_unseen(earlier[-1]), now.reasons_unseen(known)
+    return remembered(spark, holds, replace(WHOLE, lost_reasons=lost, lost_carried=lost_carried))
 
 
 OF_OPTIONS = ["gc-would-delete-live", "unindexed-bytes", "index-incomplete", "owner-dangling"]
@@ -61,9 +75,11 @@ OF_OPTIONS = ["gc-would-delete-live", "unindexed-bytes", "index-incomplete", "ow
     ("now", "reasons"),
     [
         (ALL_READ, set()),
-        (RunInputs(0, 1, 2), {"gc-would-delete-live", "unindexed-bytes"}),
-        (RunInputs(1, 0, 2), {"index-incomplete"}),
-        (RunInputs(1, 1, 1), {"owner-dangling"}),
+        (RunInputs(0, 1, (EAST, WEST)), {"gc-would-delete-live", "unindexed-bytes"}),
+        (RunInputs(1, 0, (EAST, WEST)), {"index-incomplete"}),
+        (RunInputs(1, 1, (EAST,)), {"owner-dangling"}),
+        (RunInputs(1, 1, (EAST, OTHER)), {"owner-dangling"}),
+        (RunInputs(1, 1, (EAST, OTHER, WEST)), set()),
     ],
 )
 def test_holds_stay_where_a_run_read_less(spark: SparkSession, now: RunInputs, reasons: set[str]) -> None:
@@ -84,6 +100,58 @@ def test_holds_that_were_carried_on_stay_until_a_run_reads_as_much_again(spark: 
 def test_the_hold_on_an_entry_log_goes_with_its_bytes(spark: SparkSession) -> None:
     log = held("unindexed-bytes", f"{BOOKIE} 1", "entry-log")
     assert kept(spark, [log], ALL_READ, ALL_READ) == set()
-    assert kept(spark, [log], RunInputs(0, 1, 2), ALL_READ) == {"unindexed-bytes"}
+    assert kept(spark, [log], RunInputs(0, 1, (EAST, WEST)), ALL_READ) == {"unindexed-bytes"}
     other = held("unindexed-bytes", "b:1 1", "entry-log")
     assert kept(spark, [other], ALL_READ, ALL_READ) == {"unindexed-bytes"}
+
+
+def test_stores_of_earlier_versions_are_counted() -> None:
+    """Their runs say how many stores any run before had read, and not which."""
+    counted = RunInputs(owner_stores=(UNNAMED, EAST))
+    assert RunInputs(owner_stores=(EAST,)).reasons_unseen(counted)
+    assert not RunInputs(owner_stores=(EAST, OTHER)).reasons_unseen(counted)
+    assert RunInputs(owner_stores=(WEST, OTHER)).reasons_unseen(counted)
+
+
+def test_a_store_that_is_known_twice_is_joined_once() -> None:
+    joined = RunInputs(owner_stores=(EAST,)).joined(RunInputs(owner_stores=(EAST, WEST)))
+    assert joined.owner_stores == (EAST, WEST)
+
+
+LOST = held("entry-lost", "7", "ledger")
+
+
+@pytest.mark.parametrize(
+    ("known", "kept_reasons"), [("critical", {"entry-lost"}), ("error", set())], ids=["unread", "read"]
+)
+@pytest.mark.parametrize("row", [LOST, held("entry-lost")], ids=["ledger", "bookie"])
+def test_a_finding_that_is_milder_as_less_was_read_lifts_nothing(
+    spark: SparkSession, row: dict[str, Any], known: str, kept_reasons: set[str]
+) -> None:
+    """A bookie that lacks the entry is unread: entry-lost is below-ack-quorum now, and known to be worse."""
+    milder = change("below-ack-quorum", 7, missing=2, change="same", known_severity=known, known_missing=2)
+    assert remembered(spark, [row], WHOLE, [milder]) == kept_reasons
+
+
+@pytest.mark.parametrize("reason", ["entry-lost", "owner-dangling", "replica-mismatch"])
+def test_a_bookie_that_is_held_for_its_copy_is_read_before_it_is_let_go(
+    spark: SparkSession, reason: str
+) -> None:
+    """The finding on the ledger stands, and does not name the bookie, because nobody read it."""
+    unread = replace(WHOLE, bookies_read=frozenset(), found=frozenset({reason}))
+    assert remembered(spark, [held(reason)], unread) == {reason}
+    assert remembered(spark, [held(reason)], replace(unread, bookies_read=frozenset({BOOKIE}))) == set()
+    assert remembered(spark, [held(reason)], replace(unread, found=frozenset())) == set()
+
+
+@pytest.mark.parametrize("reason", ["last-known-copy", "open-ledgers", "foreign-copy", "unindexed-bytes"])
+def test_facts_of_a_bookie_stay_while_metadata_was_not_read(spark: SparkSession, reason: str) -> None:
+    row = held(reason) | {"lift": "fact-gone"}
+    assert remembered(spark, [row], replace(WHOLE, metadata_whole=False)) == {reason}
+    assert remembered(spark, [row], WHOLE) == set()
+
+
+def test_a_source_is_old_until_its_bookie_is_read_again(spark: SparkSession) -> None:
+    row = held("source-too-old", f"bookie {BOOKIE}", "source") | {"lift": "fact-gone"}
+    assert remembered(spark, [row], replace(WHOLE, bookies_read=frozenset())) == {"source-too-old"}
+    assert remembered(spark, [row], WHOLE) == set()

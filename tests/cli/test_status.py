@@ -99,6 +99,10 @@ def test_the_age_is_that_of_the_oldest_data(tmp_path: Path) -> None:
     assert status(tmp_path, "--max-age", "3").exit_code == 3
     manifest.write_text(json.dumps(said | {"data_as_of": now}))
     assert status(tmp_path, "--max-age", "1").exit_code == 0
+    manifest.write_text(json.dumps(said | {"data_as_of": now + 9 * HOUR}))
+    future = status(tmp_path, "--max-age", "1")
+    assert (future.exit_code, status(tmp_path).exit_code) == (3, 0)
+    assert "its data is of the future" in future.stdout
     manifest.write_text(json.dumps(said | {"data_as_of": "yesterday"}))
     assert status(tmp_path, "--max-age", "1").exit_code == 5
 

@@ -112,6 +112,7 @@ NO_EARLIER = {"holds": CALM["holds"] | {"earlier_run": None}}  # type: ignore[op
         (NO_EARLIER, 0, Cause.NO_EARLIER_RUN),
         ({"holds": None}, 0, Cause.NO_HOLDS),
         ({}, MAX_DATA_AGE_MS + 1, Cause.DATA_TOO_OLD),
+        ({}, -MAX_DATA_AGE_MS, Cause.DATA_OF_FUTURE),
     ],
 )
 def test_a_run_that_nothing_can_rest_on_is_never_now(

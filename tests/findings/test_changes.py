@@ -198,3 +198,22 @@ def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> Non
         ("bookie-down", None, "bk.1:3181"): (None, None),
         ("orphan-ledger", 9, "bk.1:3181"): (None, None),
     }
+
+
+def test_what_is_confirmed_and_milder_as_less_was_read_stays_known_as_it_was(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """An entry was perhaps lost. One of its bookies is unread now: the entry is below ack quorum for sure."""
+    write_run(tmp_path / "old", [row("entry-lost", 7, missing=3, confidence="suspect")])
+    write_run(tmp_path / "seen", [], classes=[(7, "below-ack-quorum", "entry-lost")])
+    looked = RunCoverage(
+        spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
+        spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
+        False,
+        True,
+    )
+    findings = spark.createDataFrame([_found(row("below-ack-quorum", 7, missing=2))], FINDINGS)
+    before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
+    [said] = findings_with_changes(findings, before, looked, INSTANCE, 77).collect()
+    assert (said["change"], said["severity"], said["known_severity"]) == ("worse", "error", "critical")
+    assert (said["known_missing"], said["known_confidence"]) == (3, "confirmed")

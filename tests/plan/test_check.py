@@ -110,6 +110,17 @@ def test_what_is_queued_again(rows: Any, tables: Any, lost: Any, state: StepStat
     assert step.state is state
 
 
+def test_ledgers_of_other_bookies_forbid_to_have_all_marked(tmp_path: Path) -> None:
+    """The auditor marks the ledgers of every lost bookie, whatever the step names."""
+    rows = [ledger(7, "a:1", "b:1"), ledger(8, "b:1", "c:1")]
+    plan = make_plan(run_of(tmp_path / "old", [ON_LOST, FORGOTTEN], LOST, ledgers=rows))
+    held = hold("8", ActionKind.RECOVER, reason="replica-mismatch", object="ledger")
+    run_of(tmp_path / "new", [], LOST, ledgers=rows, holds=[held])
+    [step] = asked(plan, str(tmp_path / "new"))
+    assert step.state is StepState.CHANGED
+    assert "replica-mismatch" in step.why[0]
+
+
 @pytest.mark.parametrize(
     ("findings", "bookies", "facts", "state"),
     [
@@ -174,6 +185,54 @@ def test_a_ledger_whose_owner_is_back_is_not_deleted(standing: str, state: StepS
     run_of(tmp_path / "new", [], ledgers=ROWS, ownership=owned, owner_stores=[PROVED_STORE])
     [step] = asked(plan, str(tmp_path / "new"))
     assert step.state is state
+
+
+def of_earlier_version(plan: RepairPlan) -> RepairPlan:
+    """The same plan as plan/1 had it, which was made without holds."""
+    steps = (replace(step, urgency=None, fewest_copies=None) for step in plan.steps)
+    return replace(plan, steps=tuple(steps))
+
+
+HELD = {
+    "ledger": hold("7", ActionKind.RECOVER, reason="replica-mismatch", object="ledger"),
+    "bookie": hold("c:1", ActionKind.RECOVER, reason="bookie-alias"),
+}
+
+
+@pytest.mark.parametrize("row", HELD.values(), ids=HELD)
+def test_a_plan_of_an_earlier_version_asks_the_holds_of_a_newer_run(row: Any, tmp_path: Path) -> None:
+    plan = of_earlier_version(make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS)))
+    run_of(tmp_path / "free", [], ledgers=ROWS)
+    run_of(tmp_path / "held", [], ledgers=ROWS, holds=[row])
+    assert [step.state for step in asked(plan, str(tmp_path / "free"))] == [StepState.TRUE]
+    assert [step.state for step in asked(plan, str(tmp_path / "held"))] == [StepState.CHANGED]
+
+
+def test_a_store_permits_no_step_of_an_earlier_version(tmp_path: Path) -> None:
+    plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS))
+    rows = LedgerAnswers({7: LedgerRow(7, 3, "CLOSED", 120, (("b:1", "c:1"),))}, locked=())
+    now = replace(PLAIN, ledgers=rows)
+    [step] = check_plan(plan, now).steps
+    assert step.state is StepState.TRUE
+    [step] = check_plan(of_earlier_version(plan), now).steps
+    assert step.state is StepState.UNKNOWN
+    assert step.why[0].startswith("not permitted: an earlier version made this plan without asking")
+
+
+def test_a_plan_of_an_earlier_version_deletes_no_ledger_without_proof(tmp_path: Path) -> None:
+    """Its own proof did not need every owner: the newer run has to have it."""
+    plan = of_earlier_version(make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS)))
+    tables: Any = {
+        "ledgers": ROWS, "owner_stores": [PROVED_STORE],
+        "ownership": [{"scope_id": 0, "ledger_id": 7, "standing": "unowned"}],
+    }  # fmt: skip
+    run_of(tmp_path / "once", [], **tables)
+    [step] = asked(plan, str(tmp_path / "once"))
+    assert step.state is StepState.UNKNOWN
+    assert step.why[0].startswith("not permitted: no audit proved that it is closed and that nobody owns it")
+    run_of(tmp_path / "twice", [UNOWNED], **tables)
+    [step] = asked(plan, str(tmp_path / "twice"))
+    assert step.state is StepState.TRUE
 
 
 def test_an_older_run_and_another_cluster_are_refused(tmp_path: Path) -> None:
@@ -366,6 +425,19 @@ def test_an_expired_plan_is_called_expired_first(tmp_path: Path, monkeypatch: py
     value = json.loads(bkaudit("check", path, "--run", tmp_path / "run", "--format", "json").stdout)
     assert value["expired"] is True
     jsonschema.validate(value, plan_check_schema())
+
+
+@pytest.mark.usefixtures("hour_later")
+@pytest.mark.parametrize("ahead", [0, 48 * HOUR])
+def test_a_plan_of_the_future_is_not_carried_out(ahead: int, tmp_path: Path) -> None:
+    """The clock of its run was wrong: it would expire two days from now."""
+    times = {"scan_time": NOW + ahead}
+    plan = make_plan(run_of(tmp_path / "old", [found("metadata-suspect", None, "a:1")], {}, times))
+    write_plan(plan, str(tmp_path / "plan.toml"))
+    run_of(tmp_path / "new", [found("metadata-suspect", None, "a:1")], {}, times)
+    ended = bkaudit("check", tmp_path / "plan.toml", "--run", tmp_path / "new")
+    assert ended.exit_code == (3 if ahead else 0), ended.output
+    assert ("newer than the current time" in ended.stdout) == bool(ahead)
 
 
 def test_a_plan_of_an_old_run_has_no_dangerous_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

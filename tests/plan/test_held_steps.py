@@ -281,3 +281,72 @@ def test_a_plan_starts_no_lost_bookie_whose_start_a_hold_forbids(tmp_path: Path)
         assert "start it, and" not in texts[1]
         assert "do not start it as it is: " in texts[1]
         assert "(start-refused)" in texts[1]
+
+
+ELSEWHERE = hold("99", Kind.RECOVER, reason="replica-mismatch", object="ledger")
+
+
+def test_nobody_has_all_marked_while_a_ledger_of_another_bookie_is_held(tmp_path: Path) -> None:
+    """It marks the ledgers of every lost bookie: those are copied one by one instead."""
+    ledgers = [PAIR, ledger(9, "a:1", "c:1"), ledger(99, "b:1", "c:1")]
+    run = run_of(tmp_path, [ON_LOST, FORGOTTEN], LOST, ledgers=ledgers, marks=[], holds=[ELSEWHERE])
+    plan = make_plan(run)
+    [step] = plan.steps
+    assert typed(step) == [
+        "look: bookkeeper shell recover -dr -l ID a:1", "do: bookkeeper shell recover -l ID a:1",
+    ]  # fmt: skip
+    assert [each.ledger_id for each in step.ledgers] == ["7", "9"]
+    assert "triggeraudit" not in plan_text(plan, NOW + HOUR, 100)
+
+
+@pytest.mark.parametrize("held", [[], [ELSEWHERE]], ids=["free", "held"])
+def test_replication_is_switched_on_only_if_everything_may_be_copied(held: Any, tmp_path: Path) -> None:
+    cluster = [{"fact": "auditor", "value": "b:1"}, {"fact": "replication-disabled", "value": ""}]
+    run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=cluster, holds=held)
+    way_out = refusals_of(run)["recover: replication-off"].way_out
+    assert ("switch it on again" in way_out) == (not held)
+    assert ("leave it off" in way_out) == bool(held)
+
+
+@pytest.mark.parametrize("held", [[], [ELSEWHERE]], ids=["free", "held"])
+def test_autorecovery_is_started_only_if_everything_may_be_copied(held: Any, tmp_path: Path) -> None:
+    run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=[], holds=held)
+    [step] = make_plan(run).steps
+    assert ("rather, where you can: start AutoRecovery on a bookie" in step.needs) == (not held)
+
+
+def stops_of(*bookies: str) -> list[Any]:
+    return [replace(GC, bookie_id=name, fingerprint=f"{number:016x}") for number, name in enumerate(bookies)]
+
+
+def test_two_bookies_that_alone_serve_an_entry_do_not_both_stop(tmp_path: Path) -> None:
+    """No hold is on either: each may stop while the other one runs."""
+    run = run_of(tmp_path, stops_of("a:1", "b:1", "c:1"), ledgers=[PAIR, ledger(8, "b:1", "c:1", "d:1")])
+    plan = make_plan(run)
+    assert [step.bookie_id for step in plan.steps] == ["a:1", "c:1"]
+    [refused] = plan.refused
+    assert (refused.kind, refused.reason) == (Kind.STOP, "last-copy")
+    assert refused.why == "a:1, b:1 alone serve entries together, and this plan stops the others"
+
+
+def test_a_copy_that_is_elsewhere_lets_both_stop(tmp_path: Path) -> None:
+    run = run_of(tmp_path, stops_of("a:1", "b:1"), ledgers=[ledger(7, "a:1", "b:1", "c:1", quorum=3)])
+    assert [step.bookie_id for step in make_plan(run).steps] == ["a:1", "b:1"]
+
+
+def test_an_index_is_not_rebuilt_while_the_only_other_bookie_is_stopped(tmp_path: Path) -> None:
+    rows = [replace(GC, bookie_id="b:1"), REINDEX]
+    run = run_of(tmp_path, rows, {}, {"entry_logs": True}, ledgers=[PAIR])
+    plan = make_plan(run)
+    assert [step.bookie_id for step in plan.steps] == ["b:1"]
+    assert [(refused.kind, refused.reason) for refused in plan.refused] == [(Kind.REBUILD_INDEX, "last-copy")]
+    alone = run_of(tmp_path / "alone", [REINDEX], {}, {"entry_logs": True}, ledgers=[PAIR])
+    assert [step.kind for step in make_plan(alone).steps] == [Kind.REBUILD_INDEX]
+
+
+def test_too_many_sets_of_last_copies_stop_one_bookie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auditor.simulate.exposure.MAX_JOINT_HOLDERS", 0)
+    run = run_of(tmp_path, stops_of("a:1", "b:1", "c:1"), ledgers=[PAIR])
+    assert [step.bookie_id for step in make_plan(run).steps] == ["a:1"]

@@ -1,0 +1,48 @@
+"""Bookies that one list of instructions stops: asked together, because holds know each bookie alone.
+
+Each of two bookies may stop while the other one serves the same entries. Both may not. Which bookies alone
+serve an entry together, the run's ledgers show (`auditor.simulate.exposure.find_joint_holders`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+
+class StopSet:
+    """The bookies that stop so far, and with whom one more of them would be the last.
+
+    Args:
+        joint_holders: Sets of two or more bookies that alone serve an entry together; None if there are too
+            many to list: then any two may be such a set.
+    """
+
+    def __init__(self, joint_holders: Iterable[Collection[str]] | None = ()) -> None:
+        self._joint_holders = (
+            None if joint_holders is None else [frozenset(holders) for holders in joint_holders]
+        )
+        self.stopping: set[str] = set()
+
+    def last_holders(self, *bookies: str) -> tuple[str, ...]:
+        """Return the bookies that alone serve an entry together, if these stop too; empty if none do.
+
+        >>> stops = StopSet([("a:1", "b:1")])
+        >>> stops.last_holders("a:1")
+        ()
+        >>> stops.add("a:1")
+        >>> stops.last_holders("b:1"), stops.last_holders("c:1")
+        (('a:1', 'b:1'), ())
+        """
+        together = self.stopping | {*bookies}
+        if self._joint_holders is None:
+            return tuple(sorted(together)) if len(together) > 1 else ()
+        last = (
+            holders
+            for holders in self._joint_holders
+            if holders <= together and not holders.isdisjoint(bookies)
+        )
+        return tuple(sorted({name for holders in last for name in holders}))
+
+    def add(self, *bookies: str) -> None:
+        """Count these among those that stop."""
+        self.stopping.update(bookies)
