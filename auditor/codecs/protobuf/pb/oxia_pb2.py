@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\noxia.proto\x12\x12\x62ookkeeper_auditor\"&\n\x11OxiaShardsRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\")\n\rOxiaHashRange\x12\x0b\n\x03min\x18\x01 \x01(\x07\x12\x0b\n\x03max\x18\x02 \x01(\x07\"]\n\tOxiaShard\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\x0e\n\x06leader\x18\x02 \x01(\t\x12\x31\n\x06hashes\x18\x03 \x01(\x0b\x32!.bookkeeper_auditor.OxiaHashRange\">\n\rOxiaNamespace\x12-\n\x06shards\x18\x01 \x03(\x0b\x32\x1d.bookkeeper_auditor.OxiaShard\"\xa6\x01\n\nOxiaShards\x12\x42\n\nnamespaces\x18\x01 \x03(\x0b\x32..bookkeeper_auditor.OxiaShards.NamespacesEntry\x1aT\n\x0fNamespacesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x30\n\x05value\x18\x02 \x01(\x0b\x32!.bookkeeper_auditor.OxiaNamespace:\x02\x38\x01\"=\n\x10OxiaRangeRequest\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\r\n\x05start\x18\x02 \x01(\x0c\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x0c\"\x18\n\x08OxiaKeys\x12\x0c\n\x04keys\x18\x01 \x03(\x0c\"2\n\x0fOxiaKeyQuestion\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x12\n\nwith_value\x18\x02 \x01(\x08\"S\n\x0fOxiaReadRequest\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\x31\n\x04keys\x18\x02 \x03(\x0b\x32#.bookkeeper_auditor.OxiaKeyQuestion\"d\n\x0bOxiaVersion\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x15\n\rmodifications\x18\x02 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x06\x12\x10\n\x08modified\x18\x04 \x01(\x06\x12\x0f\n\x07session\x18\x05 \x01(\x03\"o\n\x0fOxiaRecordFound\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\x30\n\x07version\x18\x02 \x01(\x0b\x32\x1f.bookkeeper_auditor.OxiaVersion\x12\r\n\x05value\x18\x03 \x01(\x0c\x12\x0b\n\x03key\x18\x04 \x01(\x0c\"C\n\x0bOxiaRecords\x12\x34\n\x07records\x18\x01 \x03(\x0b\x32#.bookkeeper_auditor.OxiaRecordFound\"8\n\x18OxiaNotificationsRequest\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\"\x1a\n\nOxiaChange\x12\x0c\n\x04kind\x18\x01 \x01(\x05\"M\n\x0eOxiaChangedKey\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12.\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x1e.bookkeeper_auditor.OxiaChange\"g\n\x11OxiaNotifications\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x33\n\x07\x63hanges\x18\x04 \x03(\x0b\x32\".bookkeeper_auditor.OxiaChangedKey')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\noxia.proto\x12\x12\x62ookkeeper_auditor\"&\n\x11OxiaShardsRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\")\n\rOxiaHashRange\x12\x0b\n\x03min\x18\x01 \x01(\x07\x12\x0b\n\x03max\x18\x02 \x01(\x07\"]\n\tOxiaShard\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\x0e\n\x06leader\x18\x02 \x01(\t\x12\x31\n\x06hashes\x18\x03 \x01(\x0b\x32!.bookkeeper_auditor.OxiaHashRange\">\n\rOxiaNamespace\x12-\n\x06shards\x18\x01 \x03(\x0b\x32\x1d.bookkeeper_auditor.OxiaShard\"\xa6\x01\n\nOxiaShards\x12\x42\n\nnamespaces\x18\x01 \x03(\x0b\x32..bookkeeper_auditor.OxiaShards.NamespacesEntry\x1aT\n\x0fNamespacesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x30\n\x05value\x18\x02 \x01(\x0b\x32!.bookkeeper_auditor.OxiaNamespace:\x02\x38\x01\"=\n\x10OxiaRangeRequest\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\r\n\x05start\x18\x02 \x01(\x0c\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x0c\"\x18\n\x08OxiaKeys\x12\x0c\n\x04keys\x18\x01 \x03(\x0c\"2\n\x0fOxiaKeyQuestion\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x12\n\nwith_value\x18\x02 \x01(\x08\"S\n\x0fOxiaReadRequest\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\x31\n\x04keys\x18\x02 \x03(\x0b\x32#.bookkeeper_auditor.OxiaKeyQuestion\"d\n\x0bOxiaVersion\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x15\n\rmodifications\x18\x02 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x06\x12\x10\n\x08modified\x18\x04 \x01(\x06\x12\x0f\n\x07session\x18\x05 \x01(\x03\"o\n\x0fOxiaRecordFound\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\x30\n\x07version\x18\x02 \x01(\x0b\x32\x1f.bookkeeper_auditor.OxiaVersion\x12\r\n\x05value\x18\x03 \x01(\x0c\x12\x0b\n\x03key\x18\x04 \x01(\x0c\"C\n\x0bOxiaRecords\x12\x34\n\x07records\x18\x01 \x03(\x0b\x32#.bookkeeper_auditor.OxiaRecordFound\"2\n\x0fOxiaErrorDetail\x12\x10\n\x08type_url\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"G\n\x0fOxiaErrorStatus\x12\x34\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32#.bookkeeper_auditor.OxiaErrorDetail\"z\n\rOxiaErrorInfo\x12;\n\x05\x66\x61\x63ts\x18\x03 \x03(\x0b\x32,.bookkeeper_auditor.OxiaErrorInfo.FactsEntry\x1a,\n\nFactsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"8\n\x18OxiaNotificationsRequest\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\"\x1a\n\nOxiaChange\x12\x0c\n\x04kind\x18\x01 \x01(\x05\"M\n\x0eOxiaChangedKey\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12.\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x1e.bookkeeper_auditor.OxiaChange\"g\n\x11OxiaNotifications\x12\r\n\x05shard\x18\x01 \x01(\x03\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x33\n\x07\x63hanges\x18\x04 \x03(\x0b\x32\".bookkeeper_auditor.OxiaChangedKey')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,6 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_OXIASHARDS_NAMESPACESENTRY']._loaded_options = None
   _globals['_OXIASHARDS_NAMESPACESENTRY']._serialized_options = b'8\001'
+  _globals['_OXIAERRORINFO_FACTSENTRY']._loaded_options = None
+  _globals['_OXIAERRORINFO_FACTSENTRY']._serialized_options = b'8\001'
   _globals['_OXIASHARDSREQUEST']._serialized_start=34
   _globals['_OXIASHARDSREQUEST']._serialized_end=72
   _globals['_OXIAHASHRANGE']._serialized_start=74
@@ -59,12 +61,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OXIARECORDFOUND']._serialized_end=884
   _globals['_OXIARECORDS']._serialized_start=886
   _globals['_OXIARECORDS']._serialized_end=953
-  _globals['_OXIANOTIFICATIONSREQUEST']._serialized_start=955
-  _globals['_OXIANOTIFICATIONSREQUEST']._serialized_end=1011
-  _globals['_OXIACHANGE']._serialized_start=1013
-  _globals['_OXIACHANGE']._serialized_end=1039
-  _globals['_OXIACHANGEDKEY']._serialized_start=1041
-  _globals['_OXIACHANGEDKEY']._serialized_end=1118
-  _globals['_OXIANOTIFICATIONS']._serialized_start=1120
-  _globals['_OXIANOTIFICATIONS']._serialized_end=1223
+  _globals['_OXIAERRORDETAIL']._serialized_start=955
+  _globals['_OXIAERRORDETAIL']._serialized_end=1005
+  _globals['_OXIAERRORSTATUS']._serialized_start=1007
+  _globals['_OXIAERRORSTATUS']._serialized_end=1078
+  _globals['_OXIAERRORINFO']._serialized_start=1080
+  _globals['_OXIAERRORINFO']._serialized_end=1202
+  _globals['_OXIAERRORINFO_FACTSENTRY']._serialized_start=1158
+  _globals['_OXIAERRORINFO_FACTSENTRY']._serialized_end=1202
+  _globals['_OXIANOTIFICATIONSREQUEST']._serialized_start=1204
+  _globals['_OXIANOTIFICATIONSREQUEST']._serialized_end=1260
+  _globals['_OXIACHANGE']._serialized_start=1262
+  _globals['_OXIACHANGE']._serialized_end=1288
+  _globals['_OXIACHANGEDKEY']._serialized_start=1290
+  _globals['_OXIACHANGEDKEY']._serialized_end=1367
+  _globals['_OXIANOTIFICATIONS']._serialized_start=1369
+  _globals['_OXIANOTIFICATIONS']._serialized_end=1472
 # @@protoc_insertion_point(module_scope)

@@ -113,6 +113,33 @@ class OxiaRecords(_message.Message):
     records: _containers.RepeatedCompositeFieldContainer[OxiaRecordFound]
     def __init__(self, records: _Optional[_Iterable[_Union[OxiaRecordFound, _Mapping]]] = ...) -> None: ...
 
+class OxiaErrorDetail(_message.Message):
+    __slots__ = ("type_url", "value")
+    TYPE_URL_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    type_url: str
+    value: bytes
+    def __init__(self, type_url: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class OxiaErrorStatus(_message.Message):
+    __slots__ = ("details",)
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    details: _containers.RepeatedCompositeFieldContainer[OxiaErrorDetail]
+    def __init__(self, details: _Optional[_Iterable[_Union[OxiaErrorDetail, _Mapping]]] = ...) -> None: ...
+
+class OxiaErrorInfo(_message.Message):
+    __slots__ = ("facts",)
+    class FactsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    facts: _containers.ScalarMap[str, str]
+    def __init__(self, facts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class OxiaNotificationsRequest(_message.Message):
     __slots__ = ("shard", "after")
     SHARD_FIELD_NUMBER: _ClassVar[int]

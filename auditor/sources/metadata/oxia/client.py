@@ -26,7 +26,7 @@ from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.grpc_channel import open_channel
 from auditor.sources.metadata.oxia.questions import Item, ShardQuestion
-from auditor.sources.metadata.oxia.refusals import is_temporary, refusal, unreachable
+from auditor.sources.metadata.oxia.refusals import hinted_leader, is_temporary, refusal, unreachable
 from auditor.sources.metadata.store import StoreOptions
 
 MESSAGE_LIMIT = 64 * 1024 * 1024
@@ -260,6 +260,10 @@ class OxiaClient:
         self.operations["retry"] += 1
         if RETRY_WAITS_S[failures]:
             self._sleep(RETRY_WAITS_S[failures])
+        leader = hinted_leader(error, shard.number)
+        if leader is not None and leader != sent.leader and failures == 0 and self._assignments:
+            self._assignments.leaders[shard.number] = leader
+            return
         # Another call may have lost the same leader, and have made a channel anew.
         if self._channels.get(sent.leader) is sent.channel:
             self._close(sent.leader)

@@ -7,7 +7,9 @@ releases use gRPC's codes. Both are asked about here.
 from __future__ import annotations
 
 import grpc
+from google.protobuf.message import DecodeError
 
+from auditor.codecs.protobuf.pb import oxia_pb2 as pb
 from auditor.errors import StoreError
 from auditor.sources.metadata.credentials import Tls
 from auditor.sources.metadata.tls_probe import tls_problem
@@ -21,6 +23,7 @@ _TEMPORARY = (
 )
 _TEMPORARY_WORDS = (
     "not leader",
+    "shard not found",  # it was split
     "not initialized yet",
     "already closed",  # a leader that is being replaced
     "invalid status",  # one that is being elected
@@ -39,6 +42,21 @@ def is_temporary(error: grpc.RpcError) -> bool:
     if _NOT_OXIA in details or _NO_NAMESPACE in details:
         return False
     return error.code() in _TEMPORARY or any(words in details for words in _TEMPORARY_WORDS)
+
+
+def hinted_leader(error: grpc.RpcError, shard: int) -> str | None:
+    """Return the address of a shard's leader that an error names; None if it names none."""
+    for name, value in error.trailing_metadata() or ():
+        if name != "grpc-status-details-bin":
+            continue
+        try:
+            for detail in pb.OxiaErrorStatus.FromString(value).details:
+                if detail.type_url.endswith("google.rpc.ErrorInfo"):
+                    facts = pb.OxiaErrorInfo.FromString(detail.value).facts
+                    return (facts.get("leader") or None) if facts.get("shard") == str(shard) else None
+        except DecodeError:
+            return None  # the assignments are asked for
+    return None
 
 
 def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
