@@ -62,7 +62,7 @@ class Assignments(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedKeys:
+class NotifiedWrite:
     """What one write changed, at an offset of the shard's log; ``has_range``: a range of keys was deleted."""
 
     offset: int
@@ -196,7 +196,7 @@ class OxiaClient:
         with closing(self._notifications(shard, None)) as stream:
             return next(stream).offset
 
-    def changes(self, shard: ShardRange, after: int, until: int) -> Iterator[ChangedKeys]:
+    def changes(self, shard: ShardRange, after: int, until: int) -> Iterator[NotifiedWrite]:
         """What was written to a shard after an offset of its log and until another one, in order.
 
         Raises:
@@ -275,7 +275,7 @@ class OxiaClient:
             self._close(address)
         self._assignments = None
 
-    def _notifications(self, shard: ShardRange, after: int | None) -> Generator[ChangedKeys, None, None]:
+    def _notifications(self, shard: ShardRange, after: int | None) -> Generator[NotifiedWrite, None, None]:
         """An endless stream, one item a write; without an offset it begins with where the log is."""
         failures = 0
         while True:
@@ -287,7 +287,7 @@ class OxiaClient:
                     kinds = {changed.change.kind for changed in message.changes}
                     paths = tuple(key_text(changed.key) for changed in message.changes)
                     failures, after = 0, message.offset
-                    yield ChangedKeys(message.offset, paths, bool(kinds - _SINGLE_KEY_CHANGES))
+                    yield NotifiedWrite(message.offset, paths, bool(kinds - _SINGLE_KEY_CHANGES))
                 raise StoreError(f"{self.name}: shard {shard.number} stopped to tell what changes")
             except grpc.RpcError as error:
                 self.leave(sent, shard, failures, error)
