@@ -238,7 +238,7 @@ def oxia_record(znode: Znode) -> dict[str, Any]:
     """
     session = znode.ephemeral_owner - 1 if znode.ephemeral_owner else None
     numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version)
-    record = {"path": znode.path, "data": base64_text(znode.data)}
+    record: dict[str, Any] = {"path": znode.path, "data": base64_text(znode.data)}
     record |= dict(zip(_ZNODE_NUMBERS, numbers, strict=False))
     return record | {_MODIFICATIONS: znode.modifications, _SESSION: session}
 

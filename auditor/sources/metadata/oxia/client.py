@@ -345,6 +345,8 @@ class OxiaClient:
                 message = next(iter(call), None)
                 self.service, self.answered = service, True
                 return _assignments(self.name, self.namespace, message)
+            except UnicodeDecodeError as error:  # the library notices it when the text is asked for
+                raise StoreError(f"{self.name}: its names of shards and leaders are no text") from error
             except grpc.RpcError as error:
                 is_other_name = error.code() is grpc.StatusCode.UNIMPLEMENTED
                 if not is_other_name and not is_temporary(error):

@@ -54,7 +54,7 @@ def hinted_leader(error: grpc.RpcError, shard: int) -> str | None:
                 if detail.type_url.endswith("google.rpc.ErrorInfo"):
                     facts = pb.OxiaErrorInfo.FromString(detail.value).facts
                     return (facts.get("leader") or None) if facts.get("shard") == str(shard) else None
-        except DecodeError:
+        except (DecodeError, UnicodeDecodeError):
             return None  # the assignments are asked for
     return None
 
