@@ -41,7 +41,7 @@ def tier_of_command(words: Sequence[str]) -> Tier:
     if program in SPARK_PROGRAMS:
         is_daemon = any(word.startswith("org.apache.spark.deploy.") for word in words)
         return Tier.SERVER if is_daemon else Tier.SPARK
-    if program == "etcd" or "moto.server" in words:
+    if program in ("etcd", "oxia") or "moto.server" in words:
         return Tier.SERVER
     if program == "java":
         return _tier_of_java(words)

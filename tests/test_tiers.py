@@ -19,7 +19,7 @@ from tests.clusters.living import living_cluster
 from tests.corpora import generator
 from tests.examples import examples
 from tests.guard import Guard, tier_of_command
-from tests.servers import etcd, s3
+from tests.servers import etcd, oxia, s3
 from tests.servers.zookeeper import Ensemble, free_ports
 from tests.tiers import MARKERS, Tier, tier_reached
 
@@ -50,6 +50,7 @@ def test_a_property_draws_a_share_of_the_examples_of_its_profile() -> None:
         (plugin.drawn_run, Tier.UNIT),
         (plugin.spark, Tier.SPARK),
         (etcd.running, Tier.SERVER),
+        (oxia.running, Tier.SERVER),
         (s3.running, Tier.SERVER),
         (Ensemble, Tier.SERVER),
         (generator.stored, Tier.SERVER),
@@ -78,6 +79,7 @@ def test_a_tier_follows_from_the_functions_that_are_named(code: Callable[..., ob
         (["/spark/bin/spark-class", "org.apache.spark.deploy.master.Master"], Tier.SERVER),
         (["java", "-cp", "x.jar", "org.apache.zookeeper.server.quorum.QuorumPeerMain"], Tier.SERVER),
         (["etcd", "--name", "a"], Tier.SERVER),
+        (["/cache/oxia", "standalone"], Tier.SERVER),
         ([sys.executable, "-m", "moto.server"], Tier.SERVER),
         (["java", "-cp", "x.jar", "Harness", "{}"], Tier.CLUSTER),
         (["java", "-cp", "x.jar", "LivingBookie", "{}"], Tier.CLUSTER),

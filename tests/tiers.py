@@ -57,6 +57,7 @@ STARTERS = {
     "tests.servers.bookies.jars": Tier.SERVER,
     "proofs.executors.cluster": Tier.CLUSTER,
     "tests.servers.etcd.Etcd": Tier.SERVER,
+    "tests.servers.oxia.OxiaProcess": Tier.SERVER,
     "tests.servers.kerberos.running": Tier.SERVER,
     "tests.servers.s3._started": Tier.SERVER,
     "tests.servers.spark.daemon": Tier.SERVER,

@@ -3,8 +3,8 @@
 A saved store is scanned once, and that scan stands for both. A live one is scanned again after the bookies
 were read: what did not stand still in between is never called sure. Most of it did: where the store can say
 what moved, only that is read again, and the rest is taken from the first scan. etcd is asked which keys have
-a newer revision, and how many there are; ZooKeeper is watched from before the first scan on. Where it cannot
-be told, all is read again, and the report says why.
+a newer revision, and how many there are; ZooKeeper is watched from before the first scan on, and Oxia keeps
+what changes for some time. Where it cannot be told, all is read again, and the report says why.
 
 What was seen in either scan is there; what is missing must be missing in both, and a source that was cut, or
 has a gap where it would lie, proves no absence.
@@ -24,8 +24,10 @@ from auditor.model.states import LedgerStatus
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.etcd.key_ranges import NOTE, PATHS_NOTE
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
+from auditor.sources.metadata.oxia.questions import NOTE as OXIA_NOTE
 from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
+from auditor.sources.metadata.uri import OXIA
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 from auditor.spark.part_tables import PartTable
@@ -266,7 +268,7 @@ class ClusterMetadata:
         return sorted({*first.gaps, *self.second.nodes.gaps, *cut})
 
     def positions(self) -> list[str]:
-        """Where the store stood at each scan: zxids, or etcd's revisions."""
+        """Where the store stood at each scan: zxids, etcd's revisions, or Oxia's versions."""
         first, second = self.first.nodes.position, self.second.nodes.position
         return [first, second] if self.source.live else [first]
 
@@ -279,12 +281,13 @@ class ClusterMetadata:
         if not self.source.live:
             found.append(remark(RemarkKind.SAVED, "saved metadata: nothing can be seen to change"))
         if restarts := self.first.restarts + self.second.restarts:
-            text = f"etcd compacted a revision while it was read: {restarts} scans began anew"
+            lost = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
+            text = f"{lost} while it was read: {restarts} scans began anew"
             found.append(remark(RemarkKind.SCAN_RESTARTED, text))
         found += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
         of_store = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
         for note in dict.fromkeys((*first.notes, *second.notes)):
-            kind = RemarkKind.STORE_LIMIT if note in (NOTE, PATHS_NOTE) else of_store
+            kind = RemarkKind.STORE_LIMIT if note in (NOTE, PATHS_NOTE, OXIA_NOTE) else of_store
             found.append(remark_with_reason(kind, note))
         return found
 

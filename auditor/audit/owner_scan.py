@@ -30,6 +30,7 @@ from auditor.model.run_facts import WHOLE, Remark, RemarkKind, remark, remark_wi
 from auditor.model.source_scope import SourceScope
 from auditor.sources.metadata.store import NeighbourStore
 from auditor.sources.metadata.stores import is_live, source_options
+from auditor.sources.metadata.uri import OXIA
 from auditor.sources.owners.applications import (
     APPLICATIONS,
     OWNERS_SEPARATOR,
@@ -159,7 +160,7 @@ def land_ownership(
         grace_ms,
         {store.text: store.chroot for store in owners.stores},
         _zxid(metadata.first) if owners.own else None,
-        metadata.first.nodes.scan_time if source.live and not owners.own else None,
+        metadata.first.nodes.scan_time if _read_apart(source, owners) else None,
         next(filter(None, (_apart(owners, store, source) for store in owners.stores)), None),
     )
 
@@ -266,8 +267,14 @@ def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOpt
 
 def _zxid(first: FirstScan) -> int | None:
     """Where a running ZooKeeper stood at the first scan; None of other stores."""
-    in_zookeeper = first.source.live and first.source.store.keeps_times
-    return int(first.nodes.position, 16) if in_zookeeper else None
+    return int(first.nodes.position, 16) if first.source.uri.scheme == "zk" else None
+
+
+def _read_apart(source: MetadataSource, owners: Owners) -> bool:
+    """Whether only clocks tell what came first: running stores of two kinds, or Oxia, whose versions are a
+    shard's own.
+    """
+    return source.live and (not owners.own or source.uri.scheme == OXIA)
 
 
 def _apart(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:

@@ -23,6 +23,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 URI_FORMS = """\b
 zk://HOST:2181;HOST:2181/ledgers
 etcd://HOST:2379/SCOPE
+metadata-store:oxia://HOST:6648/NAMESPACE
 zk-snapshot:///DIR/version-2?root=/ledgers
 etcd-snapshot:///FILE.db?scope=/SCOPE
 dump:///FILE.jsonl?root=/ledgers"""

@@ -14,7 +14,7 @@ from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.reports.doctor import STORE, Line, State
 from auditor.sources.clock import now_ms
-from auditor.sources.metadata.credentials import BookieCredentials, Credentials, read_credentials
+from auditor.sources.metadata.credentials import BookieCredentials, Credentials, Tls, read_credentials
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, Server, StoreOptions
 from auditor.sources.metadata.stores import (
@@ -25,7 +25,7 @@ from auditor.sources.metadata.stores import (
     probe_servers,
     store_options,
 )
-from auditor.sources.metadata.uri import PATHS_ETCD, parse_metadata_uri
+from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing, store_cookies
 
 PROBES = 5
@@ -122,22 +122,12 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
 
 
 def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
-    etcd = parse_metadata_uri(uri).scheme in ("etcd", PATHS_ETCD)
     if path is None:
         return STORE.ok("credentials", "none: an unnamed client, without TLS")
-    parts = []
-    if etcd and credentials.etcd.login:
-        parts.append(f"user {credentials.etcd.login.user}")
-    elif not etcd:
-        if login := credentials.zookeeper.digest:
-            parts.append(f"digest user {login.user}")
-        if sasl := credentials.zookeeper.sasl:
-            parts.append(f"SASL {sasl.mechanism}")
-    tls = credentials.etcd.tls if etcd else credentials.zookeeper.tls
+    section, parts, tls = _store_credentials(parse_metadata_uri(uri).scheme, credentials)
     if not parts and tls is None and credentials.bookies != BookieCredentials():
         return STORE.ok("credentials", f"{path}: for bookies; to the store an unnamed client, without TLS")
     if not parts and tls is None:
-        section = "etcd" if etcd else "zookeeper"
         return STORE.warn(
             "credentials",
             f"{path} has no section for this store",
@@ -151,6 +141,21 @@ def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
             "name the authority (ca) and leave verify out",
         )
     return STORE.ok("credentials", f"{path}: {said}")
+
+
+def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list[str], Tls | None]:
+    """The section for a kind of store, who this client is to it, and its TLS."""
+    if scheme in ("etcd", PATHS_ETCD):
+        login = credentials.etcd.login
+        return "etcd", [f"user {login.user}"] if login else [], credentials.etcd.tls
+    if scheme == OXIA:
+        return "oxia", ["a token"] if credentials.oxia.token else [], credentials.oxia.tls
+    parts = []
+    if login := credentials.zookeeper.digest:
+        parts.append(f"digest user {login.user}")
+    if sasl := credentials.zookeeper.sasl:
+        parts.append(f"SASL {sasl.mechanism}")
+    return "zookeeper", parts, credentials.zookeeper.tls
 
 
 def _server(server: Server, servers: Sequence[Server]) -> Line:

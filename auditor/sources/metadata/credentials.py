@@ -21,6 +21,12 @@
     [etcd.tls]
     ca = "ca.pem"
 
+    [oxia]
+    token_env = "OXIA_TOKEN"            # of OpenID Connect, as `authorization: Bearer` sends it
+
+    [oxia.tls]
+    ca = "ca.pem"
+
     [bookies.tls]                       # no bookie is talked to in clear then
     ca = "ca.pem"
     certificate = "auditor.pem"
@@ -117,6 +123,14 @@ class EtcdCredentials(_Stays):
 
 
 @dataclass(frozen=True, slots=True)
+class OxiaCredentials(_Stays):
+    """``token`` None: no login; ``tls`` None: a plain connection."""
+
+    token: str | None = field(default=None, repr=False)
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BookieCredentials(_Stays):
     """``tls`` None: connections in clear; ``sasl`` None: no login."""
 
@@ -137,6 +151,7 @@ class Credentials(_Stays):
 
     zookeeper: ZooKeeperCredentials = field(default_factory=ZooKeeperCredentials)
     etcd: EtcdCredentials = field(default_factory=EtcdCredentials)
+    oxia: OxiaCredentials = field(default_factory=OxiaCredentials)
     ledgers: LedgerCredentials = field(default_factory=LedgerCredentials)
     bookies: BookieCredentials = field(default_factory=BookieCredentials)
 
@@ -162,10 +177,12 @@ def read_credentials(path: str | None) -> Credentials:
         return Credentials()
     file = SecretFile(Path(chosen))
     zookeeper, etcd = file.top.section("zookeeper"), file.top.section("etcd")
+    oxia = file.top.section("oxia")
     bookies, ledgers = file.top.section("bookies"), file.top.section("ledgers")
     read = Credentials(
         zookeeper=_zookeeper(zookeeper) if zookeeper else ZooKeeperCredentials(),
         etcd=_etcd(etcd) if etcd else EtcdCredentials(),
+        oxia=_oxia(oxia) if oxia else OxiaCredentials(),
         ledgers=LedgerCredentials(ledgers.require("password", secret=True) if ledgers else None),
         bookies=_bookies(bookies) if bookies else BookieCredentials(),
     )
@@ -195,6 +212,14 @@ def _etcd(section: Section) -> EtcdCredentials:
     tls = section.section("tls")
     login = _login(section) if section.has("user") or section.has("password") else None
     return EtcdCredentials(login, _tls(tls, own_checks=False) if tls else None)
+
+
+def _oxia(section: Section) -> OxiaCredentials:
+    token, tls = section.text("token", secret=True), section.section("tls")
+    # What a header of HTTP/2 cannot carry gRPC refuses with an error that repeats it.
+    if token is not None and not (token.isascii() and token.isprintable()):
+        section.wrong("token", "it has characters that no header can have, such as the end of a line")
+    return OxiaCredentials(token, _tls(tls, own_checks=False) if tls else None)
 
 
 def _login(section: Section, colon: bool = True) -> Login:

@@ -46,6 +46,8 @@ UNCOUNTED = -1
 OWNER_UNKNOWN = -1
 """`Znode.ephemeral_owner` where a dump does not say it: no session and no lease has this number."""
 
+MAX_INT64 = 2**63 - 1
+
 RESTARTS = 3
 """How often a scan begins anew at a newer moment, because its own was lost (`MetadataStore.moment_lost`)."""
 
@@ -57,10 +59,12 @@ class Znode(NamedTuple):
 
     Of an etcd key: ``czxid`` and ``mzxid`` are the revisions of its creation and last change, ``version`` is
     the latter too (what a ledger's version is there), ``ephemeral_owner`` the lease; etcd keeps no times:
-    `NO_TIME`. An ``ephemeral_owner`` of 0 is that of a persistent znode; `OWNER_UNKNOWN` where a dump leaves
+    `NO_TIME`. An ``ephemeral_owner`` of 0 is that of a persistent znode, so that a session of Oxia is
+    one more than its id (`owner_of_session`); `OWNER_UNKNOWN` where a dump leaves
     it out. ``made`` is how many children were ever made below a znode, or how often an etcd key was
     written: what id generators count by. It may be too high, and is `UNCOUNTED` where a source does not tell.
-    ``children`` is how many a znode had when it was read, or `UNCOUNTED`.
+    ``children`` is how many a znode had when it was read, or `UNCOUNTED`. ``modifications`` is how often it
+    was changed where the store counts that apart from its versions (Oxia), else `UNCOUNTED`.
     """
 
     path: str
@@ -73,6 +77,7 @@ class Znode(NamedTuple):
     ephemeral_owner: int
     made: int = UNCOUNTED
     children: int = UNCOUNTED
+    modifications: int = UNCOUNTED
 
     @property
     def changes(self) -> int:
@@ -83,9 +88,20 @@ class Znode(NamedTuple):
         >>> Znode("/bk/ledgers/L1", b"", 2, 9, NO_TIME, NO_TIME, 9, 0, made=3).changes
         2
         """
+        if self.modifications != UNCOUNTED:
+            return self.modifications
         if self.ctime != NO_TIME:
             return self.version
         return self.made - 1 if self.made > 0 else UNCOUNTED
+
+
+def owner_of_session(session: int | None) -> int:
+    """Return the `Znode.ephemeral_owner` of a session: 0 is that of a record without one.
+
+    >>> owner_of_session(None), owner_of_session(0)
+    (0, 1)
+    """
+    return 0 if session is None else max(1, min(session, MAX_INT64 - 1) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +129,7 @@ class ZnodeBatch:
         >>> ZnodeBatch.of([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
         [5]
         """
-        paths, data, _, *numbers, _, children = zip(*znodes, strict=True) if znodes else ((),) * 10
+        paths, data, _, *numbers, _, children, _ = zip(*znodes, strict=True) if znodes else ((),) * 11
         columns = [np.array(column, np.int64) for column in (*numbers, children)]
         mzxid, ctime, mtime, version, owner, below = columns
         changes = np.array([znode.changes for znode in znodes], np.int64)

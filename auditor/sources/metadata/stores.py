@@ -22,7 +22,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.store import ClusterNodes, LedgerCount, MetadataStore, Server, StoreOptions
-from auditor.sources.metadata.uri import PATHS_ETCD, PATHS_SNAPSHOT, MetadataUri, parse_metadata_uri
+from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, PATHS_SNAPSHOT, MetadataUri, parse_metadata_uri
 from auditor.spark.concurrency import copies_of_task, most_slots, running_slots
 from auditor.spark.types import SparkSession
 
@@ -36,8 +36,8 @@ class StoreKind:
 
     ``opener`` takes the URI and its parts, of a running store also `StoreOptions`, and connects to nothing
     yet. ``recogniser`` takes the URI's parts, and raises `StoreError` where what is saved there is nothing of
-    this kind. ``counter`` takes hosts, root, layout and options; it lies beside ``probe``, which takes one
-    host and options. A running store has these two, a saved one the other.
+    this kind. ``counter`` takes the URI's parts, layout and options; it lies beside ``probe``, which takes
+    one host and options. A running store has these two, a saved one the other.
     """
 
     opener: str
@@ -57,6 +57,7 @@ STORES = {
     "etcd-snapshot": StoreKind("etcd.snapshot:EtcdSnapshotStore", "etcd.snapshot:recognise"),
     PATHS_ETCD: StoreKind("etcd.live:PathEtcdStore", counter="etcd.live:count_path_ledgers"),
     PATHS_SNAPSHOT: StoreKind("etcd.snapshot:PathEtcdSnapshotStore", "etcd.snapshot:recognise"),
+    OXIA: StoreKind("oxia.live:OxiaStore", counter="oxia.live:count_ledgers"),
     "dump": StoreKind("dump.store:open_dump", "dump.records:recognise"),
 }
 """By the scheme of `MetadataUri`."""
@@ -155,7 +156,7 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
     counter = STORES[parsed.scheme].counter
     if counter is None:
         raise UsageError(f"{parsed.text}: only a running store can be asked how many ledgers it has")
-    count: LedgerCount = _load(counter)(parsed.hosts, parsed.root, layout, options)
+    count: LedgerCount = _load(counter)(parsed, layout, options)
     return count
 
 

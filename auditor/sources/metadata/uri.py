@@ -9,6 +9,7 @@
     metadata-store:etcd://h1:2379,h2:2379/ledgers  ZooKeeper's paths as keys of etcd: Pulsar's own driver
     metadata-store:etcd-snapshot:///dir/file.db?root=/ledgers    the same, saved
     metadata-store:etcd:http://h1:2379, metadata-store:zk:h1:2181/chroot    as bookie and broker have them
+    metadata-store:oxia://h1:6648/bookkeeper       the path is the namespace, and the root always /ledgers
 
 Hosts are separated by ``;`` (BookKeeper's way) or ``,`` (ZooKeeper's). The forms of live stores are those of
 BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``, ``EtcdMetadataDriverBase``); the layout of old
@@ -34,7 +35,8 @@ FORMS = (
     "zk+longlonghierarchical, zk+flat, zk+null), zk-snapshot:///path/to/version-2?root=/ledgers, "
     "etcd://h1:2379,h2:2379/scope, "
     "etcd-snapshot:///path/to/file.db?scope=/scope, dump:///path/to/metadata.jsonl?root=/ledgers, "
-    "metadata-store:etcd://host:2379/ledgers, metadata-store:etcd-snapshot:///path/to/file.db?root=/ledgers"
+    "metadata-store:etcd://host:2379/ledgers, metadata-store:etcd-snapshot:///path/to/file.db?root=/ledgers, "
+    "metadata-store:oxia://host:6648/namespace"
 )
 
 _LAYOUTS = {
@@ -48,6 +50,10 @@ _LAYOUTS = {
 METADATA_STORE = "metadata-store:"
 """Before the URIs of Pulsar's own drivers."""
 PATHS_ETCD, PATHS_SNAPSHOT = f"{METADATA_STORE}etcd", f"{METADATA_STORE}etcd-snapshot"
+OXIA = f"{METADATA_STORE}oxia"
+OXIA_PORT = 6648
+DEFAULT_NAMESPACE = "default"
+"""The namespace of an Oxia where a URI names none, as Pulsar's driver has it."""
 _RUNNING = {
     "zk": (2181, "its root is the path, as in zk://host:2181/ledgers"),
     "etcd": (2379, "its scope is the path, as in etcd://host:2379/scope"),
@@ -70,7 +76,7 @@ class MetadataUri:
     ``scheme`` is a key of `auditor.sources.metadata.stores.STORES`, without a layout suffix; ``hosts`` are
     ``host:port`` (none for saved metadata), ``path`` the file or directory of saved metadata (empty for live
     ones), ``root`` the absolute path or scope below which BookKeeper keeps everything, ``layout`` what a
-    suffix asked for, or the only one there is.
+    suffix asked for, or the only one there is. ``namespace`` is Oxia's, empty elsewhere.
     """
 
     scheme: str
@@ -80,6 +86,7 @@ class MetadataUri:
     layout: LayoutKind | None
     text: str
     query: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
 
     def __str__(self) -> str:
         """What was written: messages name a store so."""
@@ -181,8 +188,25 @@ def _metadata_store(uri: str) -> MetadataUri:
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         return _parse_saved(uri, PATHS_SNAPSHOT, authority, unquote(slash + below), parameters)
     if kind == "oxia":
-        raise UsageError(f"{redact(uri)!r}: Oxia is read through a dump; docs/dumps.md says how one is made")
+        return _oxia(uri, rest)
     raise UsageError(f"{redact(uri)!r}: unknown metadata store {kind!r}; known forms: {FORMS}")
+
+
+def _oxia(uri: str, rest: str) -> MetadataUri:
+    """A URI of Oxia as bookies have it; owners lie at another root, which only this program's URIs name."""
+    rest, _, query = rest.removeprefix("//").partition("?")
+    authority, _, path = rest.partition("/")
+    _refuse_user(uri, authority)
+    # Pulsar's driver takes settings of its client here, such as batchingMaxDelayMillis: a reader has none.
+    root = _root(uri, dict(parse_qsl(query, keep_blank_values=True)).get("root", DEFAULT_ROOT))
+    hosts = tuple(_host(uri, host, OXIA_PORT) for host in re.split("[;,]", authority))
+    namespace = unquote(path.rstrip("/")) or DEFAULT_NAMESPACE
+    if "/" in namespace:
+        raise UsageError(
+            f"{redact(uri)!r}: the path is the namespace of Oxia, one name, as in "
+            f"{OXIA}://host:{OXIA_PORT}/bookkeeper; BookKeeper's root is always {DEFAULT_ROOT} there"
+        )
+    return MetadataUri(OXIA, hosts, "", root, None, uri, namespace=namespace)
 
 
 def _parse_running(

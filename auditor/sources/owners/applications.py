@@ -29,6 +29,7 @@ from auditor.model.options import AuditOptions, parse_texts
 from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
 from auditor.sources.metadata.uri import (
     METADATA_STORE,
+    OXIA,
     SAVED,
     MetadataUri,
     parse_metadata_uri,
@@ -172,6 +173,8 @@ class OwnersUri:
         'zk://h1:2181/east/schemas'
         >>> OwnersUri("pulsar", "dump:///a.jsonl", "").tree("schemas")
         'dump:///a.jsonl?root=/schemas'
+        >>> OwnersUri("pulsar", "metadata-store:oxia://o1:6648/broker", "").tree("schemas")
+        'metadata-store:oxia://o1:6648/broker?root=/schemas'
         """
         return _with_root(self.store, f"{self.chroot}/{name}")
 
@@ -202,6 +205,8 @@ def parse_owners_uri(text: str) -> OwnersUri:
                 f"{redact(text)!r}: unknown parameter {min(parameters)!r}; there is root=/chroot"
             )
         store = f"{scheme}://{body}"
+    elif scheme == OXIA:
+        chroot, store = "", uri.rstrip("/")  # the path is a namespace, which has one root
     else:
         if query:
             raise UsageError(f"{redact(text)!r}: a live store takes no query; a chroot is the path")
@@ -268,12 +273,16 @@ def beside(application: str, metadata: MetadataUri) -> OwnersUri:
     'zk://h1:2181,h2:2181/east/schemas'
     """
     where = quote(metadata.path) if metadata.path else ",".join(metadata.hosts)
+    if metadata.scheme == OXIA:
+        return OwnersUri(application, f"{OXIA}://{where}/{quote(metadata.namespace)}", "")
     scheme = metadata.scheme.removeprefix(METADATA_STORE)
     return OwnersUri(application, f"{scheme}://{where}", metadata.root.rpartition("/")[0])
 
 
 def _with_root(store: str, root: str) -> str:
     scheme = store.partition("://")[0]
+    if scheme == OXIA:
+        return f"{store}{'&' if '?' in store else '?'}root={quote(root)}"
     return f"{store}?{SAVED[scheme]}={quote(root)}" if scheme in SAVED else f"{store}{root}"
 
 

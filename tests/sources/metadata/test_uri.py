@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.uri import PATHS_ETCD, parse_metadata_uri
+from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, parse_metadata_uri
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,27 @@ def test_pulsars_own_drivers_are_named_as_bookies_name_them(
 
 
 @pytest.mark.parametrize(
+    ("uri", "hosts", "namespace", "root"),
+    [
+        ("metadata-store:oxia://h1:6648/bookkeeper", "h1:6648", "bookkeeper", "/ledgers"),
+        ("metadata-store:oxia://h1", "h1:6648", "default", "/ledgers"),
+        ("metadata-store:oxia://h1:7000/?batchingMaxDelayMillis=5", "h1:7000", "default", "/ledgers"),
+        ("metadata-store:oxia:h1/broker", "h1:6648", "broker", "/ledgers"),
+        ("metadata-store:oxia://h1/broker?root=/managed-ledgers", "h1:6648", "broker", "/managed-ledgers"),
+    ],
+)
+def test_the_path_of_an_oxia_is_its_namespace(uri: str, hosts: str, namespace: str, root: str) -> None:
+    parsed = parse_metadata_uri(uri)
+    assert (parsed.scheme, parsed.hosts, parsed.namespace, parsed.root) == (OXIA, (hosts,), namespace, root)
+
+
+@pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("metadata-store:oxia://h1:6648/bookkeeper", "Oxia is read through a dump"),
+        ("metadata-store:oxia://h1:6648/a/b", "the path is the namespace of Oxia, one name"),
+        ("metadata-store:oxia://me:secret@h1/bookkeeper", "no user and no password"),
+        ("metadata-store:oxia:///bookkeeper", "not a host:port"),
+        ("metadata-store:oxia://h1/bookkeeper?root=ledgers", "the root must be an absolute znode path"),
         ("metadata-store:rocksdb:///data", "unknown metadata store 'rocksdb'"),
         ("metadata-store:etcd://me:secret@h1/ledgers", "no user and no password"),
         ("metadata-store:etcd://h1/ledgers?root=/x", "takes no query"),

@@ -3,9 +3,9 @@
 The file is made beside its place under another name, for its owner's eyes alone, and has its own name when it
 is whole: a dump that was broken off is not there. A name that ends with .gz or .zst is packed.
 
-All keys of an etcd are of one revision. ZooKeeper has no moment to read all at: what is made or deleted
-meanwhile is in the dump or is not, and a znode below which something vanished and came again is said not to
-be read. Both clients are imported when they are needed.
+All keys of an etcd are of one revision. ZooKeeper and Oxia have no moment to read all at: what is made or
+deleted meanwhile is in the dump or is not, and a znode below which something vanished and came again is said
+not to be read. Clients are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from auditor.codecs.ledger_metadata.one import without_password
 from auditor.errors import UsageError, named_target
 from auditor.keys import etcd
 from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line, line_of, unread_record
-from auditor.sources.metadata.dump.store import key_record, znode_record
+from auditor.sources.metadata.dump.store import key_record, oxia_record, znode_record
 from auditor.sources.metadata.etcd.key_ranges import is_ledger
 from auditor.sources.metadata.saved_files import GZIP, ZSTD
 from auditor.sources.metadata.store import StoreOptions, Tree, tree_of
 from auditor.sources.metadata.stores import check_reachable
-from auditor.sources.metadata.uri import PATHS_ETCD, MetadataUri
+from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, MetadataUri
 
 Record = dict[str, Any]
 
@@ -101,7 +101,9 @@ def save(
         StoreError: it cannot be read.
     """
     if wanted.uri.scheme not in READERS:
-        raise UsageError(f"{wanted.uri}: it is saved already; a dump is made of zk:// and etcd://")
+        raise UsageError(
+            f"{wanted.uri}: it is saved already; a dump is made of zk://, etcd:// and metadata-store:oxia://"
+        )
     check_reachable(wanted.uri, wanted.options)
     saving = READERS[wanted.uri.scheme](wanted)
     out.write(first_line(saving.time))
@@ -222,5 +224,31 @@ def _key_batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
                     yield records + [unread_record(*gap) for gap in page.gaps]
 
 
-READERS: Mapping[str, Reader] = {"zk": read_zookeeper, "etcd": read_etcd, PATHS_ETCD: read_etcd}
+def read_oxia(wanted: SaveRequest) -> StoreRecords:
+    """See `Reader`."""
+    from auditor.sources.metadata.oxia.live import OxiaStore
+
+    with closing(OxiaStore(wanted.uri, wanted.options)) as store:
+        return StoreRecords(store.cluster().scan_time, _oxia_batches(wanted))
+
+
+def _oxia_batches(wanted: SaveRequest) -> Iterator[list[Record]]:
+    from auditor.sources.metadata.oxia.live import OxiaStore
+
+    with closing(OxiaStore(wanted.uri, wanted.options)) as store:
+        for tree in (wanted.uri.root, *wanted.trees):
+            for znodes, gaps in store.read_whole(tree):
+                records = [
+                    oxia_record(znode._replace(data=_data_to_save(znode.path, znode.data, wanted)))
+                    for znode in znodes
+                ]
+                yield records + [unread_record(*gap) for gap in gaps]
+
+
+READERS: Mapping[str, Reader] = {
+    "zk": read_zookeeper,
+    "etcd": read_etcd,
+    PATHS_ETCD: read_etcd,
+    OXIA: read_oxia,
+}
 """By the scheme of the store; what is not here is saved already."""

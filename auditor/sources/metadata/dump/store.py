@@ -10,6 +10,10 @@
 Of ZooKeeper times are in ms. ``cversion`` may be there, as a client sees it: how many children were made and
 deleted. ``ephemeralOwner`` may be left out.
 
+A record of Oxia has a znode's fields, with ``session`` in the place of ``ephemeralOwner`` and, if its maker
+gives it, ``modifications``. Its version is the version id. ``session`` is null of a record without one, for 0
+is the id of a session.
+
 Of etcd ``key`` is the key's bytes, ``path`` the same as text. The version of a ledger is its ``modRevision``,
 as for BookKeeper; ``version`` is not used. etcd keeps no times: that of the first line is the scan's, or else
 the file's own. ``lease`` may be left out.
@@ -43,7 +47,15 @@ from auditor.sources.metadata.etcd.key_ranges import (
     key_znode,
     own_nodes,
 )
-from auditor.sources.metadata.store import OWNER_UNKNOWN, UNCOUNTED, ClusterNodes, MetadataStore, Tree, Znode
+from auditor.sources.metadata.store import (
+    OWNER_UNKNOWN,
+    UNCOUNTED,
+    ClusterNodes,
+    MetadataStore,
+    Tree,
+    Znode,
+    owner_of_session,
+)
 from auditor.sources.metadata.uri import MetadataUri
 
 _PATHS_ONLY = ("LAYOUT", "INSTANCEID", "available", "idgen", "idgen-long")
@@ -149,6 +161,7 @@ RECORDS_LOOKED_AT = 10_000
 
 _ZNODE_NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
 _USUAL_ZNODE = {"ephemeralOwner": OWNER_UNKNOWN}
+_SESSION, _MODIFICATIONS = "session", "modifications"
 
 
 def open_dump(uri: MetadataUri) -> MetadataStore:
@@ -182,9 +195,22 @@ def znode_of_line(line: bytes) -> Znode:
         )
     changed = record.get("cversion")
     made = changed if type(changed) is int and changed >= 0 else UNCOUNTED
-    return Znode(
-        record["path"], base64_of(record, "data"), *int64s_of(_USUAL_ZNODE | record, _ZNODE_NUMBERS)
-    )._replace(made=made)
+    numbers = int64s_of(_USUAL_ZNODE | record | _owner_of_session(record), _ZNODE_NUMBERS)
+    znode = Znode(record["path"], base64_of(record, "data"), *numbers)
+    if _MODIFICATIONS in record:
+        [modifications] = int64s_of(record, (_MODIFICATIONS,))
+        return znode._replace(made=modifications + 1, modifications=modifications)
+    return znode._replace(made=made)
+
+
+def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
+    """The ephemeralOwner that stands for the session of a record of Oxia; nothing of other records."""
+    if _SESSION not in record:
+        return {}
+    if record[_SESSION] is None:
+        return {"ephemeralOwner": 0}
+    [session] = int64s_of(record, (_SESSION,))
+    return {"ephemeralOwner": owner_of_session(session)}
 
 
 def znode_record(znode: Znode) -> dict[str, Any]:
@@ -200,6 +226,21 @@ def znode_record(znode: Znode) -> dict[str, Any]:
     changed = 2 * znode.made - znode.children
     data = {"path": znode.path, "data": base64_text(znode.data)}
     return data | dict(zip(_ZNODE_NUMBERS, numbers, strict=True)) | {"cversion": changed}
+
+
+def oxia_record(znode: Znode) -> dict[str, Any]:
+    """The record of a znode as `auditor.sources.metadata.oxia` gives it; `znode_of_line` reads it.
+
+    >>> from auditor.sources.metadata.dump.records import line_of
+    >>> znode = Znode("/a", b"a", 0, 2, 3, 4, 2, 1, made=8, modifications=7)
+    >>> oxia_record(znode)["session"], znode_of_line(line_of(oxia_record(znode))) == znode
+    (0, True)
+    """
+    session = znode.ephemeral_owner - 1 if znode.ephemeral_owner else None
+    numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version)
+    record: dict[str, Any] = {"path": znode.path, "data": base64_text(znode.data)}
+    record |= dict(zip(_ZNODE_NUMBERS, numbers, strict=False))
+    return record | {_MODIFICATIONS: znode.modifications, _SESSION: session}
 
 
 class ZooKeeperDumpStore(LineStore):
@@ -234,7 +275,9 @@ def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     counted = {}
     for path, znode in nodes.items():
         made = UNCOUNTED
-        if znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
+        if znode.modifications != UNCOUNTED:  # it is the count itself
+            made = znode.made
+        elif znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
             made = (znode.made + there[path] + 1) // 2
         counted[path] = znode._replace(made=made)
     return counted

@@ -10,15 +10,11 @@ BookKeeper's own driver talks plain HTTP/2; TLS is used where the credentials fi
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-# The library writes every failed handshake to standard error by itself; here each becomes an error in words.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import grpc
 from etcd3 import etcdrpc
@@ -26,9 +22,9 @@ from etcd3 import etcdrpc
 from auditor.errors import CompactedError, StoreError, TooLargeError
 from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import EtcdCredentials, read_credentials
-from auditor.sources.metadata.etcd.tls_probe import tls_problem
+from auditor.sources.metadata.grpc_channel import open_channel
 from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.regular_file import read_regular
+from auditor.sources.metadata.tls_probe import tls_problem
 
 MESSAGE_LIMIT = 4 * 1024 * 1024
 """No answer may be larger: gRPC's own default, below which pages are kept."""
@@ -114,18 +110,7 @@ class _Endpoint:
     """One server: its channel, the call that reads, and a token once there is one."""
 
     def __init__(self, host: str, credentials: EtcdCredentials, timeout_s: float) -> None:
-        options = [
-            ("grpc.max_receive_message_length", MESSAGE_LIMIT),
-            # Or a new channel would inherit how long the one before it was going to wait.
-            ("grpc.use_local_subchannel_pool", 1),
-        ]
-        if credentials.tls is None:
-            self._channel = grpc.insecure_channel(host, options)
-        else:
-            tls = credentials.tls
-            files = (tls.ca, tls.key or tls.certificate, tls.certificate)  # one may hold both
-            secured = grpc.ssl_channel_credentials(*map(_read_file, files))
-            self._channel = grpc.secure_channel(host, secured, options)
+        self._channel = open_channel(host, credentials.tls, MESSAGE_LIMIT)
         self._timeout_s = timeout_s
         self._login = credentials.login
         self._token: str | None = None
@@ -354,17 +339,8 @@ class EtcdClient:
                 f"{self.name}: no answer within {self._options.timeout_s:g} s; the time-out is an option"
             )
         tls = read_credentials(self._options.credentials).etcd.tls
-        if (problem := tls_problem(self._hosts[self._place], tls)) is not None:
+        if (problem := tls_problem(self._hosts[self._place], tls, "etcd.tls")) is not None:
             return StoreError(f"{self._hosts[self._place]}: {problem}")
         if any(word in details.lower() for word in _HANDSHAKE):
             return StoreError(f"{self.name}: no TLS connection: {details}")
         return StoreError(f"cannot reach {self.name}: {details}; check the hosts of the metadata URI")
-
-
-def _read_file(path: str | None) -> bytes | None:
-    if path is None:
-        return None
-    try:
-        return read_regular(path)
-    except OSError as error:
-        raise StoreError(f"cannot read {path}, which the credentials file names: {error.strerror}") from error

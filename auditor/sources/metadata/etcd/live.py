@@ -12,7 +12,7 @@ the version of a ledger is its mod revision, as everywhere in etcd here. Source:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 
@@ -47,6 +47,7 @@ from auditor.sources.metadata.store import (
     Tree,
     Znode,
 )
+from auditor.sources.metadata.uri import MetadataUri
 
 _SINGLE = (
     "layout",
@@ -166,16 +167,14 @@ class PathEtcdStore(PinnedEtcd):
         return own_nodes(self.root, znodes_of(found)), gaps
 
 
-def count_path_ledgers(
-    hosts: tuple[str, ...], root: str, layout: LayoutKind, options: StoreOptions
-) -> LedgerCount:
+def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
     """Count the keys whose first name is a number: ledgers, and parents where somebody put them.
 
     Raises:
         StoreError: etcd cannot be reached.
     """
-    start = etcd.key_bytes(f"{root}/")
-    with closing(EtcdClient(hosts, options)) as client:
+    start = etcd.key_bytes(f"{uri.root}/")
+    with closing(EtcdClient(uri.hosts, options)) as client:
         (keys,) = EtcdPages(client, options).counts([(start + b"0", start + b":")], 0)
     return LedgerCount(keys, False)
 
@@ -197,11 +196,12 @@ def _without_marks(root: str, name: str | None = None) -> list[tuple[bytes, byte
     return [*ranges, (start, end)]
 
 
-def count_ledgers(hosts: Sequence[str], scope: str, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
+def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
     """Count the ledgers of all scopes. Raises `StoreError` where etcd cannot be reached."""
+    scope = uri.root
     start, end = etcd.children(scope, etcd.LEDGERS)
     edges = [start, *(key_of(scope, bucket << 56) for bucket in range(8, etcd.BUCKET_COUNT, 8)), end]
-    with closing(EtcdClient(hosts, options)) as client:
+    with closing(EtcdClient(uri.hosts, options)) as client:
         return LedgerCount(sum(EtcdPages(client, options).counts(list(pairwise(edges)), 0)), True)
 
 

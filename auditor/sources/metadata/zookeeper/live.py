@@ -40,9 +40,10 @@ from auditor.sources.metadata.store import (
     ZnodeBatch,
     tree_of,
 )
+from auditor.sources.metadata.tree_shape import DIVISIBLE
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.client import NO_AUTH, NO_NODE, FailedRead, ZooKeeperReader
-from auditor.sources.metadata.zookeeper.tree import DIVISIBLE, Top, TreeWatch, walk
+from auditor.sources.metadata.zookeeper.tree import Top, TreeWatch, walk
 
 SPREAD = 4
 """Subtrees dealt out to each part: their sizes are not known, so several even out."""
@@ -277,9 +278,10 @@ _VERSION = re.compile(r"^Zookeeper version: ([0-9][\w.]*)", re.MULTILINE)
 _MODE = re.compile(r"^Mode: (\w+)", re.MULTILINE)
 
 
-def count_ledgers(hosts: Sequence[str], root: str, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count or estimate the ledgers below ``root``. Raises `StoreError` where it cannot be reached."""
-    reader = ZooKeeperReader(hosts, options, probe=root)
+def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
+    """Count or estimate the ledgers below the root. Raises `StoreError` where it cannot be reached."""
+    root = uri.root
+    reader = ZooKeeperReader(uri.hosts, options, probe=root)
 
     def children(paths: Sequence[str]) -> list[str]:
         listed = zip(paths, reader.children(paths), strict=True)

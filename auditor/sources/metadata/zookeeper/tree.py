@@ -23,7 +23,6 @@ so that it no longer can, and that was written to after that.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from auditor.errors import DecodeError, StoreError
 from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import BATCH_ZNODES, LedgerMoves, StoreOptions, Tree, Znode, tree_of
+from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, DIVISIBLE, LEAF
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.requests import (
     Answer,
@@ -44,19 +44,6 @@ from auditor.sources.metadata.zookeeper.requests import (
     WatchEvent,
 )
 from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Session, reason_of
-
-DEPTH_LIMIT = 16
-"""Levels below the znode where a walk starts; the deepest tree, that of scopes, has nine."""
-
-LEAF = re.compile(r"(L|urL|ID-)-?[0-9]+|L[0-9a-f]{4}")
-"""Names of znodes that hold no others: ledgers, marks and locks, id generation."""
-
-# Inner znodes whose children are inner too: listing parents of leaves would bring all ledgers to the driver.
-DIVISIBLE = {
-    Tree.LEDGERS: re.compile(r"[0-9]{2}|[0-9]{3}(/[0-9]{4}){0,2}|scopes(/[0-9a-f]{4}){0,6}"),
-    Tree.MARKS: re.compile(r"underreplication/ledgers(/[0-9a-f]{4}){0,3}"),
-    Tree.WHOLE: re.compile(r"[^/]+"),
-}
 
 
 @dataclass(frozen=True, slots=True)

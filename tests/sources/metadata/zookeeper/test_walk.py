@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from auditor.sources.metadata.tree_shape import DEPTH_LIMIT
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.requests import NodeData, Stat
-from auditor.sources.metadata.zookeeper.tree import DEPTH_LIMIT, Top, walk
+from auditor.sources.metadata.zookeeper.tree import Top, walk
 
 GONE = FailedRead(NO_NODE, "no such znode")
 BROKEN = FailedRead(None, "ConnectionLoss")

@@ -1,4 +1,4 @@
-"""Why a TLS connection to etcd fails: gRPC only says that it does, so one is opened by hand.
+"""Why a TLS connection to a store over gRPC fails: gRPC only says that it does, so one is opened by hand.
 
 Nothing is sent but the handshake. A server of TLS 1.3 refuses a client after the handshake, with an alert in
 the place of its first HTTP/2 frame. One of TLS 1.2 does so within the handshake.
@@ -14,10 +14,9 @@ from auditor.sources.tls_alerts import certificate_problem
 
 _PROBE_SECONDS = 3.0
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING")
-_SECTION = "[etcd.tls] of the credentials file"
 
 
-def tls_problem(address: str, tls: Tls | None) -> str | None:
+def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
     """Return what is wrong with TLS between this client and a server, and what to do.
 
     Returns None if TLS works, or if there is no evidence that it is the problem.
@@ -25,7 +24,9 @@ def tls_problem(address: str, tls: Tls | None) -> str | None:
     Args:
         address: HOST:PORT of the server.
         tls: what the credentials file has for it; None is a plain connection.
+        section: the name of that section of the credentials file, such as etcd.tls.
     """
+    place = f"[{section}] of the credentials file"
     host, _, port = address.rpartition(":")
     try:
         context = _context(tls)
@@ -37,22 +38,22 @@ def tls_problem(address: str, tls: Tls | None) -> str | None:
     except ssl.SSLCertVerificationError as error:
         return (
             f"the certificate of the server is not accepted ({error.verify_message}); "
-            f"name its authority as ca in {_SECTION}"
+            f"name its authority as ca in {place}"
         )
     except ssl.SSLError as error:
-        return _alert(error.reason or "", tls)
+        return _alert(error.reason or "", tls, place)
     except (OSError, ValueError):
         return None
     if tls is None and answers:
-        return f"the server requires TLS; add ca to {_SECTION}"
+        return f"the server requires TLS; add ca to {place}"
     return None
 
 
-def _alert(reason: str, tls: Tls | None) -> str | None:
+def _alert(reason: str, tls: Tls | None, place: str) -> str | None:
     if any(word in reason for word in _NO_TLS):
-        return None if tls is None else f"the server does not use TLS; remove {_SECTION}"
+        return None if tls is None else f"the server does not use TLS; remove {place}"
     certificate = None if tls is None else tls.certificate
-    return certificate_problem(reason, certificate, _SECTION, has_section=tls is not None)
+    return certificate_problem(reason, certificate, place, has_section=tls is not None)
 
 
 def _context(tls: Tls | None) -> ssl.SSLContext:

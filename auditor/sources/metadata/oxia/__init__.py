@@ -1,0 +1,1 @@
+"""BookKeeper's metadata in a running Oxia."""

@@ -1,0 +1,287 @@
+"""Metadata in a running Oxia, read without ever writing; keys are ZooKeeper's paths (Pulsar's driver).
+
+    <root>/LAYOUT, INSTANCEID, cookies/ID, available/ID, available/readonly/ID, idgen ...
+    <root>/00/0000/L0018, <root>/000/0000/0050/0000/L0000
+    <root>/underreplication/ledgers/..., /locks/...
+
+Values are those of ZooKeeper, and each directory has a record with an empty value. The driver lists the top
+of a tree and cuts it into parts; each task asks the leaders of all shards for its directories. The flat
+layout keeps all ledgers right below the root: there a part is some shards. A version is the version id of the
+record; a change, and a deletion with a creation after it, make another one. Source: OxiaMetadataStore of
+Pulsar 4.2.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from auditor.errors import NoRootError, StoreError
+from auditor.keys.etcd import key_bytes, key_text
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.clock import now_ms
+from auditor.sources.metadata.oxia.client import SERVICES, OxiaClient
+from auditor.sources.metadata.oxia.questions import NOTE, ChildKeys
+from auditor.sources.metadata.oxia.walk import (
+    Directory,
+    Gap,
+    RecordBatch,
+    list_children,
+    read_records,
+    walk_records,
+)
+from auditor.sources.metadata.oxia.watch import NotificationWatch
+from auditor.sources.metadata.store import (
+    CLUSTER_CHILDREN,
+    MARK_ROOTS,
+    ClusterNodes,
+    LedgerCount,
+    LedgerMoves,
+    Part,
+    Server,
+    StoreOptions,
+    Tree,
+    Znode,
+    ZnodeBatch,
+    tree_of,
+)
+from auditor.sources.metadata.tree_shape import DIVISIBLE
+from auditor.sources.metadata.uri import DEFAULT_NAMESPACE, MetadataUri
+
+SPREAD = 4
+"""Subtrees dealt out to each part: their sizes are not known, so several even out."""
+
+LISTED_LIMIT = 2000
+"""Directories that the driver lists to cut a tree; each shard is asked for each of them."""
+
+
+@dataclass(frozen=True)
+class OxiaPart(Part):
+    """Records to be read alone, and directories of which all is read that is of the tree."""
+
+    tree: Tree
+    paths: tuple[str, ...] = ()
+    directories: tuple[Directory, ...] = ()
+
+
+class OxiaStore:
+    """Metadata in a running Oxia; see the module. ``clock`` gives ms since 1970."""
+
+    live = True
+    keeps_marks = True
+    keeps_times = True
+
+    def __init__(self, uri: MetadataUri, options: StoreOptions, clock: Callable[[], int] = now_ms) -> None:
+        self.uri = uri
+        self.root = uri.root
+        self._clock = clock
+        self._options = options
+        self._client = OxiaClient(uri.hosts, uri.namespace, options)
+        self._shards: frozenset[object] | None = None
+        self._watch: NotificationWatch | None = None
+
+    def cluster(self) -> ClusterNodes:
+        """Read the cluster's own records; see `MetadataStore.cluster`.
+
+        ``scan_time`` is this machine's clock, but never before the largest time that was read: those are the
+        clocks of the leaders.
+        """
+        now = self._clock()  # before the servers are asked: an age must not come out too small
+        shards = self._client.renew()
+        self._shards = frozenset(shards)
+        names = [f"{self.root}/{name}" for name in CLUSTER_CHILDREN]
+        replication = f"{self.root}/underreplication"
+        below = [path for path in self._children(replication) if path[len(self.root) + 1 :] not in MARK_ROOTS]
+        walked = [Directory(path, 1, shards) for path in (*names, *below) if path != replication]
+        nodes: dict[str, Znode] = {}
+        gaps: list[Gap] = []
+        found = [*self._records([self.root, *names, *below]), *self._walk(walked)]
+        for znodes, missed in found:
+            gaps += missed
+            nodes |= {znode.path[len(self.root) + 1 :]: znode for znode in znodes}
+        root = nodes.pop("", None)
+        if root is None and not nodes:
+            self._check_root()
+        times = [max(znode.ctime, znode.mtime) for znode in (*nodes.values(), *filter(None, [root]))]
+        newest = max((znode.version for znode in nodes.values()), default=0)
+        position = f"versions up to {newest} in {len(shards)} shards"
+        return ClusterNodes(nodes, max(now, *times, 0), position, tuple(gaps), (NOTE,))
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Subtrees dealt out to ``wanted`` parts; see `MetadataStore.parts`."""
+        shards, wanted = self._client.shards(), max(1, wanted)
+        if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
+            self._check_root()
+            dealt = [shards[share::wanted] for share in range(wanted)]
+            return [OxiaPart(tree, (), (Directory(self.root, 0, share),)) for share in dealt if share]
+        frontier = self._roots(tree)
+        listed: list[str] = []
+        while len(frontier) < wanted * SPREAD:
+            children = self._next_level(tree, frontier)
+            if not children:
+                break
+            listed += children
+            frontier = [path for above in frontier for path in children.get(above, [above])]
+        parts: list[Part] = []
+        for share in range(wanted):
+            mine = frontier[share::wanted]
+            paths = (*mine, *listed[share::wanted])
+            if paths:
+                parts.append(OxiaPart(tree, paths, tuple(Directory(path, 1, shards) for path in mine)))
+        return parts
+
+    def part_of(self, path: str) -> Part:
+        """The record at ``path`` without what is below it; see `OnePathStore.part_of`."""
+        return OxiaPart(Tree.WHOLE, (path,))
+
+    def parts_of(self, paths: Sequence[str], wanted: int) -> list[Part]:
+        """Some records dealt out; see `WatchableStore.parts_of`."""
+        wanted = max(1, wanted)
+        dealt = [tuple(paths[share::wanted]) for share in range(wanted)]
+        return [OxiaPart(Tree.WHOLE, share) for share in dealt if share]
+
+    def watch_ledgers(self) -> None:
+        """Remember where the log of each shard is; see `WatchableStore.watch_ledgers`."""
+        self._watch = NotificationWatch(self._client, self.root)
+
+    def ledgers_moved(self) -> LedgerMoves:
+        """What has moved since; see `WatchableStore.ledgers_moved`."""
+        watch, self._watch = self._watch, None
+        if watch is None:
+            return LedgerMoves(unknown="no watch was set before the first scan")
+        return watch.moves()
+
+    def read(self, part: Part) -> Iterator[ZnodeBatch]:
+        """Read one part; see `MetadataStore.read`."""
+        assert isinstance(part, OxiaPart)
+
+        def concerns(path: str) -> bool:
+            return part.tree is Tree.WHOLE or tree_of(path[len(self.root) + 1 :]) is part.tree
+
+        for znodes, gaps in self._records(part.paths):
+            yield ZnodeBatch.of(znodes, gaps)
+        for znodes, gaps in walk_records(self._client, part.directories, self._options.in_flight, concerns):
+            yield ZnodeBatch.of(znodes, gaps)
+
+    def read_whole(self, path: str) -> Iterator[RecordBatch]:
+        """Read the record at a path and all that is below it, as records."""
+        yield from self._records([path])
+        yield from self._walk([Directory(path, 1, self._client.shards())])
+
+    def has_beside(self, name: str) -> bool:
+        """Whether it is there now; see `NeighbourStore.has_beside`."""
+        return self._is_there(f"{self.root.rpartition('/')[0]}/{name}")
+
+    def moment_lost(self) -> bool:
+        """Whether the namespace has other shards than `cluster` saw: parts name some that are gone then."""
+        return self._shards is not None and frozenset(self._client.renew()) != self._shards
+
+    def operations(self) -> dict[str, int]:
+        """Connections, calls by their names, records and keys that came; no other kind of call exists."""
+        return dict(self._client.operations)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def _records(self, paths: Sequence[str]) -> Iterator[RecordBatch]:
+        return read_records(self._client, paths, self._options.batch)
+
+    def _walk(self, directories: Sequence[Directory]) -> Iterator[RecordBatch]:
+        return walk_records(self._client, directories, self._options.in_flight)
+
+    def _children(self, path: str) -> list[str]:
+        return list_children(self._client, [path], self._options.in_flight)[path]
+
+    def _roots(self, tree: Tree) -> list[str]:
+        """The records at or below which a tree lies.
+
+        Raises:
+            NoRootError: there is nothing at the root.
+        """
+        if tree is Tree.MARKS:
+            return [f"{self.root}/{below}" for below in MARK_ROOTS]
+        paths = self._children(self.root)
+        if not paths:
+            self._check_root()
+        start = len(self.root) + 1
+        return [path for path in paths if tree is Tree.WHOLE or tree_of(path[start:]) is tree]
+
+    def _next_level(self, tree: Tree, frontier: list[str]) -> dict[str, list[str]]:
+        """The children of those of some directories that may be cut; nothing where no more listing pays."""
+        divisible = [path for path in frontier if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
+        if len(divisible) > LISTED_LIMIT:
+            return {}
+        return list_children(self._client, divisible, self._options.in_flight)
+
+    def _check_root(self) -> None:
+        if not self._is_there(self.root):
+            raise NoRootError(
+                f"there is no record {self.root} in {self._client.name}; name the namespace of the bookies' "
+                "metadataServiceUri, or of the brokers' metadataStoreUrl for owners"
+            )
+
+    def _is_there(self, path: str) -> bool:
+        """Whether there is a record at a path, or below it."""
+        return any(znodes for znodes, _ in self._records([path])) or bool(self._children(path))
+
+
+SAMPLED = 8
+"""Directories of a level that are listed to estimate how many ledgers there are; each has 10,000 at most."""
+
+_LEVELS = (
+    (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
+    (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
+)
+"""Children of the root that hold ledgers, how many levels lie between them and the leaves, and where."""
+
+
+def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
+    """Count or estimate the ledgers below the root: Oxia counts nothing, so that keys are listed.
+
+    Raises:
+        StoreError: Oxia cannot be reached.
+    """
+    with closing(OxiaClient(uri.hosts, uri.namespace, options)) as client:
+        if layout is LayoutKind.FLAT:
+            return LedgerCount(sum(len(keys) for keys in _flat_keys(client, uri.root)), True)
+        tops = list_children(client, [uri.root], options.in_flight)[uri.root]
+        total, exact, start = 0.0, True, len(uri.root) + 1
+        for name, levels, layouts in _LEVELS:
+            frontier = [path for path in tops if layout in layouts and name.fullmatch(path[start:])]
+            each_stands_for = 1.0
+            for _ in range(levels + 1):
+                if len(frontier) > SAMPLED:
+                    exact = False
+                    each_stands_for *= len(frontier) / SAMPLED
+                    frontier = [frontier[n * len(frontier) // SAMPLED] for n in range(SAMPLED)]
+                children = list_children(client, frontier, options.in_flight)
+                frontier = [path for above in frontier for path in children[above]]
+            total += each_stands_for * len(frontier)
+    return LedgerCount(round(total), exact)
+
+
+def _flat_keys(client: OxiaClient, root: str) -> Iterator[list[bytes]]:
+    """The keys of ledgers that lie right below the root, some at a time."""
+    stem = len(key_bytes(root)) + 1
+    for shard in client.shards():
+        for keys in client.begin(shard, ChildKeys(root)).batches():
+            yield [key for key in keys if tree_of(key_text(key[stem:])) is Tree.LEDGERS]
+
+
+def probe(host: str, options: StoreOptions) -> Server:
+    """Ask one server for its assignments: which name of the service it knows tells its release."""
+    begun = time.monotonic()
+    with closing(OxiaClient([host], DEFAULT_NAMESPACE, options, sleep=lambda _: None)) as client:
+        trouble = None
+        try:
+            client.shards()
+        except StoreError as error:
+            if not client.answered:
+                return Server(host, False, trouble=str(error))
+            trouble = str(error)
+        version = SERVICES.get(client.service or "")
+        return Server(host, True, (time.monotonic() - begun) * 1000, version, trouble=trouble)

@@ -1,0 +1,115 @@
+"""What Oxia's errors mean, and what to do about them.
+
+Up to 0.14 a server has status codes of its own, which gRPC shows as UNKNOWN: its words tell them apart. Later
+releases use gRPC's codes. Both are asked about here.
+"""
+
+from __future__ import annotations
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from auditor.codecs.protobuf.pb import oxia_pb2 as pb
+from auditor.errors import StoreError
+from auditor.sources.metadata.credentials import Tls
+from auditor.sources.metadata.tls_probe import tls_problem
+
+_TEMPORARY = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.ABORTED,  # "node is not leader", from 0.15 on
+    grpc.StatusCode.INTERNAL,
+)
+_TEMPORARY_WORDS = (
+    "not leader",
+    "shard not found",  # it was split
+    "not initialized yet",
+    "already closed",  # a leader that is being replaced
+    "invalid status",  # one that is being elected
+    "operation was cancelled",
+)
+_NO_NAMESPACE = "namespace not found"
+_NOT_OXIA = "deserializing"
+_TOO_LARGE = "larger than max"
+_HANDSHAKE = ("ssl", "tls", "handshake", "certificate", "socket closed")
+_SECTION = "oxia.tls"
+
+
+def is_temporary(error: grpc.RpcError) -> bool:
+    """Whether the same question may be answered later, or by another server."""
+    details = error.details() or ""
+    if _NOT_OXIA in details or _NO_NAMESPACE in details:
+        return False
+    return error.code() in _TEMPORARY or any(words in details for words in _TEMPORARY_WORDS)
+
+
+def hinted_leader(error: grpc.RpcError, shard: int) -> str | None:
+    """Return the address of a shard's leader that an error names; None if it names none."""
+    for name, value in error.trailing_metadata() or ():
+        if name != "grpc-status-details-bin":
+            continue
+        try:
+            for detail in pb.OxiaErrorStatus.FromString(value).details:
+                if detail.type_url.endswith("google.rpc.ErrorInfo"):
+                    facts = pb.OxiaErrorInfo.FromString(detail.value).facts
+                    return (facts.get("leader") or None) if facts.get("shard") == str(shard) else None
+        except (DecodeError, UnicodeDecodeError):
+            return None  # the assignments are asked for
+    return None
+
+
+def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
+    """Return the error for an answer that will not change.
+
+    Args:
+        name: who was asked, as messages name it.
+        namespace: what was asked for.
+        error: the answer.
+    """
+    code, details = error.code(), error.details() or ""
+    if _NO_NAMESPACE in details or (code is grpc.StatusCode.NOT_FOUND and "namespace" in details):
+        return StoreError(
+            f"{name}: there is no namespace {namespace}; name that of the bookies' metadataServiceUri, or of "
+            "the brokers' metadataStoreUrl for owners, as in metadata-store:oxia://host:6648/NAMESPACE"
+        )
+    if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+        return StoreError(
+            f"not authorised to read {name} ({details}); name a token that the server takes as token or "
+            "token_env in the [oxia] section of the credentials file"
+        )
+    if code is grpc.StatusCode.UNIMPLEMENTED or _NOT_OXIA in details:
+        return StoreError(
+            f"{name}: no server of Oxia answers there ({details}); name its public address, port 6648 unless "
+            "it was changed"
+        )
+    if _TOO_LARGE in details:
+        return StoreError(f"{name}: an answer is too large to be read: {details}")
+    return StoreError(f"{name} refused to answer: {code.name}: {details}")
+
+
+def unreachable(
+    address: str, role: str, error: grpc.RpcError, timeout_s: float, tls: Tls | None
+) -> StoreError:
+    """Return the error for a server that was asked often enough.
+
+    Args:
+        address: HOST:PORT of the server.
+        role: what it is.
+        error: the last answer, or why there is none.
+        timeout_s: how long each answer was waited for.
+        tls: what the credentials file has for it.
+    """
+    code, details = error.code(), error.details() or ""
+    if any(words in details for words in _TEMPORARY_WORDS) or code is grpc.StatusCode.ABORTED:
+        return StoreError(f"{address}, {role}: {details}; no other server takes its place: try again later")
+    if (problem := tls_problem(address, tls, _SECTION)) is not None:
+        return StoreError(f"{address}: {problem}")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return StoreError(f"{address}, {role}: no answer within {timeout_s:g} s; the time-out is an option")
+    if any(word in details.lower() for word in _HANDSHAKE):
+        return StoreError(f"{address}, {role}: no TLS connection: {details}")
+    return StoreError(
+        f"cannot reach {address}, {role}: {details}; check the host of the metadata URI, and that this "
+        "machine reaches every server of Oxia by the name under which it is known there"
+    )

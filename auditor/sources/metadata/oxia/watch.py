@@ -1,0 +1,63 @@
+"""Which records changed while others were read: Oxia's notifications, one batch for each write.
+
+Where each shard's log stood is remembered, and asked from in the end. The offsets of a log have no gaps, so
+that a batch which the server no longer keeps is missed. Notifications can be off for a namespace.
+"""
+
+from __future__ import annotations
+
+from auditor.errors import StoreError
+from auditor.sources.metadata.oxia.client import OxiaClient, ShardRange
+from auditor.sources.metadata.store import LedgerMoves, Tree, tree_of
+
+MOVES_LIMIT = 500_000
+"""Writes that are asked for, and paths that are kept. With more, all is read again."""
+
+
+class NotificationWatch:
+    """A watch of all ledgers below ``root``, from when it was made."""
+
+    def __init__(self, client: OxiaClient, root: str) -> None:
+        self._client = client
+        self._below = f"{root}/"
+        self._offsets: dict[ShardRange, int] = {}
+        self._unknown: str | None = None
+        try:
+            self._offsets = {shard: client.offset(shard) for shard in client.shards()}
+        except StoreError as error:
+            self._unknown = f"the ledgers could not be watched: {error}"
+
+    def moves(self) -> LedgerMoves:
+        """What has moved, up to a moment after this was called."""
+        if self._unknown is not None:
+            return LedgerMoves((), self._unknown)
+        try:
+            return LedgerMoves(tuple(sorted(self._moved_paths())))
+        except StoreError as error:
+            return LedgerMoves((), f"not all that changed is known: {error}")
+
+    def _moved_paths(self) -> set[str]:
+        """The paths of the ledger tree that were written to.
+
+        Raises:
+            StoreError: a shard does not tell, or it is too much.
+        """
+        moved: set[str] = set()
+        if set(self._client.renew()) != set(self._offsets):
+            raise StoreError("the shards of the namespace are others than before")
+        for shard, begin in self._offsets.items():
+            end = self._client.offset(shard)
+            if end < begin:
+                raise StoreError(f"the log of shard {shard.number} is shorter than before")
+            if end - begin > MOVES_LIMIT:
+                raise StoreError(f"there were more than {MOVES_LIMIT:,} writes to shard {shard.number}")
+            for changed in self._client.changes(shard, begin, end):
+                if changed.has_range:
+                    raise StoreError("a range of records was deleted, and no single one of them is named")
+                moved.update(path for path in changed.paths if self._is_ledger(path))
+            if len(moved) > MOVES_LIMIT:
+                raise StoreError(f"more than {MOVES_LIMIT:,} records moved since the first scan")
+        return moved
+
+    def _is_ledger(self, path: str) -> bool:
+        return path.startswith(self._below) and tree_of(path[len(self._below) :]) is Tree.LEDGERS

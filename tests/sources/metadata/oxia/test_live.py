@@ -1,0 +1,304 @@
+"""ZooKeeper's paths in Oxia: live and dumped they are the cluster that ZooKeeper had, whatever the shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import NoRootError, StoreError, UsageError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.ledger_id import LedgerId
+from auditor.sources.metadata.dump.save import SaveRequest, new_file, save
+from auditor.sources.metadata.ledgers import StoredLedger, find_ledger, list_ledgers
+from auditor.sources.metadata.oxia.live import OxiaStore
+from auditor.sources.metadata.oxia.questions import NOTE
+from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
+from auditor.sources.metadata.store import (
+    LedgerMoves,
+    MetadataStore,
+    StoreOptions,
+    Tree,
+    WatchableStore,
+    tree_of,
+    value_beside,
+)
+from auditor.sources.metadata.stores import (
+    choose_layout,
+    count_ledgers,
+    is_live,
+    open_store,
+    probe_servers,
+)
+from auditor.sources.metadata.uri import parse_metadata_uri
+from tests.servers.oxia_double import NEW, OLD, OxiaDouble
+from tests.sources.owners.pulsar_stores import etcd_dump, owners, znodes
+
+LAYOUT = LayoutKind.HIERARCHICAL
+OPTIONS = StoreOptions(rate_limit=0, timeout_s=5)
+MARK = "/ledgers/underreplication/ledgers/0000/0000/0000/0007/urL0000000007"
+LOCK = "/ledgers/underreplication/locks/urL0000000007"
+LONG = "/ledgers/000/0000/0050/0000/L0000"
+ODD = ("/ledgers/00/0000/X12", "/ledgers/00/0000/L12", "/ledgers/notes/a", "/ledgers/00/0000/L0188/below")
+
+
+def filled(service: str = OLD, shard_count: int = 1) -> OxiaDouble:
+    """The corpus, with a mark, a lock, a long id, and names that no ledger has."""
+    double = OxiaDouble(service=service, shard_count=shard_count)
+    for node in znodes("managed-ledgers", "schemas", "ledgers"):
+        double.put(node.path, node.data, session=0 if node.ephemeral_owner else None)
+    double.put(MARK, b'replica: "b1:3181"\nctime: 5\n')
+    double.put(LOCK, b"bookieId: h\n", session=3)
+    double.put(LONG, b"long")
+    for path in ODD[:3]:
+        double.put(path, b"x")
+    double.put("/ledgersX/00/0000/L0001", b"no")
+    return double
+
+
+def held(double: OxiaDouble) -> dict[str, bytes]:
+    return {key.decode(): record.value for shard in double.records for key, record in shard.items()}
+
+
+def read(store: MetadataStore, tree: Tree, layout: LayoutKind = LAYOUT, wanted: int = 3) -> dict[str, bytes]:
+    found: Counter[str] = Counter()
+    values: dict[str, bytes] = {}
+    for part in store.parts(tree, layout, wanted):
+        for batch in store.read(part):
+            assert not batch.gaps
+            found.update(batch.paths)
+            values |= dict(zip(batch.paths, map(bytes, batch.data), strict=True))
+    assert set(found.values()) <= {1}
+    return values
+
+
+def columns(store: MetadataStore, tree: Tree) -> list[tuple[object, ...]]:
+    """Every record of a tree with its numbers, by path."""
+    rows: list[tuple[object, ...]] = []
+    for part in store.parts(tree, LAYOUT, 1):
+        for batch in store.read(part):
+            assert batch.changes is not None
+            numbers = (batch.version, batch.ctime, batch.mtime, batch.ephemeral_owner, batch.changes)
+            rows += zip(
+                batch.paths, map(bytes, batch.data), *(column.tolist() for column in numbers), strict=True
+            )
+    return sorted(rows, key=str)
+
+
+@pytest.fixture(scope="module", params=product([OLD, NEW], [1, 4]), ids=str)
+def double(request: pytest.FixtureRequest) -> Iterator[OxiaDouble]:
+    with filled(*request.param).serving() as serving:
+        yield serving
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 40])
+def test_each_tree_is_what_lies_there_and_each_record_is_in_one_part(double: OxiaDouble, wanted: int) -> None:
+    below = {path: data for path, data in held(double).items() if path.startswith("/ledgers/")}
+    with closing(open_store(double.uri(), OPTIONS)) as store:
+        for tree in (Tree.LEDGERS, Tree.MARKS):
+            expected = {path: data for path, data in below.items() if tree_of(path[9:]) is tree}
+            assert expected
+            assert read(store, tree, wanted=wanted) == expected
+        cluster = store.cluster()
+        own = {path: data for path, data in below.items() if tree_of(path[9:]) is None}
+        assert {node.path: node.data for node in cluster.nodes.values()} == own
+        assert choose_layout(store, cluster) == (LAYOUT, "LAYOUT says hierarchical")
+        assert (cluster.gaps, cluster.notes) == ((), (NOTE,))
+        assert (store.live, store.keeps_marks, store.keeps_times) == (True, True, True)
+        assert is_live(double.uri())
+
+
+def test_a_flat_tree_is_cut_by_shards() -> None:
+    double = OxiaDouble(shard_count=4)
+    for number in range(50):
+        double.put(f"/ledgers/L{number:010d}", b"x")
+    double.put("/ledgers/scopes/0000/0000/0000/0001/0000/0000/0000/L0002", b"y")
+    double.put("/ledgers/cookies/b:3181", b"c")
+    with double.serving(), closing(open_store(double.uri(), OPTIONS)) as store:
+        assert len(store.parts(Tree.LEDGERS, LayoutKind.FLAT, 9)) == 4
+        found = read(store, Tree.LEDGERS, LayoutKind.FLAT)
+        assert found == {
+            path: data
+            for path, data in held(double).items()
+            if path.startswith("/ledgers/") and tree_of(path[9:]) is Tree.LEDGERS
+        }
+        assert (count_ledgers(double.uri(), LayoutKind.FLAT, OPTIONS)).ledgers == 51  # with the top of scopes
+
+
+def test_ledgers_are_counted_listed_and_shown(double: OxiaDouble) -> None:
+    ledgers = [item for item in list_ledgers(double.uri(), 0, OPTIONS) if isinstance(item, StoredLedger)]
+    paths = {
+        path for path in held(double) if path.startswith("/ledgers/0") and "/L" in path and len(path) > 20
+    }
+    assert {ledger.path for ledger in ledgers} == paths - {*ODD}
+    one = find_ledger(double.uri(), LedgerId(188), OPTIONS)
+    assert one.path == "/ledgers/00/0000/L0188"
+    assert one.metadata is not None
+    assert one.ctime == 1_000
+    with pytest.raises(UsageError, match="has no ledger 9999"):
+        find_ledger(double.uri(), LedgerId(9999), OPTIONS)
+    counted = count_ledgers(double.uri(), LAYOUT, OPTIONS)
+    assert counted.ledgers >= len(ledgers)
+
+
+def test_owners_lie_beside_it_and_are_those_of_zookeeper(double: OxiaDouble, tmp_path: Path) -> None:
+    with closing(open_store(double.uri(), OPTIONS)) as store:
+        assert isinstance(store, OxiaStore)
+        cluster = store.cluster()
+        assert (store.has_beside("managed-ledgers"), store.has_beside("managed")) == (True, False)
+        assert value_beside(store, "none") is None
+        assert not has_pulsar_layout(store, cluster)
+    found = [
+        sorted(
+            (row["path"] or "", row["status"], row["kind"] or "", row["ledger_id"] or 0)
+            for row in owners(uri)
+        )
+        for uri in (f"pulsar:{double.uri()}", f"pulsar:dump://{etcd_dump(tmp_path / 'owners.jsonl')}")
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) > 150
+
+
+def test_the_dump_of_it_is_the_store(double: OxiaDouble, tmp_path: Path) -> None:
+    file = tmp_path / "oxia.jsonl"
+    wanted = SaveRequest(
+        parse_metadata_uri(double.uri()), ("managed-ledgers", "schemas", "none"), True, OPTIONS
+    )
+    with new_file(file) as out:
+        summary = save(wanted, out)
+    assert summary.unread == 0
+    assert summary.records == sum(not path.startswith("/ledgersX") for path in held(double))
+    with closing(open_store(double.uri(), OPTIONS)) as live, closing(open_store(f"dump://{file}")) as saved:
+        assert live.cluster().nodes == saved.cluster().nodes
+        for tree in (Tree.LEDGERS, Tree.MARKS):
+            assert columns(live, tree) == columns(saved, tree)
+
+
+def test_changes_are_counted_apart_from_versions() -> None:
+    double = OxiaDouble()
+    for _ in range(3):
+        double.put("/ledgers/00/0000/L0001", b"x")
+    double.put("/ledgers/idgen")
+    for _ in range(4):
+        double.put("/ledgers/idgen")
+    with double.serving(), closing(open_store(double.uri(), OPTIONS)) as store:
+        assert isinstance(store, OxiaStore)
+        [batch] = store.read(store.part_of("/ledgers/00/0000/L0001"))
+        assert batch.changes is not None
+        assert (batch.changes.tolist(), batch.version.tolist()) == ([2], [5])
+        assert store.cluster().nodes["idgen"].made == 5
+
+
+def test_what_moves_is_told_and_read_alone() -> None:
+    double = OxiaDouble(shard_count=3)
+    for number in range(20):
+        double.put(f"/ledgers/00/0000/L{number:04d}", b"x")
+    with double.serving(), closing(open_store(double.uri(), OPTIONS)) as store:
+        assert isinstance(store, WatchableStore)
+        store.watch_ledgers()
+        assert store.ledgers_moved() == LedgerMoves()
+        store.watch_ledgers()
+        double.put("/ledgers/00/0000/L0003", b"y")
+        double.put("/ledgers/00/0001/L0001", b"new")
+        double.delete("/ledgers/00/0000/L0007")
+        double.put("/ledgers/cookies/b:1", b"c")
+        double.put("/managed-ledgers/a", b"c")
+        moves = store.ledgers_moved()
+        changed = ("/ledgers/00/0000/L0003", "/ledgers/00/0000/L0007", "/ledgers/00/0001/L0001")
+        assert moves == LedgerMoves((*changed[:2], "/ledgers/00/0001", changed[2]))
+        found = [
+            dict(zip(batch.paths, map(bytes, batch.data), strict=True))
+            for part in store.parts_of(changed, 2)
+            for batch in store.read(part)
+        ]
+        assert {path: data for rows in found for path, data in rows.items()} == {
+            changed[0]: b"y",
+            changed[2]: b"new",
+        }
+        assert store.ledgers_moved().unknown == "no watch was set before the first scan"
+
+
+def off(double: OxiaDouble) -> None:
+    double.has_notifications = False
+
+
+def trimmed(double: OxiaDouble) -> None:
+    double.put("/ledgers/a", b"y")
+    double.put("/ledgers/a", b"z")
+    double.log[0] = [entry for entry in double.log[0] if entry.offset != 2]
+
+
+def range_deleted(double: OxiaDouble) -> None:
+    double.delete("/ledgers/a", kind=3)
+
+
+def made_anew(double: OxiaDouble) -> None:
+    double.log[0].clear()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (off, "notifications not enabled"),
+        (trimmed, "tells of its log from 3 on, and no longer of 2"),
+        (range_deleted, "a range of records was deleted"),
+        (made_anew, "is shorter than before"),
+    ],
+)
+def test_moves_that_nobody_tells_of_are_unknown(damage: object, words: str) -> None:
+    double = OxiaDouble()
+    double.put("/ledgers/a", b"x")
+    with double.serving(), closing(open_store(double.uri(), OPTIONS)) as store:
+        assert isinstance(store, WatchableStore)
+        if damage is off:
+            off(double)
+        store.watch_ledgers()
+        assert callable(damage)
+        damage(double)
+        assert words in str(store.ledgers_moved().unknown)
+
+
+def test_other_shards_than_before_are_not_read() -> None:
+    with filled(shard_count=4).serving() as double, closing(open_store(double.uri(), OPTIONS)) as store:
+        store.cluster()
+        assert not store.moment_lost()
+        parts = store.parts(Tree.LEDGERS, LAYOUT, 1)
+        double.shard_count = 2
+        with (
+            closing(open_store(double.uri(), OPTIONS)) as task,
+            pytest.raises(StoreError, match="its shards are"),
+        ):
+            list(task.read(parts[0]))
+        assert store.moment_lost()
+
+
+def test_a_namespace_without_a_cluster_and_an_unknown_one_are_told_apart() -> None:
+    double = OxiaDouble()
+    double.put("/managed-ledgers/a", b"x")
+    with double.serving():
+        with closing(open_store(double.uri(), OPTIONS)) as store:
+            with pytest.raises(NoRootError, match=r"no record /ledgers in Oxia .* namespace bookkeeper"):
+                store.cluster()
+            for layout in (LAYOUT, LayoutKind.FLAT):
+                with pytest.raises(NoRootError):
+                    store.parts(Tree.LEDGERS, layout, 1)
+        other = double.uri().replace("/bookkeeper", "/broker")
+        with (
+            closing(open_store(other, OPTIONS)) as store,
+            pytest.raises(StoreError, match="no namespace broker"),
+        ):
+            store.cluster()
+
+
+@pytest.mark.parametrize(("service", "version"), [(OLD, "0.14 or earlier"), (NEW, "0.15 or later")])
+def test_a_server_tells_its_release_by_its_service(service: str, version: str) -> None:
+    with filled(service).serving() as double:
+        # The namespace "default" is not there: that it says so is an answer too.
+        [server] = probe_servers(double.uri(), OPTIONS)
+    assert (server.reached, server.version) == (True, version)
+    [server] = probe_servers("metadata-store:oxia://127.0.0.1:1/default", OPTIONS)
+    assert not server.reached
