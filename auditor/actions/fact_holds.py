@@ -32,7 +32,15 @@ from auditor.model.holds import (
     HoldObject,
     Lift,
 )
-from auditor.model.states import DECODED, NOT_RECLAIMABLE, BookieRead, GcReason, GcVerdict, IndexState
+from auditor.model.states import (
+    DECODED,
+    NOT_RECLAIMABLE,
+    BookieRead,
+    GcReason,
+    GcVerdict,
+    IndexState,
+    SpaceClass,
+)
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
@@ -218,32 +226,43 @@ def past_end_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 def unindexed_bytes(tables: Tables) -> DataFrame | None:
     """Bytes that are needed and that no index lists, by bookie_id and log_id; None if no log was read.
 
-    Columns besides: bytes, and ledgers (how many).
+    Columns besides: bytes, ledgers (how many), and certain. Bytes of a young log are in doubt: the next flush
+    of the index may list them, or the index lost them. A collection leaves the current log alone.
     """
     if "space" not in tables.frames or "space" in tables.known_empty:
         return None
-    rows = tables.space.where(F.col("class").isin(*NOT_RECLAIMABLE) & F.col("bookie_id").isNotNull())
+    of_bookies = tables.space.where(F.col("bookie_id").isNotNull())
+    rows = of_bookies.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn("certain", F.lit(True))
+    if "log_entries" in tables.frames and "log_entries" not in tables.known_empty:
+        lacking = tables.log_entries.where("groups is null or entries > 0").select("path", *LEDGER)
+        is_young = (F.col("class") == SpaceClass.NOT_YET_MAPPED) & ~F.col("current")
+        young = of_bookies.where(is_young).join(lacking, ["path", *LEDGER], "left_semi")
+        rows = rows.unionByName(young.withColumn("certain", F.lit(False)))
     ledgers = F.count_distinct("scope_id", "ledger_id").alias("ledgers")
-    return rows.groupBy("bookie_id", "log_id").agg(F.sum("bytes").alias("bytes"), ledgers)
+    certain = F.max("certain").alias("certain")
+    return rows.groupBy("bookie_id", "log_id").agg(F.sum("bytes").alias("bytes"), ledgers, certain)
 
 
 def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Holds on entry logs with such bytes, and on their bookies; ``logs`` are rows of `unindexed_bytes`."""
-    of_bookies: dict[str, list[int]] = {}
+    of_bookies: dict[str, list[bool]] = {}
     for log in logs:
-        name, number = log["bookie_id"], log["log_id"]
+        name, number, certain = log["bookie_id"], log["log_id"], log["certain"]
         ledgers = plural(log["ledgers"], "ledger")
-        message = f"entry log {number} of {name} has bytes of {ledgers} that its index does not list"
+        verb, when = ("has", "") if certain else ("may have", " yet")
+        message = f"entry log {number} of {name} {verb} bytes of {ledgers} that its index does not list{when}"
         kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
         yield _row(
             f"{name} {number}", FactReason.UNINDEXED_BYTES, kinds, message,
-            count=log["ledgers"], object=HoldObject.ENTRY_LOG,
+            certain=certain, count=log["ledgers"], object=HoldObject.ENTRY_LOG,
         )  # fmt: skip
-        of_bookies.setdefault(name, []).append(number)
-    for name, numbers in of_bookies.items():
-        damaged_logs = plural(len(numbers), "entry log")
-        message = f"{name} has needed bytes that its index does not list, in {damaged_logs}"
-        yield _row(name, FactReason.UNINDEXED_BYTES, ERASES, message, count=len(numbers))
+        of_bookies.setdefault(name, []).append(certain)
+    for name, certainties in of_bookies.items():
+        certain = any(certainties)
+        verb, when = ("has", "") if certain else ("may have", " yet")
+        entry_logs = plural(len(certainties), "entry log")
+        message = f"{name} {verb} needed bytes that its index does not list{when}, in {entry_logs}"
+        yield _row(name, FactReason.UNINDEXED_BYTES, ERASES, message, certain=certain, count=len(certainties))
 
 
 def unread_owner_rows(owners_read: bool) -> Iterator[Row]:

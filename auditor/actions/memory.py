@@ -6,19 +6,17 @@
     data-elsewhere   the bookie was read completely, and every ledger on it has all its copies elsewhere
 
 What an option alone shows (entry logs, answers of bookies, further stores of owners) is not gone because a
-later run was not given that option (`RunInputs`).
+later run was not given that option (`auditor.actions.run_inputs`).
 
 A hold that this run makes again keeps the time at which it was first seen.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from auditor.checks import ALL, Basis
-from auditor.checks.needs import Need
+from auditor.checks import ALL
 from auditor.findings.basis import STAGES
 from auditor.findings.table import ranks
 from auditor.model.columns import LEDGER
@@ -38,53 +36,6 @@ _OF_REGISTRATIONS = (
 """Facts that rest on who is registered."""
 _KEEP_DATA = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, FactReason.UNINDEXED_BYTES)
 """Facts that make data on a bookie needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunInputs:
-    """What a run read only because an option asked for it; on what holds of some reasons rest.
-
-    Args:
-        entry_logs: 1 if the bookies' entry logs were read, else 0.
-        answers: 1 if bookies of a live store were asked for entries, else 0.
-        owner_stores: The stores of owners that were read, sorted, by what names each in every run
-            (`auditor.tables.owner_stores.store_identity`). `UNNAMED` is one of a run of an earlier version.
-    """
-
-    entry_logs: int = 0
-    answers: int = 0
-    owner_stores: tuple[str, ...] = ()
-
-    def joined(self, other: RunInputs) -> RunInputs:
-        """The most that one of two runs read of each."""
-        return RunInputs(
-            max(self.entry_logs, other.entry_logs),
-            max(self.answers, other.answers),
-            tuple(sorted((Counter(self.owner_stores) | Counter(other.owner_stores)).elements())),
-        )
-
-    def reasons_unseen(self, earlier: RunInputs) -> frozenset[str]:
-        """Reasons of holds of an earlier run that this one may not see, as it read less."""
-        reasons: set[str] = set()
-        if self.entry_logs < earlier.entry_logs:
-            reasons |= _OF_ENTRY_LOGS
-        if self.answers < earlier.answers:
-            reasons |= {check.id for check in ALL if Need.WITNESS in check.all_needs}
-        if self._lacks_owners_of(earlier):
-            reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
-            reasons.add(FactReason.UNREAD_DISK)  # what is missing may be what an owner names
-        return frozenset(reasons)
-
-    def _lacks_owners_of(self, earlier: RunInputs) -> bool:
-        """Whether a store of owners that the earlier run read was not read, or another one in its place."""
-        swapped = Counter(earlier.owner_stores) - Counter(self.owner_stores)
-        return any(swapped.keys() - {UNNAMED}) or len(self.owner_stores) < len(earlier.owner_stores)
-
-
-UNNAMED = ""
-"""A store of owners of which an earlier version's run says only that there was one."""
-_OF_ENTRY_LOGS = frozenset({"gc-would-delete-live", str(FactReason.UNINDEXED_BYTES)})
-"""Reasons that entry logs show, or may show; checks that rest on nothing else are `Change.UNSEEN` anyway."""
 
 
 @dataclass(frozen=True)

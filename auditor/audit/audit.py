@@ -55,6 +55,7 @@ from auditor.audit.owner_scan import (
     resolve_cursors,
 )
 from auditor.audit.placement_scan import check_placement, read_placement, with_placement
+from auditor.audit.run_sight import inputs_of, sight_of
 from auditor.audit.source_age import find_old_sources
 from auditor.audit.source_scopes import land_sources
 from auditor.audit.space_scan import collector_settings, with_foresight, with_space
@@ -66,6 +67,7 @@ from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
 from auditor.model.source_scope import newest_as_of, oldest_as_of
 from auditor.runs.directory import RunDirectory
+from auditor.runs.run_inputs import checks_without_sight
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.rpc.access import read_access
 from auditor.sources.bookies.source_kinds import split_sources
@@ -200,15 +202,17 @@ class Audit:
         numbers = landing.run_in_background(
             partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples)
         )
+        bookies_asked = source.live and options.witness == "yes"
+        sight = sight_of(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
+        not_seen = {*configuration.not_run, *checks_without_sight(sight)}
         changes = compare_with_previous(
             landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms(),
-            configuration.not_run,
+            not_seen, inputs_of(sight, tables, has_gone),
         )  # fmt: skip
         as_of = oldest_as_of(sources) or source.scan_time
-        bookies_asked = source.live and options.witness == "yes"
         owners_read = owners.rows is not None
         newest = newest_as_of(sources, source.scan_time)
-        scope = RunScope(not any(holes()), owners_read, as_of, newest, bookies_asked, configuration.unheld)
+        scope = RunScope(not any(holes()), owners_read, as_of, newest, configuration.unheld)
         holds, actions = land_holds(landing, findings, changes, tables, before, scope)
         return Audited(
             started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,

@@ -12,12 +12,14 @@ they stay undecided, and the report keeps saying so, but they do not make the ex
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from auditor.actions.run_inputs import RunInputs
 from auditor.audit.landing import Landing
+from auditor.audit.lost_inputs import find_lost_inputs
 from auditor.checks import GROUP_OF, Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
@@ -31,9 +33,9 @@ from auditor.findings.suppress import (
     refusal_sentences,
 )
 from auditor.findings.table import FindingCount, order
-from auditor.model.amounts import format_time, plural
+from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
-from auditor.model.history import NOT_COMPARED, RunSummary
+from auditor.model.history import RunSummary
 from auditor.model.options import AuditOptions
 from auditor.model.report import Cluster, is_unaccepted_loss
 from auditor.model.run_facts import (
@@ -48,7 +50,6 @@ from auditor.model.run_facts import (
     remark,
     remark_with_reason,
 )
-from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.history import Previous, RunsBeside, comparable_run, runs_beside
@@ -80,6 +81,8 @@ class RunChanges:
     changes: DataFrame
     refused: int = 0  # findings of data loss that the suppressions name and cannot accept
     refusals: tuple[str, ...] = ()  # why, a sentence for each entry
+    lost: frozenset[str] = frozenset()  # checks and reasons of holds that saw less than in the run before
+    lost_carried: frozenset[str] = frozenset()  # and those that saw less than in any run before
 
     def change_counts(self) -> Changes | None:
         """How many findings changed how; None where there is no run before."""
@@ -156,15 +159,19 @@ def compare_with_previous(
     holes: bool,
     options: AuditOptions,
     now: int,
-    not_run: Sequence[str] = (),
+    not_run: Collection[str] = (),
+    inputs: RunInputs | None = None,
 ) -> RunChanges:
     """Land the table changes. ``holes``: something of the metadata could not be read, or leaves ids in
-    doubt; ``now`` in ms. ``not_run`` are the checks that were left out.
+    doubt; ``now`` in ms. ``not_run`` are the checks that were left out, or that saw nothing. ``inputs`` is
+    what the run was given to read; None: as much as any run before.
 
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is not what it should be.
     """
     finished: int = landing.pin_fact("finished", now)
+    lost, lost_carried = find_lost_inputs(landing, previous.run, inputs)
+    looked = _coverage_of(tables, holes, {*not_run, *lost}, lost_carried)
     day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     named = digests_by_fingerprint(findings, entries)
@@ -178,9 +185,7 @@ def compare_with_previous(
         before = None
         if previous.run is not None:
             before = landing.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
-        rows = findings_with_changes(
-            findings, before, _coverage_of(tables, holes, not_run), cluster.instance_id, finished
-        )
+        rows = findings_with_changes(findings, before, looked, cluster.instance_id, finished)
         return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*order())
 
     rows = landing.land("changes", table)
@@ -188,7 +193,9 @@ def compare_with_previous(
     grouped = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first)
     landed = grouped.select(*_COUNTED, "count", "first.*").collect()
     counts = tuple(FindingCount(*row) for row in landed)
-    changes = RunChanges(counts, previous.run, previous.notes, entries, finished, rows)
+    changes = RunChanges(
+        counts, previous.run, previous.notes, entries, finished, rows, lost=lost, lost_carried=lost_carried
+    )
     if not any(is_unaccepted_loss(tally) for tally in changes.tally()):
         return changes
     refused: dict[int, int] = {}
@@ -224,7 +231,9 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
     return run
 
 
-def _coverage_of(tables: Tables, holes: bool, not_run: Sequence[str]) -> RunCoverage:
+def _coverage_of(
+    tables: Tables, holes: bool, not_run: Collection[str], lost_carried: Collection[str]
+) -> RunCoverage:
     owners_read = "ownership" not in tables.known_empty
     return RunCoverage(
         tables.verdicts,
@@ -234,6 +243,7 @@ def _coverage_of(tables: Tables, holes: bool, not_run: Sequence[str]) -> RunCove
         owners=owners_read and tables.ownership.where("fault = 'owner-unreadable'").isEmpty(),
         asked={each.table for each in Basis if each.table and each.table in tables.frames},
         not_run=frozenset(not_run),
+        lost_carried=frozenset(lost_carried),
     )
 
 
@@ -280,11 +290,8 @@ class RunsBefore:
         return _first_choice(landing, "owners_before", self._newest_with(OWNERSHIP, scan_time))
 
     def of_future(self, now: int) -> bool:
-        """Whether a run beside this one ended after ``now``, ms: nobody knows whether it was before this one.
-
-        Its holds are not carried on, so that it counts as no earlier run.
-        """
-        return any(run.finished > now + MAX_CLOCK_AHEAD_MS for run in self.beside.runs)
+        """Whether a run beside this one ended after ``now``, ms: its holds are not carried on."""
+        return bool(self.beside.notes_of_future(now))
 
     def _newest_with(self, table: str, scan_time: int) -> RunSummary | None:
         found = [run for run in self.beside.runs if run.scan_time <= scan_time and _has(run, table)]
@@ -309,12 +316,7 @@ def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: 
     """Choose the earlier runs beside the run that is made; ``scan_time`` is that of its first scan, ms."""
     beside = runs_beside(landing.run.path, cluster, renew_index=True)
     found = beside.newest(now := now_ms())
-    notes = [
-        f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a clock "
-        "was wrong. Move it away once the clocks are right"
-        for run in beside.runs
-        if run.finished > now + MAX_CLOCK_AHEAD_MS
-    ]
+    notes = beside.notes_of_future(now)
     chosen = _first_choice(landing, "previous", found.run)
     old = beside.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
     return RunsBefore(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -31,8 +30,6 @@ from auditor.actions.fact_holds import (
 from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_of
 from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.actions.memory import (
-    UNNAMED,
-    RunInputs,
     Seen,
     holders_of_weak_ledgers,
     needed_bookies,
@@ -47,7 +44,6 @@ from auditor.checks.configuration import kinds_without_holds
 from auditor.model.action_facts import HoldFacts
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HOLDS_PART, HoldObject, bookie_source
-from auditor.model.owner_scope import MAX_DROPPED_SHARE, NOT_READ
 from auditor.model.run_facts import WHOLE
 from auditor.model.states import TAKES_WRITES, LedgerClass
 from auditor.runs.directory import RunDirectory
@@ -58,7 +54,6 @@ from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
-from auditor.tables.owner_stores import store_identity
 
 _NEW = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
 
@@ -69,20 +64,14 @@ class RunScope(NamedTuple):
     ``metadata_whole``: no part of the metadata was left out, and no ledger id is in doubt. ``owners_read``:
     some owner store was read. ``as_of`` is the time of the oldest data that the run rests on, ``newest`` that
     of the newest, ms.
-    ``bookies_asked``: bookies of a live store could be asked for entries. ``unheld`` are the checks whose
-    holds may be missing.
+    ``unheld`` are the checks whose holds may be missing.
     """
 
     metadata_whole: bool
     owners_read: bool
     as_of: int
     newest: int
-    bookies_asked: bool = False
     unheld: tuple[str, ...] = ()
-
-
-KNOWN_INPUTS = "known_inputs"
-"""The fact in a run's manifest.json that says the most that it or a run before it was given to read."""
 
 
 def land_holds(
@@ -111,15 +100,6 @@ def land_holds(
     earlier = None
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
         earlier = landing.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
-    inputs = RunInputs(
-        int("entry_logs" in tables.frames),
-        int(scope.bookies_asked),
-        _owner_stores_of(tables.roster.owner_stores),
-    )
-    before_inputs, known_inputs = RunInputs(), RunInputs()
-    if run is not None and earlier is not None:
-        before_inputs, known_inputs = _inputs_of(run.path)
-    landing.run.add_to_manifest({KNOWN_INPUTS: asdict(known_inputs.joined(inputs))})
     # What an earlier run did not look for is not known to be absent: it counts as no run with holds.
     was_unheld = run is not None and bool(RunReader(run.path).report.run.unheld)
 
@@ -143,8 +123,8 @@ def land_holds(
             anything_missing=missing,
             unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen),
             found=frozenset(id for id, count in found.items() if count),
-            lost_reasons=inputs.reasons_unseen(before_inputs),
-            lost_carried=inputs.reasons_unseen(known_inputs),
+            lost_reasons=changes.lost,
+            lost_carried=changes.lost_carried,
         )
         rows = with_memory(union_of(parts), earlier, changes.changes, seen, changes.finished)
         return rows.orderBy("object", "key", "reason")
@@ -160,34 +140,6 @@ def land_holds(
         earlier_run=run.name if run is not None and has_earlier else None,
     )
     return facts, _list_actions(landing, findings, changes, facts, scope, tables)
-
-
-def _inputs_of(path: str) -> tuple[RunInputs, RunInputs]:
-    """What an earlier run read because it was asked to, and the most that it or any run before it did."""
-    run = RunReader(path)
-    rows = run.table("owner_stores").to_pylist() if "owner_stores" in run.table_names() else []
-    stores = _owner_stores_of(rows)
-    facts = run.report.run
-    inputs = RunInputs(int(facts.entry_logs), int(bool(facts.witness_asked)), stores)
-    known = run.directory.read_manifest().get(KNOWN_INPUTS, {})
-    known_stores = known.get("owner_stores", ())
-    if isinstance(known_stores, int):  # an earlier version counted them
-        known_stores = (*stores, *[UNNAMED] * (known_stores - len(stores)))
-    return inputs, inputs.joined(RunInputs(**known | {"owner_stores": tuple(known_stores)}))
-
-
-def _owner_stores_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The identities of the stores of owners that were read, by their rows of the table owner_stores.
-
-    One whose lists lost ledgers that are still there may be another store under the same name.
-    """
-    return tuple(
-        sorted(
-            store_identity(row["source"])
-            for row in rows
-            if row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_SHARE * row["listed_before"]
-        )
-    )
 
 
 def _rows_of_facts(

@@ -60,16 +60,14 @@ _SHARED_COMMANDS = """\
 - `ledgermetadata -l ID -dumptofile FILE` writes the ledger's metadata to a file. Risk: none; it reads
   metadata, and writes to FILE. It fails where the server refuses the record: then keep it with the
   store's own client.
-- `ledgermetadata -l ID -restorefromfile FILE` makes the ledger's metadata again from a file that
-  -dumptofile wrote before it went. Risk: writes; it refuses where the ledger is there, and deleteledger
-  takes it back. It helps only while bookies still have the entries, and a wrong ensemble makes them
-  unfindable: audit then.
-- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for these entries: with -b the command
-  stops before the one after -le. Risk: load; it reads from the bookie. Never add -r to find something
-  out: that recovers, and so closes, the ledger.
-- `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does, from any bookie that has
-  them; it stops at one that none has. Risk: load; it reads from the bookies, and recovers nothing. Never
-  add -r to find something out: that closes the ledger.
+- `ledgermetadata -l ID -restorefromfile FILE` makes the ledger's metadata again from a file of -dumptofile.
+  Risk: writes; it refuses an existing ledger, and deleteledger takes it back. It helps only while bookies
+  have the entries. A wrong ensemble makes them unfindable: audit then.
+- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for these entries; with -b the entry
+  of -le itself is not read. Risk: load; it reads from the bookie. Never add -r: that recovers, and so
+  closes, the ledger.
+- `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does; it stops at one that no
+  bookie has. Risk: load; it reads from the bookies. Never add -r: that recovers, and so closes, the ledger.
 - `cookie_get BOOKIE` prints the bookie's cookie as the store has it. Risk: none; it reads metadata.
 - `cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a cookie to a file:
   directories separated by commas, in configured order; -ix INDEXES where indexDirectories is configured.
@@ -77,8 +75,7 @@ _SHARED_COMMANDS = """\
 - `cookie_update -cf FILE BOOKIE` replaces the store's cookie. Risk: writes; a wrong one keeps the bookie
   from starting. Keep what cookie_get printed.
 - `updatecookie -b hostname` on the stopped bookie (or -b ip), changes its cookie in the store and on its
-  disks between these two forms. Risk: writes; store and disks are written, and the ledgers go on naming
-  the old id.
+  disks between these two forms. Risk: writes; the ledgers go on naming the old id.
 - `updatecookie -e` on the stopped bookie, adds the empty directories that its configuration has more to
   the cookie in the store and on every disk. Risk: writes; the store's cookie and every VERSION are
   written.
@@ -104,27 +101,26 @@ _SHARED_COMMANDS = """\
   same. Risk: none with -q; it reads all metadata.
 - `recover -dr -sk -sku BOOKIE` prints what the same without -dr would copy and where; it asks for a Y all
   the same. Risk: none with -dr; it reads all metadata.
-- `recover -sk -sku BOOKIE` copies what the bookie should hold to other bookies and rewrites the metadata;
-  -sk leaves open ledgers alone, -sku those that cannot be copied. Risk: danger; without -sk it fences
+- `recover -sk -sku BOOKIE` copies what the bookie should hold to other bookies and rewrites the metadata,
+  except of open ledgers (-sk) and those that cannot be copied (-sku). Risk: danger; without -sk it fences
   open ledgers, whose writers then fail. It takes no locks: keep replication workers away meanwhile.
 - `recover -dr -l ID BOOKIE` prints how the ledger would be copied away from the bookie; it asks for a Y
   all the same. Risk: none with -dr; it reads metadata.
 - `recover -l ID BOOKIE` copies what the bookie should have of the ledger to another one, reading from
   whoever serves it, and puts that one into the metadata; it asks before. Risk: writes; no lock is taken,
   and a ledger that is not closed is fenced where its last segment names the bookie.
-- `decommissionbookie -bookieid BOOKIE` has the bookie's ledgers copied, waits for that, then deletes its
-  cookie. Risk: danger; the bookie must be stopped and replication on, it waits for ever on a ledger that
-  cannot be copied, and without its cookie the bookie does not start again.
+- `decommissionbookie -bookieid BOOKIE` has the bookie's ledgers copied, then deletes its cookie. Risk:
+  danger; stop the bookie and have replication on. It waits for ever on a ledger that cannot be copied, and
+  without its cookie the bookie does not start again.
 - `updateBookieInLedger -sb OLD -db NEW` writes the new id into the metadata of every ledger that names
-  the old one. Risk: danger; it looks at no data, and for a bookie that has none of it loses the copies.
-  The old id must not be registered, and only updateBookieInLedger with both ids exchanged takes it back,
-  which also changes ledgers that named the new id before.
+  the old one. Risk: danger; it does not look at data: if NEW has none of it, the copies are lost. OLD must
+  not be registered. Only the same command with both ids exchanged takes it back, which also changes ledgers
+  that named NEW before.
 - `updateledgers -bookieId hostname` on the bookie (or -bookieId ip), does the same between the two
   address forms of its own id, once useHostNameAsBookieID is configured so. Risk: danger; it looks at no
   data.
-- `deleteledger -l ID` deletes the ledger's metadata; it asks before. Risk: danger; its data is then
-  collected on every bookie, nothing brings it back, and an application that still names the ledger fails
-  to open it.
+- `deleteledger -l ID` deletes the ledger's metadata; it asks before. Risk: danger; every bookie then
+  collects its data, nothing brings it back, and an application that names the ledger fails to open it.
 - `listfilesondisc -txn -log -idx` on the bookie, lists its journals, entry logs and index files. Risk:
   none; it only reads files of the bookie.
 - `regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun` on the stopped bookie, says what

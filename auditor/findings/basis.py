@@ -254,8 +254,14 @@ def covers(run: Batches, holes: bool, found: Subjects, not_run: Collection[str] 
         rows = found.basis == place
         if rows.any() and (each.table is None or _has_table(run, each.table)):
             answer[rows] = rules[each.way]()[rows]
-    answer &= ~np.isin(found.kind, [_KINDS[id] for id in ids_without_check(not_run)])
+    answer &= ~of_checks(found, not_run)
     return answer & ~(found.of_marks & holes)
+
+
+def of_checks(found: Subjects, checks: Collection[str]) -> Flags:
+    """Of each finding, whether one of these checks would show it (`ids_without_check`)."""
+    flags: Flags = np.isin(found.kind, [_KINDS[id] for id in ids_without_check(checks)])
+    return flags
 
 
 def _has_table(run: Batches, name: str) -> bool:

@@ -25,6 +25,7 @@ from auditor.findings.basis import (
     fingerprint_numbers,
     ids_resting_on,
     ids_without_check,
+    of_checks,
     of_marks,
     subjects,
     to_codes,
@@ -48,7 +49,8 @@ _KNOWN = ("known_severity", "known_missing", "known_confidence")
 class RunCoverage:
     """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
     bookie was unread, whether all owners were read; the tables of a `Basis` that it was asked for; the checks
-    that were left out."""
+    that were left out or saw less than in the run before. ``lost_carried`` are checks that saw less than in
+    any run before: what the run before knew without having seen it may rest on that."""
 
     verdicts: DataFrame
     bookies: DataFrame
@@ -57,6 +59,7 @@ class RunCoverage:
     owners: bool = False
     asked: Set[str] = frozenset()
     not_run: Set[str] = frozenset()
+    lost_carried: Set[str] = frozenset()
 
 
 def findings_with_changes(
@@ -72,7 +75,7 @@ def findings_with_changes(
     if before is None:
         return _all_new(now, moment)
     known = _earlier_findings(before)
-    was = F.struct("severity", *_KNOWN, "first_seen").alias("was")
+    was = F.struct("severity", *_KNOWN, "first_seen", "was_unseen").alias("was")
     met = now.join(known.select("trouble", was), "trouble", "left")
     found = met.select(
         "trouble",
@@ -83,6 +86,7 @@ def findings_with_changes(
         *(f"was.{name}" for name in _KNOWN),
         F.coalesce("was.first_seen", moment).alias("first_seen"),
         moment.alias("last_seen"),
+        "was.was_unseen",
     )
     gone = known.join(now.select("trouble"), "trouble", "left_anti").select(
         "trouble",
@@ -92,6 +96,7 @@ def findings_with_changes(
         *_KNOWN,
         "first_seen",
         "last_seen",
+        "was_unseen",
     )
     # Better or gone because less was looked at is neither. Confirmed by now is worse, and may be milder.
     is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & _milder())
@@ -115,7 +120,7 @@ def findings_with_changes(
             "known_severity": F.when(doubted, F.col("known_severity")).otherwise(F.col("severity")),
             "known_missing": F.when(doubted, F.col("known_missing")).otherwise(F.col("missing")),
         }
-    ).drop("looked")
+    ).drop("looked", "was_unseen")
 
 
 def _all_new(now: DataFrame, moment: Column) -> DataFrame:
@@ -152,7 +157,9 @@ def _earlier_findings(before: DataFrame) -> DataFrame:
     rows = before.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # an older run's
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
-    columns = (*_SUBJECT, *_KNOWN, "first_seen", "last_seen")
+    was_unseen = (F.col("change") == Change.UNSEEN) | (F.col("known_severity") != F.col("severity"))
+    rows = rows.withColumn("was_unseen", was_unseen)
+    columns = (*_SUBJECT, *_KNOWN, "first_seen", "last_seen", "was_unseen")
     worst = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
     return rows.groupBy("trouble").agg(worst).select("trouble", *(f"worst.{name}" for name in columns))
 
@@ -227,7 +234,8 @@ def _was_looked_at(looked: RunCoverage) -> Column:
     }
     unasked = [each for each in Basis if each.table is not None and each.table not in looked.asked]
     unseen = [*ids_resting_on(*unasked), *ids_without_check(looked.not_run)]
-    answer = F.when((marked & ~no_holes) | F.col("id").isin(*unseen), False)
+    carried = F.col("was_unseen") & F.col("id").isin(*ids_without_check(looked.lost_carried))
+    answer = F.when((marked & ~no_holes) | F.col("id").isin(*unseen) | carried, False)
     for way in ("records", "copies", "owners"):
         resting = ids_resting_on(*(each for each in Basis if each.way == way))
         answer = answer.when(F.col("id").isin(*resting), rules[way])
@@ -252,7 +260,8 @@ class Marks:
     """The findings that one run knows, as arrays in the order of its table: 18 bytes each, and their rows.
 
     ``trouble`` is the number that runs are joined by, ``rank`` that of the severity, 0 the worst;
-    ``confidence`` its place in `CONFIDENCES`; ``row`` the place in the table.
+    ``confidence`` its place in `CONFIDENCES`; ``row`` the place in the table. ``unseen`` are those that the
+    run knew of, all or as bad as they are known, without having seen it.
     """
 
     trouble: NDArray[np.uint64]
@@ -260,6 +269,7 @@ class Marks:
     missing: NDArray[np.int64]
     confidence: NDArray[np.int8]
     row: NDArray[np.int64]
+    unseen: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -294,7 +304,8 @@ def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
     parts: list[tuple[Any, ...]] = []
     start = 0
     severity, missing, confidence = (f"{prefix}{name}" for name in ("severity", "missing", "confidence"))
-    for batch in batches(CHANGED, ["trouble", "change", severity, missing, confidence]):
+    names = dict.fromkeys(["trouble", "change", severity, missing, confidence, "severity", "known_severity"])
+    for batch in batches(CHANGED, [*names]):
         rows = np.flatnonzero(among(batch["change"], known))
         parts.append(
             (
@@ -303,21 +314,30 @@ def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
                 whole(batch[missing])[rows],
                 to_codes(batch[confidence], _SURE)[rows],
                 rows + start,
+                among(batch["change"], [Change.UNSEEN])[rows]
+                | (to_codes(batch["severity"], _RANKS) != to_codes(batch["known_severity"], _RANKS))[rows],
             )
         )
         start += batch.num_rows
-    kinds = (np.uint64, np.int8, np.int64, np.int8, np.int64)
+    kinds = (np.uint64, np.int8, np.int64, np.int8, np.int64, np.bool_)
     columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
-    trouble, rank, absent, sure, row = (
+    trouble, rank, absent, sure, row, unseen = (
         np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
     )
-    return Marks(trouble, rank, absent, sure, row)
+    return Marks(trouble, rank, absent, sure, row, unseen)
 
 
-def pair_findings(old: Batches, new: Batches, holes: bool, not_run: Collection[str] = ()) -> FindingPairs:
+def pair_findings(
+    old: Batches,
+    new: Batches,
+    holes: bool,
+    not_run: Collection[str] = (),
+    lost_carried: Collection[str] = (),
+) -> FindingPairs:
     """Compare two runs; ``holes``: the new one's listings of metadata had some.
 
-    ``not_run`` are the checks that the new one left out.
+    ``not_run`` are the checks that the new one left out, or that saw less there than in the old one.
+    ``lost_carried`` are those that saw less than in any run before the new one.
 
     What the old run did not see and still knew takes part, as what it last was.
     """
@@ -333,8 +353,12 @@ def pair_findings(old: Batches, new: Batches, holes: bool, not_run: Collection[s
 
     better = np.flatnonzero(change == _BETTER)
     # Better or gone because less was looked at is neither.
-    change[better[~covers(new, holes, subjects(new, now.row[better]), not_run)]] = _SAME
-    fixed = covers(new, holes, subjects(old, before.row[gone]), not_run)
+    found = subjects(new, now.row[better])
+    hidden = before.unseen[pair[better]] & of_checks(found, lost_carried)
+    change[better[~covers(new, holes, found, not_run) | hidden]] = _SAME
+    found = subjects(old, before.row[gone])
+    hidden = before.unseen[gone] & of_checks(found, lost_carried)
+    fixed = covers(new, holes, found, not_run) & ~hidden
     gone_change = np.where(fixed, _FIXED, _UNSEEN).astype(np.int8)
     return FindingPairs(before, now, pair, change, gone, gone_change)
 

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.checks import place_of_check
+from auditor.checks.needs import Sight
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
 from auditor.findings.changes import CONFIDENCES, KINDS, FindingPairs, pair_findings
-from auditor.model.amounts import first_names
+from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import Severity, Urgency
 from auditor.model.history import (
     NOT_COMPARED,
@@ -32,9 +33,11 @@ from auditor.model.history import (
     RunSummary,
 )
 from auditor.model.report import Cluster, Report
+from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.model.states import GONE, Change
 from auditor.runs.reader import RunReader
 from auditor.runs.run_index import is_file, run_summaries
+from auditor.runs.run_inputs import checks_without_sight, inputs_of_run
 from auditor.runs.siblings import oldest_first, runs_before, same_cluster, siblings
 from auditor.sources.file_systems import parent_of, run_files
 from auditor.tables.changes import CHANGED
@@ -96,6 +99,15 @@ class RunsBeside:
 
     runs: tuple[RunSummary, ...]
     notes: tuple[str, ...]
+
+    def notes_of_future(self, now: int) -> tuple[str, ...]:
+        """What a reader should know of runs that ended after ``now``, ms: a clock was wrong."""
+        return tuple(
+            f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a "
+            "clock was wrong. Move it away once the clocks are right"
+            for run in self.runs
+            if run.finished > now + MAX_CLOCK_AHEAD_MS
+        )
 
     def newest(self, finished: int) -> Previous:
         """The newest that ended by ``finished``, ms, and can be compared with."""
@@ -213,9 +225,16 @@ class RunDifference:
 
     @cached_property
     def _paired(self) -> FindingPairs:
-        holes = bool(self.new.report.run.gaps or self.new.report.run.in_doubt)
+        facts = self.new.report.run
+        holes = bool(facts.gaps or facts.in_doubt)
         try:
-            return pair_findings(_batches(self.old), _batches(self.new), holes, self.new.report.run.not_run)
+            inputs, _ = inputs_of_run(self.new)
+            earlier, known = inputs_of_run(self.old)
+            unseen = {*checks_without_sight(Sight.of(self.new.report)), *inputs.reasons_unseen(earlier)}
+            lost_carried = inputs.reasons_unseen(known)
+            return pair_findings(
+                _batches(self.old), _batches(self.new), holes, {*facts.not_run, *unseen}, lost_carried
+            )
         except RunError as error:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
 

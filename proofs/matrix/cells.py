@@ -88,6 +88,8 @@ APART: Mapping[str, str] = {
     "credentials": "servers that ask who it is: tests/live",
     "owners_complete": "with several stores of owners: tests/audit/test_owner_completeness",
     "deep": "a value of entry_logs", "digest_entries": "likewise", "digest_percent": "likewise",
+    "checks": "they leave out the finding that a cell is about: tests/checks/test_configuration",
+    "skip_checks": "likewise", "check_settings": "likewise",
     "master": "one Spark session has all cells", "driver_memory": "likewise",
 }  # fmt: skip
 """Options that no cell has, and why not."""

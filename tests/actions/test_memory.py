@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.actions.finding_holds import NEW_COLUMNS
-from auditor.actions.memory import UNNAMED, RunInputs, Seen, unseen_findings, with_memory
+from auditor.actions.memory import Seen, unseen_findings, with_memory
+from auditor.actions.run_inputs import UNNAMED, RunInputs
 from auditor.model.holds import ActionKind, Lift
 from auditor.spark.batches import arrow_frame
 from auditor.tables.changes import CHANGES
@@ -155,3 +156,11 @@ def test_a_source_is_old_until_its_bookie_is_read_again(spark: SparkSession) -> 
     row = held("source-too-old", f"bookie {BOOKIE}", "source") | {"lift": "fact-gone"}
     assert remembered(spark, [row], replace(WHOLE, bookies_read=frozenset())) == {"source-too-old"}
     assert remembered(spark, [row], WHOLE) == set()
+
+
+def test_entries_in_logs_that_are_gone_are_lost_to_those_who_read_logs() -> None:
+    """An index has them: without the entry logs their ledgers are healthy."""
+    read = RunInputs(entry_logs=1, gone_entries=1)
+    assert "entry-lost" in RunInputs().reasons_unseen(read)
+    assert "entry-lost" not in RunInputs(entry_logs=1).reasons_unseen(read)
+    assert "entry-lost" not in RunInputs().reasons_unseen(RunInputs(entry_logs=1))

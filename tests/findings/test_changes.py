@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import date
 from pathlib import Path
@@ -217,3 +218,51 @@ def test_what_is_confirmed_and_milder_as_less_was_read_stays_known_as_it_was(
     [said] = findings_with_changes(findings, before, looked, INSTANCE, 77).collect()
     assert (said["change"], said["severity"], said["known_severity"]) == ("worse", "error", "critical")
     assert (said["known_missing"], said["known_confidence"]) == (3, "confirmed")
+
+
+OF_INPUTS = [
+    row("index-incomplete", 7, A),
+    row("gc-would-delete-live", bookie=A),
+    row("surplus-entries", 7, A),
+]
+GIVEN = {"live": True, "witness_asked": True, "entry_logs": True}
+
+
+def changes_to(
+    tmp_path: Path, given: dict[str, Any], old_given: dict[str, Any] = GIVEN, **known: Any
+) -> dict[str, str]:
+    """Changes by check, from a run with three findings to one without any that was ``given`` these inputs."""
+    older = [each | known.get("old", {}) for each in OF_INPUTS]
+    write_run(tmp_path / "old", older, run=old_given)
+    manifest = {"known_inputs": known["inputs"]} if "inputs" in known else {}
+    (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
+    write_run(tmp_path / "new", [], classes=[(7, "healthy", "healthy")], bookies=[(A, "read")], run=given)
+    difference = RunDifference(str(tmp_path / "old"), str(tmp_path / "new"))
+    return {each.id: each.change for each in difference.changes()}
+
+
+@pytest.mark.parametrize(
+    ("given", "unseen"),
+    [
+        ({}, set()),
+        ({"witness_asked": False}, {"index-incomplete"}),
+        ({"entry_logs": False}, {"gc-would-delete-live"}),
+        ({"keeps_times": False}, {"index-incomplete"}),
+        ({"directories_read": 0, "bookie_sources": ["rpc:"]}, {"index-incomplete", "gc-would-delete-live"}),
+    ],
+)
+def test_what_a_run_was_not_given_to_read_fixes_nothing(
+    given: dict[str, Any], unseen: set[str], tmp_path: Path
+) -> None:
+    said = changes_to(tmp_path, GIVEN | given)
+    assert {id for id, change in said.items() if change == "unseen"} == unseen
+    assert {*said.values()} <= {"fixed", "unseen"}
+
+
+@pytest.mark.parametrize(("change", "said"), [("unseen", "unseen"), ("same", "fixed")])
+def test_what_only_a_run_before_could_see_stays_unseen(change: str, said: str, tmp_path: Path) -> None:
+    """The old run read no entry logs either. What it found itself does not rest on them."""
+    less = GIVEN | {"entry_logs": False}
+    known = {"entry_logs": 1, "answers": 1, "owner_stores": 0}
+    changes = changes_to(tmp_path, less, less, inputs=known, old={"change": change})
+    assert changes["gc-would-delete-live"] == said

@@ -46,7 +46,7 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
     assert "\n  do     Stop whatever deletes data on these bookies" in text
     assert (
         "\n         bookkeeper shell readledger -l 43 -fe 4 -le 21 -b bk-a:3181\n"
-        "             Asks one bookie for these entries: with -b the command stops before\n"
+        "             Asks one bookie for these entries; with -b the entry of -le itself\n"
     ) in text
     assert "\n             Risk: load; it reads from the bookie." in text
 
@@ -77,7 +77,7 @@ def test_findings_of_one_check_share_its_words() -> None:
     text = "\n".join(advice_lines([FindingWithHistory(SHORT), *others], 80))
     assert text.count("\n\norphan-ledger: ") == 1
     assert [text.count(f"  note: on {name}\n") for name in "abc"] == [1, 1, 1]
-    assert text.count("They take disk space") == 1
+    assert text.count("The bookie's collector frees them") == 1
 
 
 def test_findings_that_are_equally_sure_say_so_once() -> None:
