@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from auditor.embedded.zookeeper import zookeeper_jars
+from tests.servers import oxia
 from tests.servers.bookies.jars import RELEASES
 from tests.servers.zookeeper_debian import debian_jars
 
@@ -59,6 +60,7 @@ def _packaged(name: str) -> str:
 KNOWN: dict[str, Callable[[], set[str]]] = {
     "ZooKeeper": _zookeeper,
     "etcd": _etcd,
+    "Oxia": lambda: {oxia.RELEASE},
     "bookies": lambda: {RELEASES[0], RELEASES[-1]},
     "S3": lambda: {f"moto {version('moto')}"},
 }

@@ -30,7 +30,7 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.spark.java import find_java
 from tests.clusters.store import EtcdStore, Store
 from tests.servers import etcd
-from tests.servers.bookies.driver import ETCD_DRIVERS, Bookies
+from tests.servers.bookies.driver import DRIVERS, Bookies
 from tests.servers.bookies.jars import RELEASE, classpath
 from tests.servers.java import SHORT_LIVED, KeptClasses
 
@@ -81,7 +81,7 @@ class LivingBookies(Bookies):
         self.storage = storage
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._shim = slow_sync(root)
-        self._jars = classpath(self.on_etcd, self.JAVA, self.release)
+        self._jars = classpath(self.driver, self.JAVA, self.release)
         self._kept = KeptClasses("LivingBookie", self._jars)
 
     def __enter__(self) -> Self:
@@ -110,7 +110,7 @@ class LivingBookies(Bookies):
 
     def upgrade(self, release: str) -> None:
         """Let bookies that are started from now on be of another release."""
-        self._jars = classpath(self.on_etcd, self.JAVA, release)
+        self._jars = classpath(self.driver, self.JAVA, release)
         self._kept = KeptClasses("LivingBookie", self._jars)
 
     def without_index_directories(self) -> None:
@@ -123,7 +123,7 @@ class LivingBookies(Bookies):
         environment = dict(os.environ, LD_PRELOAD=str(self._shim), SLOW_SYNC=str(slowness))
         command = [
             str(find_java().executable),
-            *(ETCD_DRIVERS if self.on_etcd else ()),
+            *DRIVERS[self.driver],
             *self.MEMORY,
             f"-Djava.io.tmpdir={self.root / 'tmp'}",
             "-Dlog4j2.level=WARN",

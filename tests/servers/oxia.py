@@ -107,13 +107,13 @@ class Oxia:
         return f"metadata-store:oxia://{self.host}/{self.namespace}"
 
     def wait(self) -> Oxia:
-        """Wait until every shard has a leader."""
+        """Wait until every server knows a leader of every shard."""
         end = time.monotonic() + START_S
         while True:
             for process in self.processes.values():
                 process.check()
             try:
-                if all(self.leaders().values()):
+                if all(all(self.leaders(server).values()) for server in self.servers):
                     return self
             except (grpc.RpcError, StopIteration):
                 pass

@@ -35,6 +35,12 @@ ETCD_DRIVERS = (
     "-Dbookkeeper.metadata.bookie.drivers=org.apache.bookkeeper.metadata.etcd.EtcdMetadataBookieDriver",
     "-Dbookkeeper.metadata.client.drivers=org.apache.bookkeeper.metadata.etcd.EtcdMetadataClientDriver",
 )
+PULSAR_DRIVERS = (
+    "-Dbookkeeper.metadata.bookie.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataBookieDriver",
+    "-Dbookkeeper.metadata.client.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver",
+)
+DRIVERS = {"": (), "etcd": ETCD_DRIVERS, "oxia": PULSAR_DRIVERS}
+"""Options of the JVM, by what the metadata is in."""
 
 
 Held = dict[str, dict[int, frozenset[int]]]
@@ -104,11 +110,11 @@ class Bookies:
     def __enter__(self) -> Self:
         scratch = self.root / "tmp"
         scratch.mkdir(parents=True)
-        where = classpath(self.on_etcd, self.JAVA, self.release)
+        where = classpath(self.driver, self.JAVA, self.release)
         self._classes = KeptClasses(self.MAIN, where)
         command = [
             str(find_java().executable),
-            *(ETCD_DRIVERS if self.on_etcd else ()),
+            *DRIVERS[self.driver],
             *self.MEMORY,
             *self._java_options,
             *SHORT_LIVED,
@@ -143,8 +149,10 @@ class Bookies:
         self._end()
 
     @property
-    def on_etcd(self) -> bool:
-        return str(self._config["uri"]).startswith("etcd:")
+    def driver(self) -> str:
+        """What the metadata is in, as `classpath` takes it."""
+        uri = str(self._config["uri"])
+        return "etcd" if uri.startswith("etcd:") else "oxia" if uri.startswith("metadata-store:oxia:") else ""
 
     def create(self, ledger: int, ensemble: Sequence[str], write_quorum: int, ack_quorum: int) -> None:
         """Create a ledger on these bookies; it stays open until it is closed."""

@@ -29,16 +29,17 @@ MAVEN_LIMIT_S = 900.0
 JAVAC_LIMIT_S = 120.0
 
 
-def classpath(etcd: bool = False, more: Iterable[Path] = (), release: str = RELEASE) -> str:
-    """Everything that ``java -cp`` needs to run the harness, with BookKeeper's etcd driver or without.
+def classpath(store: str = "", more: Iterable[Path] = (), release: str = RELEASE) -> str:
+    """Everything that ``java -cp`` needs to run the harness.
 
+    ``store`` is what the metadata is in: etcd, with BookKeeper's driver; oxia, with Pulsar's; else ZooKeeper.
     ``more`` are Java files that are compiled with it. Skips where it cannot be had.
     """
     needs_java()
     sources = sorted([*HERE.glob("*.java"), *more])
-    if etcd:
-        # Of the driver there is one release.
-        return compiled_classpath("bookies", HERE / "etcd" / "pom.xml", sources)
+    if store:
+        # Of each driver there is one release.
+        return compiled_classpath("bookies", HERE / store / "pom.xml", sources)
     with tempfile.TemporaryDirectory() as scratch:
         return compiled_classpath("bookies", pom_of(release, Path(scratch)), sources)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from auditor.sources.metadata.oxia.questions import ChildRecords
 from auditor.sources.metadata.store import LedgerMoves, StoreOptions, Tree, WatchableStore, tree_of
 from auditor.sources.metadata.stores import check_reachable, count_ledgers, open_store, probe_servers
 from tests.servers.certificates import Certificates, certificates
+from tests.servers.issuer import AUDIENCE, running_issuer
 from tests.servers.oxia import Oxia, running, running_cluster
 from tests.sources.metadata.oxia.test_live import LAYOUT, LOCK, MARK, read
 from tests.sources.owners.pulsar_stores import etcd_dump, owners, znodes
@@ -192,6 +194,25 @@ def test_certificates_open_a_server_that_asks_for_them(files: Certificates, tmp_
             store = open_store(oxia.uri, credentials(tmp_path, text))
             with closing(store), pytest.raises(StoreError, match=words):
                 store.cluster()
+
+
+def test_a_token_of_the_issuer_lets_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_issuer() as issuer:
+        token = issuer.token("auditor")
+        asked = json.dumps({"allowedIssueURLs": issuer.url, "allowedAudiences": AUDIENCE})
+        flags = ["--auth-provider-name", "oidc", "--auth-provider-params", asked]
+        names: dict[str, dict[str, object]] = {"bookkeeper": {}}
+        with running_cluster(tmp_path / "oxia", namespaces=names, token=token, flags=flags) as oxia:
+            oxia.load([("/ledgers/00/0000/L0001", b"x")])
+            monkeypatch.setenv("OXIA_TOKEN", token)
+            options = credentials(tmp_path, '[oxia]\ntoken_env = "OXIA_TOKEN"\n')
+            with closing(open_store(oxia.uri, options)) as store:
+                assert "/ledgers/00/0000/L0001" in read(store, Tree.LEDGERS)
+            for text in ("", f'[oxia]\ntoken = "{issuer.token("auditor", lasts_s=-60)}"\n'):
+                store = open_store(oxia.uri, credentials(tmp_path, text))
+                with closing(store), pytest.raises(StoreError, match=r"\[oxia\] section") as raised:
+                    store.cluster()
+                assert token[:40] not in str(raised.value)
 
 
 def test_a_plain_server_is_not_talked_to_with_tls(server: Oxia, files: Certificates, tmp_path: Path) -> None:
