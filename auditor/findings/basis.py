@@ -101,6 +101,12 @@ def whole(column: pa.Array) -> NDArray[np.int64]:
     return numbers
 
 
+def flags(column: pa.Array) -> NDArray[np.bool_]:
+    """Booleans; False for null."""
+    values: NDArray[np.bool_] = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    return values
+
+
 def keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
     """One value of several numbers, to be sorted and found as one."""
     packed = np.ascontiguousarray(np.stack(columns, axis=1).astype(">i8"))
@@ -260,8 +266,8 @@ def covers(run: Batches, holes: bool, found: Subjects, not_run: Collection[str] 
 
 def of_checks(found: Subjects, checks: Collection[str]) -> Flags:
     """Of each finding, whether one of these checks would show it (`ids_without_check`)."""
-    flags: Flags = np.isin(found.kind, [_KINDS[id] for id in ids_without_check(checks)])
-    return flags
+    shown: Flags = np.isin(found.kind, [_KINDS[id] for id in ids_without_check(checks)])
+    return shown
 
 
 def _has_table(run: Batches, name: str) -> bool:

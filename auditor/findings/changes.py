@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.checks import BY_ID, Basis
@@ -23,6 +24,7 @@ from auditor.findings.basis import (
     covers,
     find,
     fingerprint_numbers,
+    flags,
     ids_resting_on,
     ids_without_check,
     of_checks,
@@ -315,7 +317,7 @@ def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
                 to_codes(batch[confidence], _SURE)[rows],
                 rows + start,
                 among(batch["change"], [Change.UNSEEN])[rows]
-                | (to_codes(batch["severity"], _RANKS) != to_codes(batch["known_severity"], _RANKS))[rows],
+                | flags(pc.not_equal(batch["severity"], batch["known_severity"]))[rows],
             )
         )
         start += batch.num_rows
