@@ -176,7 +176,7 @@ class Oxia:
 
     def records(self, prefix: str) -> dict[str, bytes]:
         """All records right below a path, in all shards, in the plainest way."""
-        found = {}
+        found: dict[str, bytes] = {}
         for shard, leader in self.leaders().items():
             request = pb.OxiaRangeRequest(
                 shard=shard, start=f"{prefix}/".encode(), end=f"{prefix}//".encode()
