@@ -19,6 +19,7 @@ from auditor.actions.gate import Refused, permit
 from auditor.actions.objects import bookie as bookie_object
 from auditor.model.holds import ERASES, ActionKind
 from auditor.model.options import AuditOptions
+from auditor.model.plan import RefusalReason
 from auditor.model.states import SpaceClass
 from auditor.plan.plan_file import make_plan
 from auditor.reports.ledger import render
@@ -213,10 +214,16 @@ def test_entries_that_databases_lack_are_lost_and_recoverable(databases: Audited
 
 
 def test_the_plan_rebuilds_the_index_while_the_bookie_is_stopped(h11: Audited) -> None:
-    """Databases: `tests.plan.test_damaged_indexes`."""
+    """Databases: `tests.plan.test_damaged_indexes`.
+
+    Both bookies need it, and together they alone serve other ledgers: the second one waits for the first.
+    """
     plan = make_plan(opened(h11.out))
     steps = [step for step in plan.steps if step.kind is ActionKind.REBUILD_INDEX]
-    assert [step.bookie_id for step in steps] == ["bk1:3181", "bk2:3181"]
+    assert [step.bookie_id for step in steps] == ["bk1:3181"]
+    [waiting] = [refused for refused in plan.refused if refused.kind is ActionKind.REBUILD_INDEX]
+    assert waiting.reason == RefusalReason.LAST_COPY
+    assert "bk1:3181, bk2:3181 alone serve entries together" in waiting.why
     command = "bookkeeper shell regenerate-interleaved-storage-index-file -l 30 -password PASSWORD"
     for step in steps:
         texts = [each.text for each in step.commands]
