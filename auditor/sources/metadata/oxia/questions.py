@@ -19,7 +19,7 @@ NOTE = "Oxia has no moment to read all at: each directory of a shard is read at 
 
 _FOUND, _NO_SUCH_KEY = 0, 1
 
-Item = TypeVar("Item", covariant=True)
+Item = TypeVar("Item")
 
 
 class OxiaRecord(NamedTuple):
@@ -152,9 +152,7 @@ class RecordsAt:
         if len(message.records) > len(self.keys):
             raise StoreError(f"{len(message.records)} records were answered, and {len(self.keys)} asked for")
         pairs = zip(self.keys, message.records, strict=False)
-        return [
-            _record(found, key) if found.status == _FOUND else _absent(found, key) for key, found in pairs
-        ]
+        return [_record_at(found, key) for key, found in pairs]
 
     def after(self, items: list[OxiaRecord | None]) -> Self:
         """See `ShardQuestion`."""
@@ -182,9 +180,10 @@ def _own(path: str, key: bytes) -> bytes:
     return key
 
 
-def _absent(found: Any, key: bytes) -> None:
-    if found.status != _NO_SUCH_KEY:
+def _record_at(found: Any, key: bytes) -> OxiaRecord | None:
+    if found.status not in (_FOUND, _NO_SUCH_KEY):
         raise StoreError(f"{key_text(key)} was answered with status {found.status}")
+    return _record(found, key) if found.status == _FOUND else None
 
 
 def _record(found: Any, key: bytes) -> OxiaRecord:

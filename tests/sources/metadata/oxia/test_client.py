@@ -100,7 +100,7 @@ def test_the_leader_that_an_error_names_is_asked_next() -> None:
 
 
 def test_an_answer_that_broke_off_is_asked_on_behind_its_last_record() -> None:
-    broken = []
+    broken: list[int] = []
 
     def fault(method: str, number: int, context: Any) -> None:
         if method == "RangeScan" and number == 2 and not broken:
