@@ -12,9 +12,9 @@ from kazoo.client import KazooClient
 from auditor.codecs.zookeeper.txnlog import CloseSession, Transaction, read_log
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from tests.corpora.plain_readers import ledger_znodes
-from tests.servers import etcd, oxia
+from tests.servers import etcd
 
-ETCD, OXIA = "etcd", "oxia"
+ETCD = "etcd"
 SCOPE = "/bk/live"
 
 
@@ -35,16 +35,13 @@ class Metadata(Protocol):
 
 @contextmanager
 def metadata_store(layout: str, root: Path) -> Iterator[Metadata]:
-    """A server of its own: etcd, Oxia, or a ZooKeeper for a cluster of this layout."""
+    """A server of its own: etcd, or a ZooKeeper for a cluster of this layout."""
     if layout == ETCD:
         with etcd.running(root / "etcd") as member:
             yield InEtcd(member)
-    elif layout == OXIA:
-        with oxia.running(root / "oxia", shards=2) as server:
-            yield InOxia(server)
     else:
-        with EmbeddedZooKeeper(root / "zookeeper") as zookeeper:
-            yield InZooKeeper(zookeeper, layout)
+        with EmbeddedZooKeeper(root / "zookeeper") as server:
+            yield InZooKeeper(server, layout)
 
 
 class InZooKeeper:
@@ -110,30 +107,4 @@ class InEtcd:
 
     def writes_after(self, position: int) -> list[Any]:
         """Every write, and nothing else, makes a revision."""
-        return list(range(position, self.position()))
-
-
-class InOxia:
-    """``position`` is the length of all logs together: every write, and nothing else, makes them longer."""
-
-    def __init__(self, server: oxia.Oxia) -> None:
-        self._server = server
-        self.uri = server.uri
-
-    def position(self) -> int:
-        return sum(self._server.offsets().values())
-
-    def ledgers(self) -> dict[int, bytes]:
-        found: dict[str, dict[str, Any]] = {}
-        waiting = ["/ledgers"]
-        while waiting:
-            records = self._server.records(waiting.pop())
-            found |= {path: {"data": value} for path, value in records.items()}
-            waiting += [path for path, value in records.items() if not value]
-        return ledger_znodes(found)
-
-    def registered(self, bookie: str) -> bool:
-        return f"/ledgers/available/{bookie}" in self._server.records("/ledgers/available")
-
-    def writes_after(self, position: int) -> list[Any]:
         return list(range(position, self.position()))

@@ -136,7 +136,6 @@ WAYS: dict[str, tuple[Way, ...]] = {
     "SortedLedgerStorage-flat": (DISK, RPC),
     "DbLedgerStorage-longhierarchical": (DISK, COMMANDS_COLLECTED),  # it lists no entries
     "InterleavedLedgerStorage-etcd": (DISK, COMMANDS_RPC),
-    "SortedLedgerStorage-oxia": (DISK, RPC),
 }
 """Each storage and layout once; Interleaved on ZooKeeper is the witness's (`tests.live.test_witness`)."""
 

@@ -174,17 +174,6 @@ class Oxia:
         answer = self._unary(self.leaders()[shard], "CreateSession", request)
         return int(pb.OxiaChange.FromString(answer).kind)  # the one field: a number
 
-    def records(self, prefix: str) -> dict[str, bytes]:
-        """All records right below a path, in all shards, in the plainest way."""
-        found: dict[str, bytes] = {}
-        for shard, leader in self.leaders().items():
-            request = pb.OxiaRangeRequest(
-                shard=shard, start=f"{prefix}/".encode(), end=f"{prefix}//".encode()
-            )
-            for message in self._stream(leader, "RangeScan", pb.OxiaRecords, request):
-                found |= {record.key.decode(): record.value for record in message.records}
-        return found
-
     @staticmethod
     def shard_of(path: str, shards: Mapping[int, object]) -> int:
         return sorted(shards)[zlib.crc32(path.encode()) % len(shards)]

@@ -136,7 +136,7 @@ class OxiaDouble:
         entries.append(pb.OxiaNotifications(shard=number, offset=len(entries), changes=changes))
 
     def _handlers(self, server: int) -> Any:
-        answers: dict[str, tuple[Any, Any]] = {
+        answers: dict[str, tuple[Callable[[Any], Iterator[Any]], Any]] = {
             "GetShardAssignments": (self._assign, pb.OxiaShardsRequest),
             "List": (self._list, pb.OxiaRangeRequest),
             "RangeScan": (self._scan, pb.OxiaRangeRequest),

@@ -72,7 +72,7 @@ class ShardQuestion(Protocol[Item]):
             StoreError: it does not belong to the question.
         """
 
-    def after(self, items: list[Item]) -> Self:
+    def after(self, items: list[Any]) -> Self:
         """The question for what comes behind these items."""
 
     def missing(self) -> str | None:
@@ -152,7 +152,7 @@ class RecordsAt:
         if len(message.records) > len(self.keys):
             raise StoreError(f"{len(message.records)} records were answered, and {len(self.keys)} asked for")
         pairs = zip(self.keys, message.records, strict=False)
-        return [_record_if_any(found, key) for key, found in pairs]
+        return [_record_at(found, key) for key, found in pairs]
 
     def after(self, items: list[OxiaRecord | None]) -> Self:
         """See `ShardQuestion`."""
@@ -180,12 +180,10 @@ def _own(path: str, key: bytes) -> bytes:
     return key
 
 
-def _record_if_any(found: Any, key: bytes) -> OxiaRecord | None:
-    if found.status == _FOUND:
-        return _record(found, key)
-    if found.status != _NO_SUCH_KEY:
+def _record_at(found: Any, key: bytes) -> OxiaRecord | None:
+    if found.status not in (_FOUND, _NO_SUCH_KEY):
         raise StoreError(f"{key_text(key)} was answered with status {found.status}")
-    return None
+    return _record(found, key) if found.status == _FOUND else None
 
 
 def _record(found: Any, key: bytes) -> OxiaRecord:
