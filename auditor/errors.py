@@ -8,6 +8,7 @@
     │   └── UnknownWordError  5  a word in a table of a run that this version does not know
     ├── StoreError            4  a metadata store could not be read, or would not let us in
     │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
+    │   ├── UnsettledError    4  a store whose servers do not agree for now on what each of them has
     │   ├── TooLargeError     4  an answer of etcd that passes the limit of a message
     │   └── NoRootError       4  a metadata store has nothing where it was to be read
     ├── UnreadError           3  a bookie's directory or file could not be read
@@ -219,6 +220,10 @@ class StoreError(AuditorError):
 
 class CompactedError(StoreError):
     """etcd no longer keeps the revision that was being read: what was read of it cannot be completed."""
+
+
+class UnsettledError(StoreError):
+    """Shards of Oxia that nobody leads, or that do not fit together: they may in a moment."""
 
 
 class TooLargeError(StoreError):

@@ -55,11 +55,10 @@ from auditor.audit.owner_scan import (
     resolve_cursors,
 )
 from auditor.audit.placement_scan import check_placement, read_placement, with_placement
-from auditor.audit.run_sight import inputs_of, sight_of
 from auditor.audit.source_age import find_old_sources
 from auditor.audit.source_scopes import land_sources
 from auditor.audit.space_scan import collector_settings, with_foresight, with_space
-from auditor.audit.summary import Audited, count_for_report, find_holes, summarise
+from auditor.audit.summary import Audited, count_for_report, find_holes, inputs_of, sight_of, summarise
 from auditor.checks.configuration import CheckConfiguration, read_check_configuration
 from auditor.errors import StoreError
 from auditor.model.options import AuditOptions

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from auditor.actions.run_inputs import RunInputs
 from auditor.audit.landing import Landing
-from auditor.audit.lost_inputs import find_lost_inputs
 from auditor.checks import GROUP_OF, Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
@@ -54,6 +53,7 @@ from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.history import Previous, RunsBeside, comparable_run, runs_beside
 from auditor.runs.reader import RunReader
+from auditor.runs.run_inputs import find_lost_inputs
 from auditor.runs.siblings import same_cluster
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
@@ -170,7 +170,7 @@ def compare_with_previous(
         UsageError: the suppressions file, or a baseline that it names, is not what it should be.
     """
     finished: int = landing.pin_fact("finished", now)
-    lost, lost_carried = find_lost_inputs(landing, previous.run, inputs)
+    lost, lost_carried = find_lost_inputs(landing.run, previous.run, inputs)
     looked = _coverage_of(tables, holes, {*not_run, *lost}, lost_carried)
     day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from auditor.actions.action_list import ActionList
+from auditor.actions.run_inputs import RunInputs
 from auditor.audit.changes import RunChanges, find_accepted_gaps
 from auditor.audit.check_stage import count_causes
 from auditor.audit.comparison import BookieAnswers, Witness
@@ -22,6 +23,7 @@ from auditor.audit.space_scan import foresight_remarks, space_remarks
 from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
 from auditor.checks.configuration import CheckConfiguration
+from auditor.checks.needs import Sight
 from auditor.codecs.pulsar.placement_config import KEY
 from auditor.findings.causes import Claim
 from auditor.findings.table import next_steps, order
@@ -50,6 +52,7 @@ from auditor.reports.blind_spots import saw_nothing
 from auditor.reports.simulation import near_words, possible_loss_words
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
+from auditor.runs.run_inputs import owner_identities
 from auditor.simulate.levels import near_loss
 from auditor.sources.bookies.rpc.listings import ASKED
 from auditor.spark import functions as F
@@ -347,3 +350,41 @@ def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
     place = F.row_number().over(F.Window.partitionBy("id").orderBy(*order()))
     rows = findings.withColumn("place", place).where(F.col("place") <= samples).orderBy(*order())
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
+
+
+def sight_of(
+    metadata: ClusterMetadata,
+    indexes: Indexes,
+    tables: Tables,
+    owners: Owners,
+    bookies_asked: bool,
+    not_run: tuple[str, ...],
+) -> Sight:
+    """What a run looked at, before its report says it (`Sight.of`); what was seen in part counts as seen."""
+    source, listed = metadata.source, metadata.bookies_seen()
+    return Sight(
+        live=source.live,
+        two_scans=len(metadata.positions()) > 1,
+        keeps_marks=source.store.keeps_marks,
+        keeps_times=source.store.keeps_times,
+        marks_listed=metadata.second.marks_listed,
+        hidden=listed["hidden"],
+        instance_id=source.cluster.instance_id is not None,
+        sources=bool(indexes.bookies.sources),
+        directories=len(indexes.bookies.attribution.directories),
+        read=sum(row["read"] == BookieRead.READ for row in tables.roster.bookies),
+        witness=bookies_asked,
+        entry_logs="entry_logs" in tables.frames,
+        deep="digests" in tables.frames,
+        owners=owners.rows is not None,
+        offload_listing="offload_objects" in tables.frames,
+        placement=tables.cluster.placement is not None,
+        registrations=tables.cluster.repair.knows_registrations,
+        not_run=not_run,
+    )
+
+
+def inputs_of(sight: Sight, tables: Tables, has_gone_entries: bool) -> RunInputs:
+    """What the run was given to read; ``has_gone_entries``: an index has entries in logs that are gone."""
+    stores = owner_identities(tables.roster.owner_stores)
+    return RunInputs(int(sight.entry_logs), int(sight.witness is True), stores, int(has_gone_entries))

@@ -101,7 +101,7 @@ def whole(column: pa.Array) -> NDArray[np.int64]:
     return numbers
 
 
-def flags(column: pa.Array) -> NDArray[np.bool_]:
+def to_flags(column: pa.Array) -> NDArray[np.bool_]:
     """Booleans; False for null."""
     values: NDArray[np.bool_] = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
     return values

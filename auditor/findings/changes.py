@@ -24,13 +24,13 @@ from auditor.findings.basis import (
     covers,
     find,
     fingerprint_numbers,
-    flags,
     ids_resting_on,
     ids_without_check,
     of_checks,
     of_marks,
     subjects,
     to_codes,
+    to_flags,
     whole,
 )
 from auditor.findings.table import fingerprints, ranks
@@ -317,7 +317,7 @@ def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
                 to_codes(batch[confidence], _SURE)[rows],
                 rows + start,
                 among(batch["change"], [Change.UNSEEN])[rows]
-                | flags(pc.not_equal(batch["severity"], batch["known_severity"]))[rows],
+                | to_flags(pc.not_equal(batch["severity"], batch["known_severity"]))[rows],
             )
         )
         start += batch.num_rows

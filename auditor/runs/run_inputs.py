@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from auditor.actions.run_inputs import UNNAMED, RunInputs
 from auditor.checks import ALL
 from auditor.checks.needs import Need, Sight, lacks
+from auditor.model.history import RunSummary
 from auditor.model.owner_scope import MAX_DROPPED_SHARE, NOT_READ
+from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.tables.owner_stores import store_identity
 
@@ -58,3 +61,22 @@ def checks_without_sight(sight: Sight) -> frozenset[str]:
         if lack.known and (not lack.where or need is Need.TWO_SCANS)
     }
     return frozenset(check.id for check in ALL if check.all_needs & missing)
+
+
+def find_lost_inputs(
+    run: RunDirectory, previous: RunSummary | None, inputs: RunInputs | None
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return checks and reasons of holds that this run could see less of than the previous one, and than any.
+
+    Args:
+        run: The run; its manifest then says the most that it or a run before it was given to read.
+        previous: The run that it is compared with, None if there is none.
+        inputs: What this run was given to read; None: as much as any run before.
+    """
+    if inputs is None:
+        return frozenset(), frozenset()
+    last = known = RunInputs()
+    if previous is not None:
+        last, known = inputs_of_run(RunReader(previous.path))
+    run.add_to_manifest({KNOWN_INPUTS: asdict(known.joined(inputs))})
+    return inputs.reasons_unseen(last), inputs.reasons_unseen(known)

@@ -1,22 +1,28 @@
-"""Real bookies whose metadata is in a real Oxia, with Pulsar's driver: read and dumped."""
+"""Real bookies whose metadata is in a real Oxia, with Pulsar's driver: read, dumped, compared and audited."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from auditor import Audit
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.options import AuditOptions
 from auditor.sources.metadata.dump.save import SaveRequest, new_file, save
 from auditor.sources.metadata.ledgers import StoredLedger, list_ledgers
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import choose_layout, open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
+from tests.corpora.audited import Audited
 from tests.servers.bookies.driver import Bookies
 from tests.servers.oxia import Oxia, running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LONG = 2**31
 """From here on ids lie in the tree of long ones."""
@@ -66,3 +72,17 @@ def test_ledgers_of_both_trees_are_listed_live_and_in_a_dump(cluster: OnOxia, tm
         ledgers = [item for item in list_ledgers(uri, 0, OPTIONS) if isinstance(item, StoredLedger)]
         assert {ledger.ledger.id for ledger in ledgers} == {*WHOLE, LACKING}
         assert all(ledger.metadata is not None and ledger.damage is None for ledger in ledgers)
+
+
+def test_an_audit_finds_the_missing_copies_and_writes_nothing(
+    cluster: OnOxia, spark: SparkSession, tmp_path: Path
+) -> None:
+    before = cluster.oxia.offsets()
+    options = AuditOptions(grace=0, timeout=10)
+    report = Audit(cluster.oxia.uri, [str(cluster.bookies.directory)], str(tmp_path / "run"), options).run(
+        spark
+    )
+    audited = Audited(report, tmp_path / "run")
+    [finding] = audited.of("below-write-quorum")
+    assert (finding["ledger_id"], finding["confidence"]) == (LACKING, "confirmed")
+    assert cluster.oxia.offsets() == before

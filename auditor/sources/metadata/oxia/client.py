@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple
 import grpc
 
 from auditor.codecs.protobuf.pb import oxia_pb2 as pb
-from auditor.errors import StoreError
+from auditor.errors import StoreError, UnsettledError
 from auditor.keys.etcd import key_text
 from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
@@ -68,10 +68,6 @@ class NotifiedWrite:
     offset: int
     paths: tuple[str, ...]
     has_range: bool
-
-
-class _UnsettledError(StoreError):
-    """Shards that nobody leads, or that do not fit together: they may in a moment."""
 
 
 class SentCall(NamedTuple):
@@ -322,7 +318,7 @@ class OxiaClient:
                     if not is_temporary(error):
                         raise refusal(self.name, self.namespace, error) from error
                     failed = host, error
-                except _UnsettledError as error:
+                except UnsettledError as error:
                     failed = host, error
                 self.operations["retry"] += 1
         assert failed is not None
@@ -334,7 +330,7 @@ class OxiaClient:
 
         Raises:
             grpc.RpcError: it does not say it.
-            _UnsettledError: what it says is not a whole set of shards, each with a leader.
+            UnsettledError: what it says is not a whole set of shards, each with a leader.
         """
         request = pb.OxiaShardsRequest(namespace=self.namespace)
         for service in [self.service] if self.service else list(SERVICES):
@@ -384,11 +380,11 @@ def _assignments(name: str, namespace: str, message: Any) -> Assignments:
     for low, high, number, leader in found:
         # A hole would be records that nobody reads; what lies twice, records that are read twice.
         if low != expected or high < low:
-            raise _UnsettledError(f"{name}: its shards leave a hole or overlap at hash {expected}")
+            raise UnsettledError(f"{name}: its shards leave a hole or overlap at hash {expected}")
         if not leader:
-            raise _UnsettledError(f"{name}: shard {number} has no leader now; try again later")
+            raise UnsettledError(f"{name}: shard {number} has no leader now; try again later")
         expected = high + 1
     if expected != _HASHES:
-        raise _UnsettledError(f"{name}: its shards end at hash {expected} of {_HASHES}")
+        raise UnsettledError(f"{name}: its shards end at hash {expected} of {_HASHES}")
     shards = tuple(ShardRange(number, low, high) for low, high, number, _ in found)
     return Assignments(shards, {number: leader for _, _, number, leader in found})
