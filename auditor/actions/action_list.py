@@ -110,15 +110,15 @@ def _stops_together(
     pressing: Sequence[tuple[Check, list[FindingCount]]],
     joint_holders: JointHolders | None,
 ) -> _StopsTogether:
-    """All stops of the list as one set: the most urgent bookies may stop, the others are the last ones."""
+    """All stops of the list as one set: confirmed and urgent ones may stop, the others are the last ones."""
     ordered = sorted(
-        (place_of_check(count.urgency, count.severity, count.id), name)
+        (not count.confirmed, place_of_check(count.urgency, count.severity, count.id), name)
         for check, group in pressing
         if "{bookies}" in (check.do_now or "") and _kinds_of(check) == (ActionKind.STOP,)
         for count in group
         for name in _bookies_of(run, check, count)
     )
-    names = list(dict.fromkeys(name for _, name in ordered if _may_stop(run, name)))
+    names = list(dict.fromkeys(name for *_, name in ordered if _may_stop(run, name)))
     stops = StopSet(joint_holders(names) if joint_holders is not None and len(names) > 1 else ())
     last_holders: dict[str, tuple[str, ...]] = {}
     for name in names:

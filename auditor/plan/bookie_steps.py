@@ -27,6 +27,8 @@ from auditor.plan.situation import DANGERS, FindingGroups, Situation
 
 Steps = Iterator[PlanStep | RefusedStep]
 
+NO_COLLECTION = "gcWaitTime=31536000000"
+"""A year, ms: the first collection after a start waits as long, and so does every further one."""
 VERIFY, KEEP_FOREIGN = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
 _SETTINGS = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
 _DOES_NOT_START = {"cookie-missing", "start-refused"}
@@ -272,8 +274,8 @@ def refuse_last_of_set(
     names = first_names(holders, _NAMED)
     why = f"{names} alone serve entries together, and this plan stops the others"
     way = (
-        "keep this one running until these entries have copies elsewhere, or until one of the others runs "
-        "again: audit then, and plan"
+        f"restart it alone with {NO_COLLECTION}, so that it deletes nothing meanwhile; stop it once these "
+        "entries have copies elsewhere, or one of the others runs again: audit then, and plan"
     )
     return refuse(kind, RefusalReason.LAST_COPY, about, why, way, groups.named())
 
