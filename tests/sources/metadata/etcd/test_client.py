@@ -300,13 +300,19 @@ def test_a_rate_is_kept(server: Etcd) -> None:
     reader.close()
 
 
-def test_one_module_knows_the_client_package() -> None:
+def importers_of(package: str) -> set[str]:
     house = Path(auditor.__file__).parent
-    knowing = [
+    return {
         str(path.relative_to(house))
         for path in house.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, (ast.Import, ast.ImportFrom))
-        and ast.unparse(node).replace(",", " ").split()[1].split(".")[0] in ("etcd3", "grpc")
-    ]
-    assert set(knowing) == {"sources/metadata/etcd/client.py"}
+        and ast.unparse(node).replace(",", " ").split()[1].split(".")[0] == package
+    }
+
+
+def test_one_module_knows_the_client_package() -> None:
+    client = "sources/metadata/etcd/client.py"
+    assert importers_of("etcd3") == {client}
+    oxia = {"sources/metadata/oxia/client.py", "sources/metadata/oxia/refusals.py"}
+    assert importers_of("grpc") == {client, "sources/metadata/grpc_channel.py", *oxia}
