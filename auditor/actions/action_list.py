@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from auditor.actions.gate import HeldRun, Refused, permit
 from auditor.actions.objects import bookie
-from auditor.actions.stop_set import StopSet
+from auditor.actions.stop_set import DANGERS, NO_COLLECTION, StopSet
 from auditor.checks import BY_ID, Check, place_of_check
 from auditor.findings.table import BOOKIES_NAMED, FindingCount
 from auditor.model.action_facts import Action, ForbiddenAction
@@ -228,6 +228,9 @@ def _on_bookies(
         if first is None and isinstance(copying, Refused):
             first = copying
         if first is None and writable is not None and by_bookie.keys() | together.bookies >= {*writable}:
+            if not refusals and check.id in DANGERS:
+                actions.append(_collect_nothing(check, by_bookie[name], name))
+                continue
             # Copies for one stop would be made again for the next one, without end.
             first = Refused(ActionKind.STOP, (bookie(name),), why=ALL_WOULD_STOP)
         if first is None:
@@ -236,6 +239,12 @@ def _on_bookies(
         else:
             forbidden.append(_forbidden(check, name, first))
     return actions, forbidden
+
+
+def _collect_nothing(check: Check, counts: list[FindingCount], name: str) -> Action:
+    """What a bookie does whose collector would delete needed data, and that serves on while others stop."""
+    text = f"restart {name} alone, with {NO_COLLECTION} in its configuration: it deletes nothing meanwhile"
+    return _action(check, counts, {}, text)
 
 
 def _ends_with_copies(refusal: Refused) -> bool:

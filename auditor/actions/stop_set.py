@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
+"""Findings of bookies whose next collection deletes what is needed: they stop, or collect nothing."""
+NO_COLLECTION = "gcWaitTime=31536000000"
+"""A year, ms: the first collection after a start waits as long, and so does every further one."""
+
 
 class StopSet:
     """The bookies that stop so far, and with whom one more of them would be the last.

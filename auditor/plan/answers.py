@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from auditor.actions.gate import HeldRun
+from auditor.actions.stop_set import DANGERS
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, RunUsageError, UsageError
 from auditor.keys import ledger_path
@@ -32,7 +33,7 @@ from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.model.states import BookieRead
 from auditor.plan.parts import LedgerRow, ledgers_of
 from auditor.plan.permissions import OF_FUTURE, StepPermission, ask_gate, without_run
-from auditor.plan.situation import DANGERS, EXCHANGED, INDEX_FAULTS, MarkTimes, cookie_digest
+from auditor.plan.situation import EXCHANGED, INDEX_FAULTS, MarkTimes, cookie_digest
 from auditor.reports.plan import condition_text
 from auditor.runs.owners import has_every_owner, has_owners
 from auditor.runs.reader import RunReader

@@ -9,6 +9,7 @@ from auditor.actions import procedures
 from auditor.actions.action_list import ALL_WOULD_STOP, COPY_FIRST
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie as bookie_object
+from auditor.actions.stop_set import DANGERS, NO_COLLECTION
 from auditor.model.amounts import first_names, plural
 from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
@@ -23,12 +24,10 @@ from auditor.model.plan import (
 )
 from auditor.model.states import BookieRead, GcReason
 from auditor.plan.parts import file_name, make_step, permit_or_refuse, refuse, takes_bookie
-from auditor.plan.situation import DANGERS, FindingGroups, Situation
+from auditor.plan.situation import FindingGroups, Situation
 
 Steps = Iterator[PlanStep | RefusedStep]
 
-NO_COLLECTION = "gcWaitTime=31536000000"
-"""A year, ms: the first collection after a start waits as long, and so does every further one."""
 VERIFY, KEEP_FOREIGN = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
 _SETTINGS = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
 _DOES_NOT_START = {"cookie-missing", "start-refused"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from auditor.actions.stop_set import StopSet
+from auditor.actions.stop_set import DANGERS, StopSet
 from auditor.decommission.rehearse import Queue, read_queue
 from auditor.model.arrow import ds, pc
 from auditor.model.finding import Confidence, Urgency, no_standing
@@ -32,8 +32,6 @@ _COOKIE = (
 FINGERPRINTS = 5
 """So many fingerprints of a group are named."""
 
-DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
-"""Findings of bookies whose next collection deletes what is needed: they stop."""
 EXCHANGED = ("disk-id-mismatch", "ledgers-in-wrong-directory")
 """Findings of directories that are in the place of others: their bookies stop to have them put back."""
 INDEX_FAULTS = ("index-unreadable", "ledger-not-indexed")
