@@ -30,6 +30,7 @@ MODULE = Path(__file__).parent / "oxia_build" / "go.mod"
 SERVICE = "/io.streamnative.oxia.proto.OxiaClient"
 BUILD_LIMIT_S = 1800.0
 START_S = 30.0
+ELECTION_S = 120.0
 PUTS_AT_ONCE = 500
 _VARINT, _BYTES = 0, 2
 
@@ -127,6 +128,20 @@ class Oxia:
         shards = next(call).namespaces[self.namespace].shards
         call.cancel()
         return {shard.shard: shard.leader for shard in shards}
+
+    def wait_for_other_leader(self, lost: str) -> None:
+        """Wait until a server that is left knows leaders of all shards that are not the lost one."""
+        left = next(server for server in self.servers if server != lost)
+        end = time.monotonic() + ELECTION_S
+        while True:
+            try:
+                leaders = self.leaders(left).values()
+                if all(leaders) and lost not in leaders:
+                    return
+            except (grpc.RpcError, StopIteration):
+                pass
+            assert time.monotonic() < end, f"{lost} still leads a shard"
+            time.sleep(0.1)
 
     def offsets(self) -> dict[int, int]:
         """Where the log of each shard is."""

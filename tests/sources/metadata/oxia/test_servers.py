@@ -137,6 +137,7 @@ def test_a_shard_whose_leader_is_gone_is_read_from_the_next_one(tmp_path: Path) 
             shards = client.shards()
             lost = oxia.leaders()[shards[0].number]
             oxia.processes[lost].stop()
+            oxia.wait_for_other_leader(lost)
             found = [
                 record.key.decode()
                 for shard in shards
