@@ -67,11 +67,12 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
     assert whole.way_out is not None
     assert named.said.endswith("1a1fc8020c3.txn, which lastMark names, is not there")
     look = look_at_journals(bookie(place))
-    # Never when the mark was written. The older journal file is younger than the mark: it dates nothing.
-    assert expected_index_time(bookie(place), look) == DatedIndex(MARK, TimeBasis.FIRST_START)
+    # Never when the mark was written. An older journal file that is younger than the mark dates nothing.
     older = place / f"journal/current/{MARK - 1:x}.txn"
-    written = (place / "ledgers0/current/lastMark").stat().st_mtime - 60
-    os.utime(older, (written, written))
+    marked = (place / "ledgers0/current/lastMark").stat().st_mtime
+    os.utime(older, (marked + 60, marked + 60))
+    assert expected_index_time(bookie(place), look) == DatedIndex(MARK, TimeBasis.FIRST_START)
+    os.utime(older, (marked - 60, marked - 60))
     dated = expected_index_time(bookie(place), look)
     assert dated == DatedIndex(older.stat().st_mtime_ns // 1_000_000, TimeBasis.OLDER_JOURNAL)
 
