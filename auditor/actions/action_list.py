@@ -228,7 +228,8 @@ def _on_bookies(
         if first is None and isinstance(copying, Refused):
             first = copying
         if first is None and writable is not None and by_bookie.keys() | together.bookies >= {*writable}:
-            if not refusals and check.id in DANGERS:
+            start = permit(run, ActionKind.START, [bookie(name)])
+            if not refusals and check.id in DANGERS and not isinstance(start, Refused):
                 actions.append(_collect_nothing(check, by_bookie[name], name))
                 continue
             # Copies for one stop would be made again for the next one, without end.

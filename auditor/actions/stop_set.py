@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 
 DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
 """Findings of bookies whose next collection deletes what is needed: they stop, or collect nothing."""
-NO_COLLECTION = "gcWaitTime=31536000000"
-"""A year, ms: the first collection after a start waits as long, and so does every further one."""
+NO_COLLECTION = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
+"""A year, ms, before the first collection after a start, and before each one after that."""
 
 
 class StopSet:

@@ -13,7 +13,7 @@ from auditor.actions.stop_set import DANGERS, NO_COLLECTION
 from auditor.model.amounts import first_names, plural
 from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
-from auditor.model.permission import Allowed
+from auditor.model.permission import Allowed, Refused
 from auditor.model.plan import (
     EXPIRY_MS,
     Condition,
@@ -60,7 +60,7 @@ def stop_bookies(now: Situation) -> Steps:
                 if bookie in now.copy_before_stop:
                     now.stops.add(bookie)
             elif runs and (holders := now.stops.last_holders(bookie)):
-                yield refuse_last_of_set(ActionKind.STOP, about, groups, holders)
+                yield refuse_last_of_set(now, ActionKind.STOP, about, groups, [bookie], holders)
             else:
                 if runs:
                     now.stops.add(bookie)
@@ -267,15 +267,25 @@ def refuse_serving_more(kind: ActionKind, about: str, groups: FindingGroups) -> 
 
 
 def refuse_last_of_set(
-    kind: ActionKind, about: str, groups: FindingGroups, holders: Sequence[str]
+    now: Situation,
+    kind: ActionKind,
+    about: str,
+    groups: FindingGroups,
+    bookies: Sequence[str],
+    holders: Sequence[str],
 ) -> RefusedStep:
-    """Refuse a stop after which nobody serves an entry, because other steps stop the others that do."""
+    """Refuse a stop of some bookies after which nobody serves an entry.
+
+    Other steps stop the rest of ``holders``. A restart is the way out only where a start is permitted.
+    """
     names = first_names(holders, _NAMED)
     why = f"{names} alone serve entries together, and this plan stops the others"
+    starts = permit(now.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way = (
-        f"restart it alone with {NO_COLLECTION}, so that it deletes nothing meanwhile; stop it once these "
-        "entries have copies elsewhere, or one of the others runs again: audit then, and plan"
+        "stop once these entries have copies elsewhere, or one of the others runs again: audit then, and plan"
     )
+    if not isinstance(starts, Refused):
+        way = f"restart one at a time with {NO_COLLECTION}, so that nothing is deleted meanwhile; {way}"
     return refuse(kind, RefusalReason.LAST_COPY, about, why, way, groups.named())
 
 

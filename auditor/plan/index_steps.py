@@ -127,7 +127,7 @@ def _rebuild(
         if isinstance(stop, RefusedStep):
             return replace(stop, kind=ActionKind.REBUILD_INDEX)
         if holders := now.stops.last_holders(bookie):
-            return refuse_last_of_set(ActionKind.REBUILD_INDEX, about, groups, holders)
+            return refuse_last_of_set(now, ActionKind.REBUILD_INDEX, about, groups, [bookie], holders)
         typed.append(procedures.stop_bookie(stop, bookie, "frees its index"))
     blanks = {"BOOKIE": bookie}
     if by_ledger:

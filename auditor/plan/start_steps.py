@@ -77,7 +77,7 @@ def _put_back(
     if isinstance(allowed, RefusedStep):
         return allowed
     if holders := now.stops.last_holders(*running):
-        return refuse_last_of_set(ActionKind.STOP, about, groups, holders)
+        return refuse_last_of_set(now, ActionKind.STOP, about, groups, running, holders)
     now.stops.add(*running)
     typed = [procedures.stop_bookie(allowed, name, "lets go of its disks") for name in running]
     return make_step(

@@ -241,3 +241,11 @@ def test_one_that_stops_after_its_copies_are_made_counts_as_stopped() -> None:
         "stop bk-c",
     ]
     assert forbidden == []
+
+
+def test_bookie_that_would_not_start_again_is_not_restarted() -> None:
+    held_start = held(("bookie", "bk-c", ["start"], "start-refused"))
+    writable = {"bk-a", "bk-b", "bk-c"}
+    texts, forbidden = order_of_stops([{"bk-a", "bk-c"}], writable, held_start)
+    assert len(texts) == 1
+    assert forbidden == ["bk-c"]
