@@ -316,9 +316,6 @@ DECODED = (LedgerStatus.OK, LedgerStatus.BROKEN)
 LISTED = (*DECODED, LedgerStatus.UNREADABLE)
 """Ledgers that exist, whatever their metadata says."""
 
-UNLISTED = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
-"""Rows that are no ledger, and could hide some."""
-
 
 class MarkRow(StoredWord):
     """What a row of the table marks is: its column ``kind``."""

@@ -127,16 +127,6 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
         raise RunError(f"{table}/{name}: {error}") from error
 
 
-def extremes(file: pq.ParquetFile, column: str) -> list[tuple[str, str] | None]:
-    """The least and the greatest value of a column in each row group; None of those where they are not known.
-
-    ``column`` is one of texts, before any that is a struct: those are several columns in Parquet.
-    """
-    at = file.schema_arrow.get_field_index(column)
-    known = [file.metadata.row_group(number).column(at).statistics for number in range(file.num_row_groups)]
-    return [(each.min, each.max) if each is not None and each.has_min_max else None for each in known]
-
-
 def check_columns(found: pa.Schema, schema: pa.Schema) -> None:
     """Refuse a table that is not as this program writes it.
 

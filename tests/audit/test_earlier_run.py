@@ -317,3 +317,16 @@ def test_where_ledgers_were_taken_it_is_the_indexes_that_were_not(tmp_path: Path
     assert found.ledgers("/bk", THEN) is not None
     (note,) = index_plan(found).notes
     assert note.startswith("no index was taken from 1: ")
+
+
+def test_no_damage_of_a_footer_ends_the_process(tmp_path: Path) -> None:
+    """Arrow ends it when asked for a column whose type in the footer is not the schema's."""
+    found = since(made(tmp_path / "1"))
+    file = tmp_path / "1/tables/availability/part-00001.parquet"
+    content = file.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    refused = 0
+    for at in range(len(content) - 8 - size, len(content) - 8, 3):
+        file.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        refused += any("availability" in note for note in index_plan(found).notes)
+    assert 0 < refused < size

@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from auditor.errors import RunError
 from auditor.keys.etcd import key_bytes
 from auditor.model.batch_bounds import whole_batch_rows
-from auditor.model.states import LISTED, UNLISTED
-from auditor.sources.file_systems import extremes, open_earlier_file
+from auditor.model.states import LISTED
+from auditor.sources.file_systems import open_earlier_file
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import History, Part
 
@@ -39,7 +39,10 @@ BATCH_ROWS = 4 * PIECE_ROWS
 PIECE_BYTES = 8 << 20
 """Rows that are larger come in smaller pieces: so are their values, which the server holds meanwhile."""
 
-_FOOTERS_AT_ONCE = 16
+_FILES_AT_ONCE = 16
+
+_FIRST_ROWS = 1_024
+"""Rows that are read at a time until the first ledger of a file is found."""
 
 
 class LedgerFile(NamedTuple):
@@ -91,12 +94,12 @@ class EarlierPiece(NamedTuple):
 
 
 def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
-    """Look into the footers of the table's files.
+    """Find the files of the table that have ledgers, and the first ledger of each.
 
     Raises:
         RunError: one of them cannot be read, or they do not lie in the order of their keys.
     """
-    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
         found = list(pool.map(lambda name: _reusable_file(table, name), sorted(names)))
     files = tuple(file for file, _ in found if file is not None)
     if any(one.first >= other.first for one, other in pairwise(files)):
@@ -138,7 +141,7 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
             bounds = [whole_batch_rows(file.metadata, group, BATCH_ROWS) for group in groups]
             most = min(bounds, default=BATCH_ROWS)
             for batch in file.iter_batches(most, columns=list(columns), use_threads=False):
-                listed = pc.is_in(batch["status"], pa.array(LISTED))
+                listed = _is_listed(batch)
                 rows = batch if pc.all(listed).as_py() else batch.filter(listed)
                 share = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))
                 for at in range(0, rows.num_rows, share):
@@ -146,23 +149,21 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
 
 
 def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
-    """The file if it has ledgers in their places, and whether it has nothing else."""
+    """The file if it has ledgers in their places, and whether it has nothing else.
+
+    The columns decide, never the footer's statistics: Arrow ends the process where a footer is damaged.
+    """
     with open_earlier_file(table, name, LEDGERS) as file:
-        paths, statuses = extremes(file, "path"), extremes(file, "status")
-        if None not in paths and not any(_may_be_odd(each) for each in statuses):
-            first = min((each[0] for each in paths if each is not None), default=None)
-            return LedgerFile(name, first) if first is not None else None, True
-        least, whole = None, True
-        for batch in file.iter_batches(columns=["path", "status"], use_threads=False):
-            listed = pc.is_in(batch["status"], pa.array(LISTED))
-            whole &= pc.all(listed, min_count=0).as_py()
-            least = least or next(iter(batch["path"].filter(listed)[:1].to_pylist()), None)
-        return LedgerFile(name, least) if least is not None else None, whole
+        statuses = file.iter_batches(columns=["status"], use_threads=False)
+        is_whole = all(pc.all(_is_listed(batch), min_count=0).as_py() for batch in statuses)
+        for batch in file.iter_batches(_FIRST_ROWS, columns=["path", "status"], use_threads=False):
+            for path in batch["path"].filter(_is_listed(batch))[:1]:
+                return LedgerFile(name, path.as_py()), is_whole
+    return None, is_whole
 
 
-def _may_be_odd(statuses: tuple[str, str] | None) -> bool:
-    """Whether rows with statuses between these two can be of anything but ledgers in their places."""
-    return statuses is None or any(statuses[0] <= odd <= statuses[1] for odd in UNLISTED)
+def _is_listed(ledgers: pa.RecordBatch) -> pa.BooleanArray:
+    return pc.is_in(ledgers["status"], pa.array(LISTED))
 
 
 @runtime_checkable

@@ -118,3 +118,19 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"path": ["/bk/ledgers/01"]}), tmp_path / "part-00000.parquet")
     with pytest.raises(RunError, match="its columns are not those of this version's table"):
         find_ledgers(str(tmp_path), ["part-00000.parquet"])
+
+
+def test_no_damage_of_a_footer_ends_the_process(tmp_path: Path) -> None:
+    """Arrow ends it when asked for a column whose type in the footer is not the schema's."""
+    [name] = write(tmp_path, [[row("01"), row("02"), row("03")]])
+    file = tmp_path / name
+    content = file.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    refused = 0
+    for at in range(len(content) - 8 - size, len(content) - 8, 3):
+        file.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        try:
+            find_ledgers(str(tmp_path), [name])
+        except RunError:
+            refused += 1
+    assert 0 < refused < size
