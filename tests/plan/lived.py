@@ -66,20 +66,25 @@ def live(root: Path, audit: Audit) -> Lived:
         ids = dict(zip(LETTERS, bookies.ids, strict=True))
         printed: dict[ActionKind, list[str]] = {}
         cookie = _leave_cookie(store, ids["a"])
+        _sort_storage(bookies, ids["s"])
+        _lose_bookie(bookies, ids)
         # What deletes for good needs a run before.
         audit(store, bookies, root / "runs" / "00")
         before = audit(store, bookies, root / "runs" / "before")
         retiring = _written(make_plan(RunReader(str(before))), root / "retiring.toml")
         [retired] = _of(retiring, ActionKind.DELETE_COOKIE)
         printed[ActionKind.DELETE_COOKIE] = bookies.do(retired, LOOK, SAVE, HAND, DO)
+        [marking] = _of(retiring, ActionKind.RECOVER)
+        printed[ActionKind.RECOVER] = bookies.do(marking, LOOK, DO)
+        _wait_for(store, lambda: not any(ids["x"] in _members(store, each) for each in (LOST_3, LOST_4)))
+        bookies.start(ids["x"])
         _damage(bookies, store, ids)
         lock = f"/ledgers/{ledger_path.lock_to_path(HELD_BACK)}"
         audit(store, bookies, root / "runs" / "0")
         first = audit(store, bookies, root / "runs" / "1")
         plan = _written(make_plan(RunReader(str(first))), root / "plan.toml")
         asked = check_plan(plan, ask_store(store.uri, ledgers_in(plan)))
-        # While a second bookie is stopped the auditor marks at once what it forgot of the first.
-        for step in sorted(plan.steps, key=lambda step: not is_marking(step)):
+        for step in plan.steps:
             if step.kind is ActionKind.WAIT:
                 store.client.delete(lock)  # the worker that held it has ended; another takes the mark
             printed.setdefault(step.kind, []).extend(bookies.do(step, LOOK, SAVE, HAND, DO))
@@ -116,6 +121,31 @@ def is_marking(step: PlanStep) -> bool:
     return any(command.text.endswith(" triggeraudit") for command in step.commands)
 
 
+def _sort_storage(bookies: OperatedBookies, s: str) -> None:
+    """Give a bookie that has no ledger yet the storage that sorts what it writes."""
+    bookies.stop(s)
+    bookies.configure(s, "ledgerStorageClass", "org.apache.bookkeeper.bookie.SortedLedgerStorage")
+    for name in ("ledgers", "locations"):
+        shutil.rmtree(bookies.place(s) / "ledgers0" / "current" / name)
+    bookies.start(s)
+    (bookies.place(s) / "sorted").touch()
+
+
+def _lose_bookie(bookies: OperatedBookies, ids: Mapping[str, str]) -> None:
+    """Stop x, which has copies of two ledgers, while the auditor waits for lost bookies to come back.
+
+    Nothing is damaged yet: `triggeraudit` names no ledger, and no hold may forbid any of them.
+    """
+    for ledger, peer in ((LOST_3, "b"), (LOST_4, "a")):
+        bookies.write(ledger, [ids["x"], ids[peer]], 2, 2, 10)
+    bookies.flush()
+    bookies.stop(ids["x"])
+
+
+def _members(store: Store, ledger: int) -> set[str]:
+    return {bookie for _, ensemble in store.snapshot().ledgers[ledger].segments for bookie in ensemble}
+
+
 def _leave_cookie(store: Store, of: str) -> bytes:
     """Leave the cookie of a bookie that is long gone, and that no auditor of these ever knew."""
     data, _ = store.client.get(f"/ledgers/cookies/{of}")
@@ -140,20 +170,14 @@ def _of(plan: RepairPlan, kind: ActionKind) -> list[PlanStep]:
 
 
 def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> None:
-    a, b, c, d, e, f, s, x = (ids[letter] for letter in LETTERS)
-    bookies.stop(s)
-    bookies.configure(s, "ledgerStorageClass", "org.apache.bookkeeper.bookie.SortedLedgerStorage")
-    for name in ("ledgers", "locations"):
-        shutil.rmtree(bookies.place(s) / "ledgers0" / "current" / name)
-    bookies.start(s)
-    (bookies.place(s) / "sorted").touch()
+    a, b, c, d, e, f, s, _ = (ids[letter] for letter in LETTERS)
     for ledger, lacking in ((COPIED, {a: 4}), (HELD_BACK, {a: 3}), (GC, {a: 3, b: 3})):
         bookies.record(ledger, [a, b], 2, 2, 9)
         for bookie in (a, b):
             bookies.add(ledger, bookie, [n for n in range(10) if n != lacking.get(bookie)])
     bookies.add(GC, e, range(10))
     for ledger, ensemble in (
-        (LOST_3, [x, b]), (LOST_4, [x, a]), (LOCATIONS, [f, b]), (RESTORED, [a, b]), (UNOWNED, [a, b]),
+        (LOCATIONS, [f, b]), (RESTORED, [a, b]), (UNOWNED, [a, b]),
         (FORGOTTEN, [c, b]), (SORTED, [s, b]), (OFF_D, [d, b]),
     ):  # fmt: skip
         bookies.write(ledger, ensemble, 2, 2, 10)
@@ -181,7 +205,6 @@ def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> N
     index = next(bookies.place(s).rglob(f"{SORTED:x}.idx"))
     index.write_bytes(index.read_bytes()[:600])
     bookies.start(s)
-    bookies.stop(x)
     lock = f"/ledgers/{ledger_path.lock_to_path(HELD_BACK)}"
     store.client.create(lock, b'bookieId: "elsewhere"\n', ephemeral=True, makepath=True)
     mark = f'replica: "{a}"\nctime: {int(time.time() * 1000)}\n'.encode()
@@ -192,7 +215,7 @@ def _without_autorecovery(bookies: OperatedBookies, store: Store, ids: Mapping[s
     """Start all bookies again without AutoRecovery, d with its new cookie, and stop d for good."""
     # Those that still have AutoRecovery would copy the ledgers of the one that is stopped, d's too.
     bookies.shell(["autorecovery", "-disable"])
-    for letter in "abcdefs":
+    for letter in LETTERS:
         bookies.stop(ids[letter])
         bookies.configure(ids[letter], "autoRecoveryDaemonEnabled", "false")
         bookies.start(ids[letter])
