@@ -147,7 +147,7 @@ def system_error_text(error: OSError) -> str:
     return f"{' to '.join(paths)}: {words}" if paths else words
 
 
-WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
 """Errors of the system that only writing gives."""
 
 

@@ -103,16 +103,17 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
         value = decoder.decode(source, **{name: settings[name] for name in decoder.settings})
     except RuleError as error:
         click.echo(json.dumps(jsonable(error.value), indent=2, ensure_ascii=False))
-        raise RuleError(f"{_name(file)}: {error.what}", error.rule, error.reason, error.value) from None
+        raise RuleError(f"{input_name(file)}: {error.what}", error.rule, error.reason, error.value) from None
     except DecodeError as error:
-        raise DecodeError(f"{_name(file)}: {error.what}", error.offset, error.reason) from None
+        raise DecodeError(f"{input_name(file)}: {error.what}", error.offset, error.reason) from None
     except OSError as error:  # of a read, which knows no path
-        raise FileSystemError(f"{_name(file)}: {error.strerror or error}") from None
+        raise FileSystemError(f"{input_name(file)}: {error.strerror or error}") from None
     shown = value if decoder.key is None else {decoder.key: value}
     click.echo(json.dumps(jsonable(shown), indent=2, ensure_ascii=False))
 
 
-def _name(file: BinaryIO) -> str:
+def input_name(file: BinaryIO) -> str:
+    """Return how a message names an input file."""
     name = getattr(file, "name", None)
     return name if isinstance(name, str) and name != "<stdin>" else "standard input"
 

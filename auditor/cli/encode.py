@@ -2,11 +2,13 @@
 
 import re
 import sys
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
+from auditor.cli.decode import input_name
 from auditor.errors import FileSystemError, UsageError
+from auditor.runs.whole_file import write_whole
 
 LIMIT = 256 * 1024 * 1024
 """Bytes kept of one file of entry ids: 30 million ids."""
@@ -22,11 +24,9 @@ def encode() -> None:
 
 @encode.command()
 @click.argument("file", type=click.File("rb"))
-@click.option(
-    "--out", type=click.File("wb", lazy=True), help="The file to write.  [default: standard output]"
-)
+@click.option("--out", metavar="FILE", help="The file to write.  [default: standard output]")
 @click.option("--unfolded", is_flag=True, help="Write the server's form: one group a run of entries.")
-def availability(file: BinaryIO, out: IO[bytes] | None, unfolded: bool) -> None:
+def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     """Encode the entry ids of FILE as a BP-34 value; - reads standard input.
 
     FILE has ids and ranges (0-9), between blanks, commas or lines, in any order. The value has the 64-byte
@@ -37,31 +37,33 @@ def availability(file: BinaryIO, out: IO[bytes] | None, unfolded: bool) -> None:
     try:
         data = file.read(LIMIT + 1)
     except OSError as error:  # of a read, which knows no path
-        raise FileSystemError(f"{file.name}: {error.strerror or error}") from None
+        raise FileSystemError(f"{input_name(file)}: {error.strerror or error}") from None
     if len(data) > LIMIT:
-        raise UsageError(f"entry ids: more than {LIMIT} bytes")
-    groups = _groups(data)
+        raise UsageError(f"{input_name(file)}: entry ids: more than {LIMIT} bytes")
+    groups = _groups(data, input_name(file))
     value = wire.encode_unfolded(groups) if unfolded else wire.encode(groups)
-    if out is None:
+    if out in (None, "-"):
         if sys.stdout.isatty():
             raise UsageError("standard output is a terminal: the value is binary; name a file with --out")
         sys.stdout.buffer.write(value)
         return
-    out.write(value)
+    write_whole(out, lambda target: target.write(value))
 
 
-def _groups(data: bytes) -> Any:
-    """The entries that a text names, as ascending groups that do not overlap."""
+def _groups(data: bytes, name: str) -> Any:
+    """The entries that a text names, as ascending groups that do not overlap; errors begin with ``name``."""
     from auditor.codecs.availability.fold import fold
     from auditor.codecs.availability.groups import GroupBatch
 
     try:
         text = data.decode("ascii")
     except UnicodeDecodeError as error:
-        raise UsageError(f"entry ids: byte {error.start} is neither a digit nor a separator") from None
+        raise UsageError(
+            f"{name}: entry ids: byte {error.start} is neither a digit nor a separator"
+        ) from None
     runs: list[tuple[int, int]] = []
     for number, line in enumerate(text.splitlines(), 1):
-        runs += [_run(word, f"entry ids: line {number}") for word in line.replace(",", " ").split()]
+        runs += [_run(word, f"{name}: entry ids: line {number}") for word in line.replace(",", " ").split()]
     merged: list[tuple[int, int]] = []
     for first, last in sorted(runs):
         if merged and first <= merged[-1][1] + 1:

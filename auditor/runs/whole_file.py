@@ -5,6 +5,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +28,8 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
             write(out)
         files.move(f"{place}.part", place)
         return
+    with suppress(FileNotFoundError):
+        Path(path).stat()  # raises ELOOP for a link to itself, of which resolve() has another error, or none
     target = Path(path).resolve()  # what a link points to is replaced, not the link
     if target.exists() and not target.is_file():
         with named_target(target), target.open("wb") as out:
@@ -42,5 +45,9 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
             out.flush()
             os.fsync(out.fileno())
         part.replace(target)
+    except OSError as error:
+        if error.filename == str(part):
+            error.filename = str(target)  # which the user named
+        raise
     finally:
         part.unlink(missing_ok=True)

@@ -46,6 +46,15 @@ def test_a_run_that_no_int_holds_is_cut() -> None:
     ]
 
 
+def test_a_file_that_cannot_be_written_is_refused_with_its_path(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for place in (loop, tmp_path / "missing" / "value"):
+        outcome = bkaudit("encode", "availability", "-", "--out", str(place), input=EXAMPLE)
+        assert outcome.exit_code == 4
+        assert outcome.stderr.startswith(f"bkaudit: {place}: ")
+
+
 def test_the_value_goes_to_a_file(tmp_path: Path) -> None:
     assert encode(EXAMPLE, "--out", str(tmp_path / "value")) == b""
     assert (tmp_path / "value").read_bytes() == encode(EXAMPLE)

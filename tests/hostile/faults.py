@@ -262,7 +262,7 @@ def bad_output(bench: Bench, call: Call, random: Random) -> Fault:
     """Put something where the call is to make something."""
     name = random.choice(call.outputs)
     path = bench.place / name
-    is_directory = name in ("new/out", "new/runs")
+    is_directory = name in ("new/out", "new/runs") and call.command[0] != "encode"  # which writes a file
     damages: dict[str, tuple[Callable[[], object], frozenset[int] | None]] = {
         "a directory without permissions": (lambda: path.parent.chmod(0o500), frozenset((2, 4))),
         "a file above": (lambda: _replace_by_file(path.parent), frozenset((2, 4))),
