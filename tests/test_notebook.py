@@ -107,7 +107,7 @@ def test_every_cell_of_the_notebook_runs(executed: Any) -> None:
 
 
 def test_the_notebook_begins_with_the_verdict(executed: Any, runs: Path) -> None:
-    assert "NOT-HEALTHY" in shown(executed, "open_run(", "text/html")
+    assert "NOT HEALTHY" in shown(executed, "open_run(", "text/html")
     assert str(sample_run(runs)).endswith("20261121T050000Z")
 
 

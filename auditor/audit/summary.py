@@ -188,7 +188,7 @@ def _near_loss(
     """
     levels = near_loss(run, locations, repair.down)
     words = [*near_words(levels), *(possible_loss_words(levels) if has_sources else [])]
-    found = [remark(RemarkKind.NEAR_LOSS, "one failure from loss", *words)] if words else []
+    found = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *words)] if words else []
     if repair.single_copy:
         found.append(remark(RemarkKind.ONE_REACHABLE, single_copy_words(repair)))
     return found

@@ -28,7 +28,7 @@ from auditor.spark.types import SparkSession
 
 @click.command(cls=GroupedCommand)
 @source_options
-@bookies_option(f"{BOOKIES_HELP} Without it only the metadata is looked at, and the exit code is 3 at best.")
+@bookies_option(f"{BOOKIES_HELP} Without it only metadata is checked, and the exit code is 3 at best.")
 @out_option
 @outputs_option
 @flat_option
@@ -50,7 +50,7 @@ def audit(
     """Compare a cluster's metadata with its bookies' indexes, and say what is wrong.
 
     Exit codes: 0 clean and all of it decided; 1 confirmed findings at or above --fail-on; 2 wrong usage; 3
-    nothing confirmed, but something suspected or not looked at; 4 the metadata could not be read; 5 it is too
+    nothing confirmed, but something suspected or not checked; 4 the metadata could not be read; 5 it is too
     damaged to judge by.
     """
     options = options_from_flags(conf, flags)

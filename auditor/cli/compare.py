@@ -20,7 +20,7 @@ metadata URIs, in one of these forms:
 
 {URI_FORMS}
 
-Exit codes: 0 the same, and all of it was looked at; 1 differences; 2 wrong usage; 3 none that is sure, but
+Exit codes: 0 the same, and everything was compared; 1 differences; 2 wrong usage; 3 none that is sure, but
 not all of it could be read, or something changed meanwhile; 4 a store could not be read."""
 
 

@@ -88,7 +88,7 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
 def diff(old: str, new: str, form: str) -> None:
     """Say what is new, worse, better or fixed in the finished run NEW, beside the run OLD.
 
-    What was not looked at in NEW is not fixed: it is listed apart. jsonl gives every changed finding, one a
+    What was not checked in NEW is not fixed: it is listed apart. jsonl gives every changed finding, one a
     line.
     """
     from auditor.reports import diff as report

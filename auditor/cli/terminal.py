@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from auditor.model.finding import URGENCY_LABELS, Urgency
+from auditor.model.finding import SEVERITY_LABELS, URGENCY_LABELS, Severity, Urgency
 
 NARROWEST, WIDEST = 40, 100
 """Text is folded within these, however wide the terminal is."""
@@ -39,25 +39,32 @@ def takes_unicode() -> bool:
 
 
 # Yellow is lost on white and blue on black; a note is not worth a colour.
-_COLOURS: dict[str, dict[str, Any]] = {
+_OF_SEVERITY: dict[str, dict[str, Any]] = {
     "critical": {"fg": "red", "bold": True},
     "error": {"fg": "red"},
     "warning": {"fg": "magenta"},
+}
+_OF_COUNTS: dict[str, dict[str, Any]] = {
     URGENCY_LABELS[Urgency.DESTROYS_DATA]: {"fg": "red", "bold": True},
     URGENCY_LABELS[Urgency.LOST]: {"fg": "red", "bold": True},
     URGENCY_LABELS[Urgency.NEAR_LOSS]: {"fg": "red"},
     URGENCY_LABELS[Urgency.BELOW_ACK_QUORUM]: {"fg": "red"},
     URGENCY_LABELS[Urgency.UNSEEN]: {"fg": "magenta"},
+    **{SEVERITY_LABELS[Severity(severity)]: colour for severity, colour in _OF_SEVERITY.items()},
+    **{f"other {SEVERITY_LABELS[Severity(severity)]}": colour for severity, colour in _OF_SEVERITY.items()},
+}
+_OF_VERDICTS: dict[str, dict[str, Any]] = {
     "HEALTHY": {"fg": "green", "bold": True},
-    "NOT-HEALTHY": {"fg": "red", "bold": True},
+    "NOT HEALTHY": {"fg": "red", "bold": True},
     "INCOMPLETE": {"fg": "magenta", "bold": True},
 }
-_HEADS = re.compile(
-    rf"^(critical|error|warning)(?= )|^({'|'.join(URGENCY_LABELS.values())})(?= +[\d,]+ findings?)"
-    r"|(?<=\()(critical|error|warning)(?=;)",
-    re.MULTILINE,
+_COLOURS = {**_OF_SEVERITY, **_OF_COUNTS, **_OF_VERDICTS}
+_PATTERNS = (
+    # A number follows what heads a line of the first screen.
+    re.compile(rf"^({'|'.join(_OF_COUNTS)})(?= +[\d,]+)", re.MULTILINE),
+    re.compile(r"^(critical|error|warning)(?= )|(?<=\()(critical|error|warning)(?=;)", re.MULTILINE),
+    re.compile(rf"^({'|'.join(_OF_VERDICTS)})(?=:)", re.MULTILINE),
 )
-_VERDICT = re.compile(r"^(HEALTHY|NOT-HEALTHY|INCOMPLETE)(?=:)", re.MULTILINE)
 
 
 def wants_colour() -> bool:
@@ -71,7 +78,7 @@ def colour_words(text: str) -> str:
     >>> colour_words("HEALTHY: no finding")
     '\\x1b[32m\\x1b[1mHEALTHY\\x1b[0m: no finding'
     """
-    for pattern in (_HEADS, _VERDICT):
+    for pattern in _PATTERNS:
         text = pattern.sub(lambda found: click.style(found[0], **_COLOURS[found[0]]), text)
     return text
 

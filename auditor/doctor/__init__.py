@@ -65,7 +65,7 @@ def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_as
     if metadata is None and bookies is None:
         return
     for spot in blind_spots(_sight(metadata, bookies, may_ask)):
-        yield f"{spot.sentence}; it concerns {first_names(spot.ids, IDS_SHOWN)}"
+        yield f"{spot.sentence}; checks: {first_names(spot.ids, IDS_SHOWN)}"
     if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
         yield (
             "whether a missing entry is younger than the index: on a running etcd it is only suspected, "

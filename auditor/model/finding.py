@@ -59,13 +59,21 @@ class Urgency(StrEnum):
 
 
 URGENCY_LABELS = {
-    Urgency.DESTROYS_DATA: "destroys",
-    Urgency.LOST: "lost",
-    Urgency.NEAR_LOSS: "near loss",
-    Urgency.BELOW_ACK_QUORUM: "below ack",
-    Urgency.UNSEEN: "not seen",
+    Urgency.DESTROYS_DATA: "data about to be deleted",
+    Urgency.LOST: "data lost",
+    Urgency.NEAR_LOSS: "one failure from loss",
+    Urgency.BELOW_ACK_QUORUM: "below ack quorum",
+    Urgency.UNSEEN: "not checked",
 }
 """How a screen heads findings that cannot wait; the rest by severity."""
+
+SEVERITY_LABELS = {
+    Severity.CRITICAL: "critical findings",
+    Severity.ERROR: "errors",
+    Severity.WARNING: "warnings",
+    Severity.NOTE: "notes",
+}
+"""How a screen heads the other findings."""
 
 
 class Confidence(StrEnum):

@@ -1,4 +1,4 @@
-"""What a run could not have found, and why: no finding there means nothing."""
+"""Checks that a run skipped for lack of input, and why: no finding there means nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BlindSpot:
-    """Checks that saw nothing of what ``where`` names, and why; an empty ``where`` means nothing at all.
+    """Checks that had no input for what ``where`` names, and why; an empty ``where`` means none at all.
 
-    Where it is not ``known``, they may have seen it. Where they were ``left_out``, they did not run.
+    Where it is not ``known``, they may have had it. Where they were ``left_out``, they did not run.
     """
 
     ids: tuple[str, ...]
@@ -37,21 +37,25 @@ class BlindSpot:
 
     @property
     def sentence(self) -> str:
-        """What it is, without its checks."""
+        """The reason, without its checks."""
         if self.left_out:
             return f"not run: {self.why}"
         if not self.known:
-            return f"not known: {self.why}"
-        return f"nothing {f'of {self.where}' if self.where else 'at all'}: {self.why}"
+            return f"unknown whether skipped: {self.why}"
+        return f"{f'for {self.where}: ' if self.where else ''}{self.why}"
 
 
-def what_was_seen(spot: BlindSpot) -> str:
-    """What checks saw, after their name.
+def skip_sentence(spot: BlindSpot) -> str:
+    """Return that checks were skipped, to stand after their name.
 
-    >>> what_was_seen(BlindSpot(("entry-lost",), "no bookie was read"))
-    'saw nothing at all: no bookie was read'
+    >>> skip_sentence(BlindSpot(("entry-lost",), "no bookie was read"))
+    'skipped: no bookie was read'
+    >>> skip_sentence(BlindSpot(("entry-lost",), "its index cannot be read", "bk-1:3181"))
+    'skipped for bk-1:3181: its index cannot be read'
     """
-    return spot.sentence if spot.left_out else f"saw {spot.sentence}"
+    if spot.left_out or not spot.known:
+        return spot.sentence
+    return f"skipped{' ' if spot.where else ': '}{spot.sentence}"
 
 
 def blind_spots(sight: Sight) -> list[BlindSpot]:
@@ -84,15 +88,15 @@ def not_run_sentence(report: Report) -> str | None:
 
 
 def saw_nothing(report: Report) -> tuple[str, ...]:
-    """The ids of the checks that saw nothing at all, in the order of the catalogue."""
+    """Return the ids of the checks that had no input at all, in the order of the catalogue."""
     spots = blind_checks(report)
     return tuple(check.id for check in ALL if (spot := spots.get(check.id)) and spot.known and not spot.where)
 
 
 def blind_sentence(report: Report) -> str | None:
-    """How many of the checks that ran saw nothing; None where each saw something."""
+    """Return how many of the checks that ran had no input; None if each had some."""
     unknown = sum(not spot.known for spot in blind_checks(report).values())
     count = len({*saw_nothing(report)} - {*report.run.not_run})
-    parts = [f"{count:,} of {len(ALL):,} checks saw nothing"] if count else []
-    parts += [f"of {unknown:,} checks it is not known whether they saw anything"] if unknown else []
+    parts = [f"{count:,} of {len(ALL):,} checks had no input"] if count else []
+    parts += [f"whether {unknown:,} checks had input is unknown"] if unknown else []
     return "; ".join(parts) or None

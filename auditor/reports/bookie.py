@@ -182,7 +182,7 @@ def _journals(bookie: BookieView, width: int) -> list[str]:
     """What follows the marks in its journals, and what else lies there."""
     if not bookie.journals:
         return []
-    lines = ["", "journals", *_fold(_TAILS.get(bookie.tail or "", "not looked at"), "  ", width)]
+    lines = ["", "journals", *_fold(_TAILS.get(bookie.tail or "", "not checked"), "  ", width)]
     for journal in bookie.journals:
         lines += _fold(journal.path or "no journal directory", "  ", width)
         if journal.mark_file is not None:

@@ -14,13 +14,17 @@ MAX_ACCEPTED_COLUMNS = 60
 _COUNTS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = ("count", "new", "worse", "suppressed")
 
 
+CHECKED = "checked"
+"""What is done with ledgers and replicas; bookies are read."""
+
+
 class Extent(NamedTuple):
     """How many of the cluster's ledgers, replicas or bookies were decided or read.
 
     ``open`` are ledgers in which nothing can be decided yet.
 
-    >>> str(Extent("ledgers", "decided", 1_200, 5_000)), str(Extent("ledgers", "decided", 30, 33, open=3))
-    ('1,200 of 5,000 decided', '30 of 33 decided, 3 open')
+    >>> str(Extent("ledgers", "checked", 1_200, 5_000)), str(Extent("ledgers", "checked", 30, 33, open=3))
+    ('1,200 of 5,000 checked, 3,800 unknown', '30 of 33 checked, 3 open')
     """
 
     name: str
@@ -34,17 +38,30 @@ class Extent(NamedTuple):
         """Those that should have been decided or read, and were not."""
         return self.total - self.seen - self.open
 
+    @property
+    def sentence(self) -> str:
+        """The same with the name in place of the word.
+
+        >>> Extent("ledgers", "checked", 30, 35, open=3).sentence
+        '30 of 35 ledgers, 2 unknown, 3 open'
+        """
+        return self._words(self.name)
+
     def __str__(self) -> str:
-        said = f"{self.seen:,} of {self.total:,} {self.word}"
-        return f"{said}, {self.open:,} open" if self.open else said
+        return self._words(self.word)
+
+    def _words(self, noun: str) -> str:
+        unknown = f", {self.undecided:,} unknown" if self.undecided and self.word == CHECKED else ""
+        is_open = f", {self.open:,} open" if self.open else ""
+        return f"{self.seen:,} of {self.total:,} {noun}{unknown}{is_open}"
 
 
 def extents(report: Report) -> tuple[Extent, Extent, Extent]:
     """Of ledgers, replicas and bookies."""
     seen = report.coverage
     return (
-        Extent("ledgers", "decided", seen.ledgers.decided, seen.ledgers.total, seen.ledgers.open),
-        Extent("replicas", "decided", seen.replicas.decided, seen.replicas.expected),
+        Extent("ledgers", CHECKED, seen.ledgers.decided, seen.ledgers.total, seen.ledgers.open),
+        Extent("replicas", CHECKED, seen.replicas.decided, seen.replicas.expected),
         Extent("bookies", "read", seen.bookies.read, seen.bookies.expected),
     )
 
@@ -117,10 +134,19 @@ def sample_words(shown: int, total: int) -> str:
     return f"{total:,}" if total == shown else f"{shown:,} of {total:,} shown"
 
 
+def verdict_word(verdict: str) -> str:
+    """Return a verdict as screens have it.
+
+    >>> verdict_word("not-healthy")
+    'NOT HEALTHY'
+    """
+    return verdict.upper().replace("-", " ")
+
+
 def verdict(report: Report) -> str:
     """One sentence: the verdict, and what it comes from."""
     found = severity_words(report) or "no finding"
-    return f"{report.verdict.upper()}: {'; '.join([found, *verdict_clauses(report)])}"
+    return f"{verdict_word(report.verdict)}: {'; '.join([found, *verdict_clauses(report)])}"
 
 
 def verdict_clauses(report: Report) -> list[str]:
@@ -131,7 +157,7 @@ def verdict_clauses(report: Report) -> list[str]:
     if not report.complete:
         accepted = report.complete_but_accepted
         clauses.append(
-            "what could not be decided is accepted" if accepted else "not everything could be decided"
+            "what could not be checked is accepted" if accepted else "not everything could be checked"
         )
     if holds := unaccepted_holds(report):
         of_holds = plural(holds, "hold", "holds")
@@ -171,7 +197,7 @@ def accepted_gaps(report: Report) -> str | None:
         return None
     parts = [
         *([f"not read: {first_names(accepted['bookies'], _NAMES_SHOWN)}"] if accepted["bookies"] else []),
-        f"{plural(accepted['ledgers'], 'ledger')} and {plural(accepted['replicas'], 'replica')} not decided",
+        f"{plural(accepted['ledgers'], 'ledger')} and {plural(accepted['replicas'], 'replica')} not checked",
     ]
     return f"as known, by suppressions: {'; '.join(parts)}"
 

@@ -11,6 +11,7 @@ from auditor.model.finding import decimal
 from auditor.model.history import ChangedFinding, Difference, RunSummary
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import Change
+from auditor.reports.coverage import verdict_word
 from auditor.reports.markdown import escape_markdown
 from auditor.reports.plain_text import fold_text, labelled, printable
 
@@ -24,7 +25,7 @@ TITLES: dict[str, str] = {
     Change.WORSE: "worse",
     Change.BETTER: "better",
     Change.FIXED: "fixed",
-    Change.UNSEEN: "not looked at: neither found nor ruled out",
+    Change.UNSEEN: "not checked again: neither found nor ruled out",
     Change.SAME: "the same",
 }
 
@@ -138,7 +139,7 @@ def _sentence(finding: ChangedFinding) -> str:
 def _verdict(difference: Difference) -> str:
     counts = [f"{count:,} {change}" for change, count in difference.counts.items() if count]
     changed = ", ".join(counts) or "neither run found anything"
-    return f"{difference.old.verdict.upper()} to {difference.new.verdict.upper()}: {changed}"
+    return f"{verdict_word(difference.old.verdict)} to {verdict_word(difference.new.verdict)}: {changed}"
 
 
 def with_decimal_ids(each: ChangedFinding | StoreDifference) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from math import ceil
 
 from auditor.checks import ALL
 from auditor.model.amounts import first_names, format_time, plural, size
-from auditor.model.finding import URGENCY_LABELS, Severity, Urgency
+from auditor.model.finding import SEVERITY_LABELS, URGENCY_LABELS, Severity, Urgency
 from auditor.model.report import Report
 from auditor.model.run_facts import RemarkKind, sentence_of
 from auditor.model.states import Verdict
@@ -34,13 +34,17 @@ from auditor.reports.coverage import (
     verdict,
 )
 from auditor.reports.finding_text import cause_sentence, causes_of
-from auditor.reports.plain_text import MORE, columns_of, cut_text, fold_text, labelled, printable, shorten
+from auditor.reports.plain_text import MORE, columns_of, cut_text, fold_text, printable, shorten
 from auditor.reports.repair import repair_line
 
 WIDTH, WIDEST = 80, 100
 LINES = 22
 """Of a terminal's 24: a line below says where every finding is, and the prompt takes one."""
 _LABEL = 11
+_COUNT_LABEL, _COUNT = 25, 5
+"""Columns of what a line of findings is headed by, and of their number."""
+_NARROW, _HANGING = 72, 4
+"""A terminal with fewer columns has no room for those: names of checks follow the number."""
 _NAMES_SHOWN = 5
 _ROWS_SHOWN = 3
 """Causes, and remarks, at most."""
@@ -75,18 +79,24 @@ class _Part:
     """Rows below one label, in ``forms``, the fullest first; it is left out where there is no room for one.
 
     ``place`` is when it gets its shortest form, ``more`` when it gets the fullest that there is room for.
+    The label takes ``columns``, and lines below it begin after ``hanging`` ones, or after as many.
     """
 
     label: str
     forms: Sequence[Form]
     place: _Place
     more: _Place = _Place.REST
+    columns: int = _LABEL
+    hanging: int | None = None
 
     def lines(self, form: Form, width: int) -> list[str]:
         """A form's lines; only the first row has the label."""
-        labels = chain([self.label], repeat(""))
+        below = " " * (self.columns if self.hanging is None else self.hanging)
+        heads = chain([f"{self.label:<{self.columns}}"], repeat(below))
         return [
-            line for label, row in zip(labels, form, strict=False) for line in labelled(label, row, width)
+            line
+            for head, row in zip(heads, form, strict=False)
+            for line in fold_text(row, width, head, below)
         ]
 
 
@@ -99,7 +109,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     columns = width if width <= WIDEST else WIDTH
     last = [*fold_text(verdict(report), width), *first_action_lines(report, run, width), *_next(report, run)]
     above = [*_seen(report, columns), *_remarks(report, columns)]
-    below = [*_counts(report), *_causes(report, columns), *_history(report, columns)]
+    below = [*_counts(report, columns), *_causes(report, columns), *_history(report, columns)]
     # No command is folded here, but a terminal does it; and there are two blank lines.
     room = LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last)
     forms = _choose([*above, *below], room, columns)
@@ -181,10 +191,10 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
     yield _Part("cluster", [(f"{name}, {time}",)], _Place.CLUSTER)
     store = f"{cluster.metadata_uri}, layout {cluster.layout}"
     yield _Part("metadata", _rows(store, columns), _Place.FACTS)
-    decided: list[Form] = [(str(ledgers),)]
+    checked: list[Form] = [(ledgers.sentence,)]
     if not report.metadata_only:
-        decided.insert(0, (f"{ledgers}; replicas {replicas}",))
-    yield _Part("ledgers", decided, _Place.CLUSTER)
+        checked.insert(0, (f"{ledgers.sentence}; {replicas.seen:,} of {replicas.total:,} ledger copies",))
+    yield _Part("checked", checked, _Place.CLUSTER)
     unread = _naming(str(bookies), "; not read: ", report.coverage.bookies.unread)
     if report.metadata_only:
         unread = _rows(_NO_BOOKIES.format(bookies.total), columns)
@@ -193,7 +203,7 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
         yield _Part("repair", _rows(repair, columns), _Place.NOT_READ, _Place.KNOWN)
     if (blind := blind_sentence(report)) is not None:
         names = [id for id in saw_nothing(report) if id not in run.not_run]
-        yield _Part("blind", _naming(blind, ": ", names), _Place.KNOWN)
+        yield _Part("skipped", _naming(blind, ": ", names), _Place.KNOWN)
     if run.not_run:
         head = f"{len(run.not_run):,} of {len(ALL):,} checks"
         yield _Part("not run", _naming(head, ": ", run.not_run), _Place.CLUSTER, _Place.KNOWN)
@@ -209,7 +219,7 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
     if run.in_doubt:
         # A reason that is cut may say the opposite of what it says in full.
         doubt = _rows(doubtful_ids_line(run.in_doubt), columns)
-        yield _Part("in doubt", doubt, _Place.NOT_READ, _Place.NOT_READ)
+        yield _Part("unknown", doubt, _Place.NOT_READ, _Place.NOT_READ)
     if run.gaps:
         gaps = f"{plural(len(run.gaps), 'place', 'places')}, as {run.gaps[0]}"
         yield _Part("not read", _rows(gaps, columns), _Place.NOT_READ)
@@ -221,43 +231,51 @@ def _remarks(report: Report, columns: int) -> Iterator[_Part]:
     for each in sorted(report.run.remarks, key=lambda each: list(RemarkKind).index(RemarkKind(each["kind"]))):
         kind = RemarkKind(each["kind"])
         if kind in (RemarkKind.NEAR_LOSS, RemarkKind.ONE_REACHABLE):
-            label = "" if shown else "at risk"
+            label = "" if shown else "exposure"
             shown = True
             yield _Part(label, _rows(sentence_of(each), columns), _Place.REMARK, _Place.IN_FULL)
         elif kind.acts and kind is not RemarkKind.NOT_COMPARED:
             others.append(each["text"])
     if others:
-        yield _Part("remark", _first_rows(others, columns), _Place.REMARK, _Place.KNOWN)
+        yield _Part("notice", _first_rows(others, columns), _Place.REMARK, _Place.KNOWN)
 
 
-def _counts(report: Report) -> list[_Part]:
+def _counts(report: Report, columns: int) -> list[_Part]:
     """Each urgency, the rest by severity: how many findings, in how many ledgers, and each check's count."""
     parts = []
+    urgent_severities: set[Severity] = set()
     for label, group in groupby(count_by_check(report), key=_label):
         of = list(group)
+        if of[0].urgency in URGENCY_LABELS:
+            urgent_severities |= {check.severity for check in of}
+        elif of[0].severity in urgent_severities:
+            label = f"other {label}"
         urgent = of[0].urgency != Urgency.REST or of[0].severity.at_least(Severity.CRITICAL)
         error = of[0].severity.at_least(Severity.ERROR)
         more = _Place.URGENT if urgent else _Place.ERRORS if error else _Place.MILD
-        parts.append(_Part(label, _count_forms(report, of), _Place.ALWAYS, more))
+        number = f"{sum(check.sums['count'] for check in of):,}"
+        if columns < _NARROW:
+            head, hanging = f"{label} {number}: ", _HANGING
+        else:
+            head, hanging = f"{label:<{_COUNT_LABEL}}{number:>{_COUNT}}   ", None
+        parts.append(_Part(head, _count_forms(report, of), _Place.ALWAYS, more, len(head), hanging))
     return parts
 
 
 def _count_forms(report: Report, of: list[CheckCount]) -> list[Form]:
     """Counts with ever fewer checks by name; a NUL is a blank that a line does not break at."""
-    counts = [each.sums["count"] for each in of]
-    total = plural(sum(counts), "finding")
-    head = f"{total}{_impact(report, of)}".replace(" ", "\0").replace(",\0", ", ")
+    impact = _impact(report, of)
     names = [_count(each).replace(" ", "\0") for each in of]
     forms = []
     for shown in range(len(of), 0, -1):
-        left = len(of) - shown
-        more = f" and\0{plural(left, 'more check')}".replace(" ", "\0") if left else ""
-        forms.append((f"{head}: {', '.join(names[:shown])}{more}",))
-    return [*forms, (f"{total}, of {plural(len(of), 'check')}",)]
+        hidden = len(of) - shown
+        parts = [*names[:shown], *([plural(hidden, "more check").replace(" ", "\0")] if hidden else [])]
+        forms.append((f"{', '.join(parts)}{impact}",))
+    return [*forms, (plural(len(of), "check"),)]
 
 
 def _label(of: CheckCount) -> str:
-    return URGENCY_LABELS.get(of.urgency, str(of.severity))
+    return URGENCY_LABELS.get(of.urgency) or SEVERITY_LABELS[of.severity]
 
 
 def _impact(report: Report, of: list[CheckCount]) -> str:
@@ -267,7 +285,8 @@ def _impact(report: Report, of: list[CheckCount]) -> str:
     stake = [each for each in report.run.impact if each["severity"] in severities and each["ledgers"]]
     if others or len(severities) > 1 or not stake:
         return ""
-    return f", on {plural(stake[0]['ledgers'], 'ledger')} of {size(stake[0]['bytes'])}"
+    words = f"on {plural(stake[0]['ledgers'], 'ledger')} of {size(stake[0]['bytes'])}"
+    return "; " + words.replace(" ", "\0")
 
 
 def _count(found: CheckCount) -> str:
@@ -296,7 +315,7 @@ def _history(report: Report, columns: int) -> Iterator[_Part]:
         full = f"{counts}, {changes['better']:,} better, {changes['same']:,} as before, {since}"
         brief = f"{counts}, {since}"
         if changes["unseen"]:
-            full += f"; {changes['unseen']:,} could not be looked at again"
+            full += f"; {changes['unseen']:,} could not be checked again"
             brief = f"{counts}, {changes['unseen']:,} unseen, {since}"
         forms = [(full, *reasons), (full, *short), (brief, *short), (brief,)]
         yield _Part("changed", forms, _Place.ALWAYS, _Place.CHANGES)

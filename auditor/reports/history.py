@@ -13,7 +13,7 @@ from auditor.model.history import RunSummary, cluster_key
 from auditor.model.report import Report
 from auditor.model.run_facts import RunFacts
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
-from auditor.reports.coverage import extents, severity_words, unaccepted_holds
+from auditor.reports.coverage import extents, severity_words, unaccepted_holds, verdict_word
 from auditor.reports.plain_text import columns_of, fold_text, printable
 
 _DATA_AGE_SHOWN_MS = 3_600_000
@@ -107,16 +107,16 @@ def status_line(report: Report, run: str, now: int, data_time: int | None = None
         *([f"{suppressed:,} suppressed"] if suppressed else []),
         *([f"{plural(holds, 'urgent hold')} not accepted"] if (holds := unaccepted_holds(report)) else []),
         _status_changes(report),
-        f"{ledgers.seen:,} of {ledgers.total:,} ledgers decided",
+        f"{ledgers.seen:,} of {ledgers.total:,} ledgers checked",
         *([f"{plural(ledgers.open, 'ledger')} still open"] if ledgers.open else []),
         f"{bookies.seen:,} of {bookies.total:,} bookies read",
-        *([f"{plural(len(facts.blind), 'check')} saw nothing"] if facts.blind else []),
-        *(["what its checks saw is not known"] if facts.blind is None else []),
+        *([f"{plural(len(facts.blind), 'check')} skipped"] if facts.blind else []),
+        *(["which checks were skipped is unknown"] if facts.blind is None else []),
         f"{duration(max(0, now - facts.finished) / 1000)} old ({format_time(facts.finished)})",
         *_data_age(facts.finished, data_time, now),
         printable(run),
     ]
-    return f"{report.verdict.upper()} {printable(report.cluster.name)}: {'; '.join(parts)}"
+    return f"{verdict_word(report.verdict)} {printable(report.cluster.name)}: {'; '.join(parts)}"
 
 
 def _data_age(finished: int, data_time: int | None, now: int) -> list[str]:

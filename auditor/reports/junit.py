@@ -16,7 +16,7 @@ from auditor.model.amounts import plural
 from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.model.run_facts import Tally
-from auditor.reports.blind_spots import BlindSpot, blind_checks, what_was_seen
+from auditor.reports.blind_spots import BlindSpot, blind_checks, skip_sentence
 from auditor.reports.coverage import count_by_check, extents
 from auditor.reports.finding_text import BOOKIES_SHOWN, entry_parts, sentence
 from auditor.reports.plain_text import printable
@@ -75,7 +75,7 @@ def _case(report: Report, check: Check, blind: BlindSpot | None, standings: Stan
         failure = ET.SubElement(case, "failure", message=summary, type=str(worst))
         failure.text = _text(report, check, found, standings)
     elif blind is not None:
-        ET.SubElement(case, "skipped", message=printable(what_was_seen(blind)))
+        ET.SubElement(case, "skipped", message=printable(skip_sentence(blind)))
     if found and not failing:
         ET.SubElement(case, "system-out").text = _text(report, check, found, standings)
     return case

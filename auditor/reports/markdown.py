@@ -23,6 +23,7 @@ from auditor.reports.coverage import (
     sample_words,
     severity_words,
     verdict_clauses,
+    verdict_word,
 )
 from auditor.reports.finding_text import entry_parts, sentence
 from auditor.reports.plain_text import printable
@@ -70,11 +71,11 @@ def escape_markdown(text: str) -> str:
 def _head(report: Report) -> str:
     found = severity_words(report) or "Nothing was found"
     lines = [
-        f"## BookKeeper audit: {report.verdict.upper()}",
+        f"## BookKeeper audit: {verdict_word(report.verdict)}",
         f"{'; '.join([found, *verdict_clauses(report)])}.",
     ]
     if changes := report.run.changes:
-        unseen = f"; {changes['unseen']:,} not looked at" if changes["unseen"] else ""
+        unseen = f"; {changes['unseen']:,} not checked again" if changes["unseen"] else ""
         lines.append(
             f"Since {format_time(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
             f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
@@ -91,7 +92,7 @@ def _coverage(report: Report) -> str:
     run, cluster = report.run, report.cluster
     unread = first_names([escape_markdown(name) for name in report.coverage.bookies.unread], SHOWN)
     if report.metadata_only:
-        unread = "all of them, for no --bookies was given: only the metadata was looked at"
+        unread = "all of them, for no --bookies was given: only metadata was checked"
     rows = [
         ("cluster", escape_markdown(cluster.instance_id or "no instance id")),
         ("metadata", escape_markdown(cluster.metadata_uri)),
@@ -101,7 +102,7 @@ def _coverage(report: Report) -> str:
     if unread:
         rows[-1] = ("bookies", f"{rows[-1][1]}; not read: {unread}")
     rows += [
-        ("blind", f"{escape_markdown(spot.sentence)}; it concerns {', '.join(spot.ids)}")
+        ("skipped checks", f"{escape_markdown(spot.sentence)}; checks: {', '.join(spot.ids)}")
         for spot in blind_spots(Sight.of(report))
     ]
     if constants := changed_constants(report):
@@ -109,10 +110,10 @@ def _coverage(report: Report) -> str:
     if run.reused:
         rows.append(("not read again", escape_markdown(reuse_sentence(run.reused))))
     if run.in_doubt:
-        rows.append(("in doubt", escape_markdown(doubtful_ids_line(run.in_doubt))))
+        rows.append(("unknown", escape_markdown(doubtful_ids_line(run.in_doubt))))
     if run.gaps:
         rows.append(("not read", f"{len(run.gaps):,} places, as {escape_markdown(run.gaps[0])}"))
-    return "\n".join(["| looked at | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])
+    return "\n".join(["| checked | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])
 
 
 def _counts(report: Report) -> list[str]:

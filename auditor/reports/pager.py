@@ -18,7 +18,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.action_text import first_action_lines
-from auditor.reports.coverage import count_by_check, extents, severity_words
+from auditor.reports.coverage import count_by_check, extents, severity_words, verdict_word
 from auditor.reports.plain_text import printable, shorten
 
 LINES = 19
@@ -28,7 +28,7 @@ SLACK = 4_000
 """Characters of a text that Slack asks for at most; it cuts at 40,000."""
 _LABEL = 11
 _WORDS = {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better", Change.FIXED: "fixed"}
-_UNSEEN = "could not be looked at again"
+_UNSEEN = "could not be checked again"
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
 
 
@@ -48,7 +48,7 @@ def slack(report: Report, since: ChangesSince, run: str) -> str:
 
 
 def _headline(report: Report) -> str:
-    return f"BookKeeper audit: {report.verdict.upper()}"
+    return f"BookKeeper audit: {verdict_word(report.verdict)}"
 
 
 def _lines(report: Report, since: ChangesSince, run: str, width: int) -> list[str]:
@@ -68,7 +68,7 @@ def _about(report: Report) -> Iterator[tuple[str, str]]:
     yield "cluster", f"{report.cluster.name}, {format_time(report.run.scan_time)}"
     yield "found", severity_words(report, suppressed=False) or "nothing"
     if not report.complete:
-        yield "seen", "; ".join(f"{each.name} {each}" for each in extents(report))
+        yield "checked", "; ".join(extent.sentence for extent in extents(report))
 
 
 def _since(report: Report, since: ChangesSince) -> Iterator[tuple[str, str]]:
@@ -89,7 +89,7 @@ def _changes(since: ChangesSince) -> Iterator[tuple[str, str]]:
         if group.change in (Change.NEW, Change.WORSE):
             some = first_names([_subject(finding) for finding in group.first], len(group.first), group.count)
             yield _WORDS[Change(group.change)], f"{group.severity} {_counted(group)}: {some}"
-    for change, label in ((Change.FIXED, "fixed"), (Change.UNSEEN, "not seen")):
+    for change, label in ((Change.FIXED, "fixed"), (Change.UNSEEN, "unchecked")):
         if gone := [_counted(group) for group in since.groups if group.change == change]:
             yield label, ", ".join(gone)
 

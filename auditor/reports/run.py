@@ -49,7 +49,7 @@ IDS_SHOWN = 7
 
 
 def render(run: RunView, width: int) -> str:
-    """Verdict and why, what was looked at and what not, doubts, and what to do in order."""
+    """Return verdict and reason, what was checked and what not, doubts, and the actions in order."""
     parts = [
         _verdict(run, width),
         _sources_read(run, width),
@@ -77,16 +77,15 @@ def _verdict(run: RunView, width: int) -> list[str]:
 
 
 _CODES = {
-    0: "nothing at or above that was found, and all of it was decided, or is accepted",
-    1: "something at or above that was found, or data is lost or about to be deleted; what is accepted does "
-    "not count",
-    3: "nothing at or above that was confirmed, but something is only suspected, or was not looked at",
+    0: "no finding at or above that, and everything was checked, or is accepted",
+    1: "a finding at or above that, or data is lost or about to be deleted; accepted findings do not count",
+    3: "no confirmed finding at or above that, but an unconfirmed one, or not everything was checked",
     5: "so many ledger records cannot be decoded that nothing else counts",
 }
 
 
 _HELD = (
-    "nothing at or above that was confirmed, but a hold on data that is lost or about to be deleted is not "
+    "no confirmed finding at or above that, but a hold on data that is lost or about to be deleted is not "
     "accepted (tables/holds)"
 )
 
@@ -106,12 +105,12 @@ def _why(report: Report) -> str:
             and Severity(tally["severity"]).at_least(Severity.WARNING)
         )
         return (
-            f"something of warning or worse was found, {sure:,} of it confirmed; suspected and suppressed "
-            "findings count for the verdict too"
+            f"findings of warning or worse, {sure:,} of them confirmed; unconfirmed and suppressed findings "
+            "count for the verdict too"
         )
     if report.verdict == Verdict.HEALTHY:
-        return "all of it was looked at and decided, and nothing worse than a note was found"
-    return "nothing worse than a note was found, but what was not looked at could hold anything"
+        return "everything was checked, and no finding is worse than a note"
+    return "no finding is worse than a note, but not everything was checked"
 
 
 def _sources_read(run: RunView, width: int) -> list[str]:
@@ -119,11 +118,11 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     ledgers, replicas, bookies = extents(report)
     directories = plural(run.directories, "directory", "directories")
     live = "a running store" if facts.live else "a saved store"
-    lines = ["looked at"]
+    lines = ["checked"]
     store = f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}{_position(report)}"
     lines += labelled("  metadata", store, width)
     lines += labelled("  ledgers", str(ledgers), width)
-    lines += labelled("  replicas", str(replicas), width)
+    lines += labelled("  copies", str(replicas), width)
     lines += labelled("  bookies", f"{bookies} completely, in {directories}", width)
     if (time := oldest_as_of(run.sources)) is not None:
         proved = sum(source.is_proved for source in run.sources)
@@ -153,7 +152,7 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
     one_fact = ["  any bookie: no --bookies was given"]
     lines = one_fact if run.report.metadata_only else _unread_bookies(run, width)
     if doubt := run.report.run.in_doubt:
-        lines += fold_text(f"in doubt: {doubtful_ids_line(doubt)}", width, "  ", "    ", lines=2)
+        lines += fold_text(f"unknown: {doubtful_ids_line(doubt)}", width, "  ", "    ", lines=2)
     for source in run.sources:
         # Bookies that were not read stand above.
         if source.reason is not None and source.kind != SourceKind.BOOKIE:
@@ -162,12 +161,12 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
     for gap in run.report.run.gaps:
         lines += fold_text(gap, width, "  ", "    ", lines=2)
     for each in run.report.run.remarks:
-        lines += fold_text(f"remark: {each['text']}", width, "  ", "    ")
+        lines += fold_text(f"notice: {each['text']}", width, "  ", "    ")
         for detail in each["details"]:
             lines += fold_text(detail, width, "    ", "      ")
     if (accepted := accepted_gaps(run.report)) is not None:
         lines += fold_text(f"accepted {accepted}", width, "  ", "    ")
-    return ["not looked at", *lines] if lines else []
+    return ["not checked", *lines] if lines else []
 
 
 def _unread_bookies(run: RunView, width: int) -> list[str]:
@@ -175,7 +174,7 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
     for each in run.unread:
         how = "read in part" if each.read == BookieRead.PARTIAL else "not read"
         why = f": {each.reason}" if each.reason else ""
-        left = f"; at most {plural(each.replicas, 'replica')} undecided" if each.replicas else ""
+        left = f"; at most {plural(each.replicas, 'replica')} unknown" if each.replicas else ""
         lines += fold_text(f"{each.bookie_id}, {how}{why}{left}", width, "  ", "    ")
     return lines + and_more(len(run.report.coverage.bookies.unread) - len(run.unread), " bookies", "  ")
 
@@ -184,8 +183,8 @@ def _blind(run: RunView, width: int) -> list[str]:
     lines = []
     for spot in blind_spots(Sight.of(run.report)):
         ids = first_names(spot.ids, len(spot.ids) if spot.left_out else IDS_SHOWN)
-        lines += fold_text(f"{spot.sentence}; it concerns {ids}", width, "  ", "    ")
-    return ["could not be seen", *lines] if lines else []
+        lines += fold_text(f"{spot.sentence}; checks: {ids}", width, "  ", "    ")
+    return ["skipped checks", *lines] if lines else []
 
 
 def _constants(run: RunView, width: int) -> list[str]:
@@ -210,7 +209,7 @@ def _doubts(report: Report, width: int) -> list[str]:
         more = f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
         count = ", ".join(f"{number:,} {confidence}" for confidence, number in unsure.items())
         lines += fold_text(f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{more}", width, "  ", "    ")
-    return ["in doubt", *lines] if lines else []
+    return ["unconfirmed", *lines] if lines else []
 
 
 def _causes(report: Report, width: int) -> list[str]:
@@ -218,7 +217,7 @@ def _causes(report: Report, width: int) -> list[str]:
     lines = []
     for cause in causes_of(report):
         lines += fold_text(cause_sentence(cause), width, "  ", "    ")
-        lines += fold_text(f"so: {follows(cause)}", width, "    ", "      ")
+        lines += fold_text(f"effect: {follows(cause)}", width, "    ", "      ")
     return ["causes", *lines] if lines else []
 
 

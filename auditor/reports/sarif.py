@@ -13,7 +13,7 @@ from auditor.checks import ALL, BY_ID, GROUP_OF
 from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.model.states import Change
-from auditor.reports.blind_spots import blind_checks, what_was_seen
+from auditor.reports.blind_spots import blind_checks, skip_sentence
 from auditor.reports.coverage import extents
 from auditor.reports.finding_text import class_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
@@ -77,7 +77,7 @@ def _run_object(report: Report) -> dict[str, Any]:
                     *(
                         {
                             "level": "note",
-                            "message": _message(f"{id} {what_was_seen(spot)}"),
+                            "message": _message(f"{id} {skip_sentence(spot)}"),
                             "associatedRule": {"id": id, "index": _RULES[id]},
                         }
                         for id, spot in blind_checks(report).items()
@@ -93,7 +93,7 @@ def _not_seen(report: Report) -> list[str]:
     parts = [f"not read: {gap}" for gap in report.run.gaps]
     for each in extents(report):
         if each.undecided:
-            parts.append(f"{each.undecided:,} of {each.total:,} {each.name} undecided")
+            parts.append(f"{each.undecided:,} of {each.total:,} {each.name} unknown")
     return parts
 
 

@@ -225,11 +225,11 @@ def test_a_line_that_is_too_wide_is_seen_and_a_command_may_be() -> None:
 
 
 def test_the_first_screen_has_what_is_bad_and_the_verdict() -> None:
-    screen = {"screen": "error  entry-lost 3\n\nNOT-HEALTHY: 3\nerror"}
+    screen = {"screen": "error  entry-lost 3\n\nNOT HEALTHY: 3\nerror"}
     counts: dict[tuple[str, ...], int] = {("error", "entry-lost"): 3, ("note", "stray-file"): 9}
-    assert not held(rules.fits(80, screen, counts, "NOT-HEALTHY: 3 error"))
-    assert held(rules.fits(80, screen, {("error", "ghost-bookie"): 1}, "NOT-HEALTHY: 3 error"))
-    assert held(rules.fits(80, screen, counts, "NOT-HEALTHY: 3 error, 9 note"))
+    assert not held(rules.fits(80, screen, counts, "NOT HEALTHY: 3 error"))
+    assert held(rules.fits(80, screen, {("error", "ghost-bookie"): 1}, "NOT HEALTHY: 3 error"))
+    assert held(rules.fits(80, screen, counts, "NOT HEALTHY: 3 error, 9 note"))
     assert not held(
         rules.fits(80, {"screen": "lost entry-lost 1\nerror entry-lost 2\nX: y\nnext z"}, counts, "X: y")
     )

@@ -54,9 +54,9 @@ def test_what_is_longer_than_the_terminal_goes_through_the_pager(
 
 def test_severities_and_the_verdict_are_coloured_and_names_are_not() -> None:
     shown = colour_words(text.render(report()))
-    assert "\x1b[31m\x1b[1mlost\x1b[0m       1 finding" in shown
-    assert "\x1b[31mbelow ack\x1b[0m  3 findings" in shown
+    assert "\x1b[31m\x1b[1mdata lost\x1b[0m                    1   entry-lost 1" in shown
+    assert "\x1b[31mbelow ack quorum\x1b[0m             3   below" in shown
     assert "entry-lost (\x1b[31m\x1b[1mcritical\x1b[0m; 1)" in shown
-    assert shown.count("\x1b[31m\x1b[1mNOT-HEALTHY\x1b[0m: ") == 1
+    assert shown.count("\x1b[31m\x1b[1mNOT HEALTHY\x1b[0m: ") == 1
     assert "\x1b" not in shown.replace("\x1b[31m", "").replace("\x1b[1m", "").replace("\x1b[0m", "")
     assert colour_words("an error of bookie error-1:3181") == "an error of bookie error-1:3181"

@@ -86,7 +86,7 @@ def test_a_pipe_gets_a_line_a_finding_the_worst_last_and_then_the_screen(run: Pa
     assert "4 suppressed findings hidden: --show-suppressed shows them" in lines
     assert f"all actions    bkaudit explain run '{run}'" in lines
     [verdict] = [
-        n for n, line in enumerate(lines) if line.startswith("NOT-HEALTHY: 1 critical, 3 error, 12 note")
+        n for n, line in enumerate(lines) if line.startswith("NOT HEALTHY: 1 critical, 3 error, 12 note")
     ]
     assert [line[:6] for line in lines[verdict + 1 :] if line[0] != " "] == ["first ", "all ac"]
 
@@ -182,11 +182,11 @@ def test_a_terminal_gets_one_screen_and_findings_where_they_are_asked_for(
 ) -> None:
     screen = at_a_terminal(monkeypatch, run)
     assert screen.startswith("cluster ")
-    assert "could be decided\nfirst action " in screen
+    assert "could be checked\nfirst action " in screen
     assert f"every finding: bkaudit report '{run}' --all" in capsys.readouterr().err
     chosen = at_a_terminal(monkeypatch, run, "--severity", "critical")
     assert chosen.startswith("entry-lost (critical; 1)\n  A closed ledger has an entry with no copy left.\n")
-    assert "could be decided\nfirst action " in chosen
+    assert "could be checked\nfirst action " in chosen
     sections = at_a_terminal(monkeypatch, run, "--all").split("\n\n")
     assert [each.split(" ")[0] for each in sections[:4]] == [
         "orphan-ledger",

@@ -37,9 +37,9 @@ def status(*arguments: object) -> Result:
 
 def test_the_newest_run_is_one_line(tmp_path: Path) -> None:
     assert status_line(report(), "runs/a", AFTER) == (
-        "NOT-HEALTHY 6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51: 1 critical, 3 error, 8 note; first action: find "
+        "NOT HEALTHY 6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51: 1 critical, 3 error, 8 note; first action: find "
         "the disks that held ledger 9223372036854770002; keep all entry logs; 4 suppressed; 1 new, "
-        "1 worse, 2 fixed; 118 of 120 ledgers decided; 2 of 3 bookies read; "
+        "1 worse, 2 fixed; 118 of 120 ledgers checked; 2 of 3 bookies read; "
         "3.0 h old (2026-11-21 05:08:09 UTC); runs/a"
     )
     accepted = report([tally("a", "warning", 3, suppressed=3)], coverage=coverage(True))

@@ -109,8 +109,8 @@ def test_what_names_a_loss_and_cannot_accept_it_is_counted_with_its_reason(
 
 
 def test_the_verdict_says_what_is_accepted(nights: dict[str, tuple[Result, Audited]]) -> None:
-    assert "NOT-HEALTHY: 1 critical; all of them accepted\n" in nights["6-accepted"][0].stdout
-    assert "NOT-HEALTHY: 1 critical\n" in nights["7-more"][0].stdout
+    assert "NOT HEALTHY: 1 critical; all of them accepted\n" in nights["6-accepted"][0].stdout
+    assert "NOT HEALTHY: 1 critical\n" in nights["7-more"][0].stdout
 
 
 def test_a_loss_whose_ledger_is_deleted_is_fixed(nights: dict[str, tuple[Result, Audited]]) -> None:

@@ -82,7 +82,7 @@ def whole(runs: Runs) -> Orphans:
         out = runs.of(name).out
         screen, report, found[name] = finished(out, CliRunner().invoke(main, ["report", str(out)]).stdout)
         assert found[name]
-        assert "in doubt" not in screen
+        assert "unknown    " not in screen
         assert report["run"]["in_doubt"] is None
     return found
 
@@ -105,7 +105,7 @@ def test_names_that_no_ledger_can_have_hide_nothing(misnamed: Misnamed, whole: O
     assert misnamed.report["counts"]["metadata-misplaced"] == 2
     # What is in doubt are the two ids that are meant, and nothing of the others is.
     assert misnamed.report["run"]["in_doubt"]["ids"] == "2"
-    said = [line for line in misnamed.screen.splitlines() if line.startswith("in doubt ")]
+    said = [line for line in misnamed.screen.splitlines() if line.startswith("unknown ")]
     told = [*said, *misnamed.report["run"]["in_doubt"]["reasons"]]
     assert told
     assert not [line for line in told if misnamed.stray in line]
@@ -126,7 +126,7 @@ def test_an_orphan_that_a_record_could_be_is_suspected_and_no_other(
     assert doubts[elsewhere] == {out_of_place}
     assert damaged.startswith(f"/ledgers/L{int(unreadable):010d}: line at byte")
     assert {*report["run"]["in_doubt"]["reasons"]} == {out_of_place, damaged}
-    assert "in doubt   2 ids: /ledgers/L" in screen
+    assert "unknown    2 ids: /ledgers/L" in screen
 
 
 def test_a_record_that_cannot_be_read_puts_all_ids_below_it_in_doubt(
@@ -139,7 +139,7 @@ def test_a_record_that_cannot_be_read_puts_all_ids_below_it_in_doubt(
     below = {where for where in orphans if int(where[0]) < 10_000}
     assert below
     assert {where for where, each in confidences(orphans).items() if each == "suspect"} >= below
-    assert f"in doubt   10,000 ids: {path}: line at byte" in screen
+    assert f"unknown    10,000 ids: {path}: line at byte" in screen
 
 
 def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
@@ -158,7 +158,7 @@ def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
     ran = CliRunner().invoke(main, ["audit", *sources])
     screen, report, orphans = finished(out, ran.stdout)
     why = "LAYOUT says longhierarchical, but 64 ledgers lie at paths of layout hierarchical, and 6 at its own"
-    assert f"in doubt   every id: {why}" in screen
+    assert f"unknown    every id: {why}" in screen
     assert (ran.exit_code, report["verdict"]) == (1, "not-healthy")
     assert report["run"]["in_doubt"] == {"ids": None, "reasons": [why]}
     [misplaced] = [each for each in report["findings"] if each["id"] == "metadata-misplaced"]

@@ -49,7 +49,7 @@ def test_an_audit_is_done_and_its_exit_code_is_the_commands(tmp_path: Path, pack
         str(tmp_path / "run"),
     )
     assert outcome.returncode == 1, outcome.stderr
-    assert "NOT-HEALTHY" in outcome.stdout
+    assert "NOT HEALTHY" in outcome.stdout
     assert open_run(tmp_path / "run").report.counts["entry-lost"]
     # The report and little else: hundreds of lines of INFO, unless the job sets Spark's level.
     noise = [line for line in outcome.stderr.splitlines() if line.strip()]

@@ -133,7 +133,7 @@ def test_a_loss_that_nobody_accepted_is_never_clean(
     ],
 )
 def test_the_verdict_says_what_is_accepted_and_what_is_not(tallies: list[Tally], words: str) -> None:
-    assert verdict(report(tallies, coverage=coverage(True))) == f"NOT-HEALTHY: {words}"
+    assert verdict(report(tallies, coverage=coverage(True))) == f"NOT HEALTHY: {words}"
 
 
 def html_text(made: Report) -> str:
@@ -196,7 +196,7 @@ def test_only_gaps_that_are_accepted_in_full_are_none(accepted: AcceptedGaps, co
     assert not known.complete
     shown = first_screen.render(known)
     assert "accepted   as known, by suppressions: not read: bk-" in shown
-    assert ("; what could not be decided is accepted" in " ".join(shown.split())) is (code == 0)
+    assert ("; what could not be checked is accepted" in " ".join(shown.split())) is (code == 0)
     gap = report([], accepted=accepted, gaps=["/ledgers/00: no children"])
     assert exit_code(gap, Severity.ERROR) == 3
 

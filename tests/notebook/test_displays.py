@@ -56,9 +56,9 @@ def test_findings_count_themselves_and_read_nothing(tmp_path: Path) -> None:
 
 def test_a_run_shows_its_first_screen(tmp_path: Path) -> None:
     run = made_run(tmp_path)
-    assert "NOT-HEALTHY" in repr(run)
+    assert "NOT HEALTHY" in repr(run)
     assert len(repr(run).splitlines()) <= 25
-    assert "NOT-HEALTHY" in run._repr_html_()
+    assert "NOT HEALTHY" in run._repr_html_()
     assert "stripes" in repr(run.frames)
     assert "stripes" in repr(run.plot)
 

@@ -195,10 +195,10 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
         *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.WITNESS, Need.LOCATIONS),
     }
     assert not any(spot.known for spot in spots.values())
-    assert spots["recovery-stuck"].sentence == f"not known: {UNKNOWN}the store keeps times"
+    assert spots["recovery-stuck"].sentence == f"unknown whether skipped: {UNKNOWN}the store keeps times"
     assert saw_nothing(old) == ()
-    assert f"of {len(spots)} checks it is not known whether they saw anything" in cells.run_cell(old)
-    assert "; what its checks saw is not known; " in history.status_line(old, "r", 0)
+    assert f"whether {len(spots)} checks had input is unknown" in cells.run_cell(old)
+    assert "; which checks were skipped is unknown; " in history.status_line(old, "r", 0)
 
 
 BLIND = {
@@ -229,12 +229,12 @@ def test_every_form_calls_the_same_checks_blind(name: str) -> None:
     assert {*re.findall(r'^bkaudit_check_blind{.*id="([^"]+)"', metrics, re.MULTILINE)} == blind
     seeing = {*re.findall(r'^bkaudit_findings{.*id="([^"]+)"', metrics, re.MULTILINE)}
     assert seeing == {check.id for check in ALL} - nothing
-    rows = [line for line in markdown.render(run).splitlines() if line.startswith("| blind |")]
+    rows = [line for line in markdown.render(run).splitlines() if line.startswith("| skipped checks |")]
     assert {id for id in BY_ID if any(re.search(rf"[ ,]{id}[ ,]", row) for row in rows)} == blind
-    said = f"{len(nothing)} of {len(ALL)} checks saw nothing"
+    said = f"{len(nothing)} of {len(ALL)} checks had no input"
     for text in (first_screen.render(run), cells.run_cell(run)):
         assert (said in text) == bool(nothing)
     audited = changed(run, blind=[*saw_nothing(run)])  # as an audit writes it
-    assert (f"; {len(nothing)} checks saw nothing; " in history.status_line(audited, "r", 0)) == (
+    assert (f"; {len(nothing)} checks skipped; " in history.status_line(audited, "r", 0)) == (
         len(nothing) > 1
     )

@@ -56,8 +56,8 @@ class Page(HTMLParser):
 
 def test_a_run_says_its_verdict_first_and_what_is_at_stake() -> None:
     text = Page(run_cell(report())).text
-    assert text.startswith("NOT-HEALTHY: 1 critical, 3 error, 12 note")
-    assert "118 of 120 decided" in text
+    assert text.startswith("NOT HEALTHY: 1 critical, 3 error, 12 note")
+    assert "118 of 120 checked, 2 unknown" in text
     assert "4.2 GB" in text
 
 

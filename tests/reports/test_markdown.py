@@ -27,12 +27,12 @@ def words(text: str) -> str:
 
 def test_it_begins_with_the_verdict() -> None:
     lines = markdown.render(report()).splitlines()
-    assert lines[0] == "## BookKeeper audit: NOT-HEALTHY"
+    assert lines[0] == "## BookKeeper audit: NOT HEALTHY"
     assert lines[2] == (
-        "1 critical, 3 error, 12 note; 4 note accepted, the rest not; not everything could be decided."
+        "1 critical, 3 error, 12 note; 4 note accepted, the rest not; not everything could be checked."
     )
     assert lines[4] == (
-        "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 as before; 3 not looked at."
+        "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 as before; 3 not checked again."
     )
     assert lines[6] == "1 suppression has expired, as: known since the move"
 

@@ -48,20 +48,20 @@ SINCE = ChangesSince(
 
 def test_it_says_what_changed_in_the_order_of_the_findings() -> None:
     assert pager.plain(report(), SINCE, "runs/a b").splitlines() == [
-        "BookKeeper audit: NOT-HEALTHY",
+        "BookKeeper audit: NOT HEALTHY",
         "first action   find the disks that held ledger 9223372036854770002; keep all entry logs",
         "               bkaudit explain ledger 9223372036854770002 --run 'runs/a b'",
         "cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, 2026-11-21 05:07:49 UTC",
         "found      1 critical, 3 error, 8 note",
-        "seen       ledgers 118 of 120 decided; replicas 340 of 360 decided; bookies 2 of 3 read",
+        "checked    118 of 120 ledgers, 2 unknown; 340 of 360 replicas, 20 unknown; 2 of 3 bookies",
         "since      2026-11-21 05:08:09 UTC: 6 new, 2 worse, 1 better, 15 fixed, "
-        "2 could not be looked at again",
+        "2 could not be checked again",
         "warning    bk-c:3181 was not read in the newer run: what was found there is unseen, not fixed",
         "new        critical entry-lost 1: ledger 40",
         "new        error below-ack-quorum 5 (suspect): ledger 40, ledger 41, ledger 42 and 2 more",
         "worse      warning below-write-quorum 2: ledger 40, ledger 41",
         "fixed      orphan-ledger 12, below-write-quorum 3",
-        "not seen   stray-file 2",
+        "unchecked  stray-file 2",
         "next       bkaudit explain run 'runs/a b'",
     ]
 
@@ -118,7 +118,7 @@ def test_slack_takes_it_as_text_without_markup() -> None:
     told = json.loads(pager.slack(report(), SINCE, "runs/a & b"))
     headline, block = told.pop("text").split("\n```\n")
     assert told == {"unfurl_links": False, "unfurl_media": False}
-    assert headline == "*BookKeeper audit: NOT-HEALTHY*"
+    assert headline == "*BookKeeper audit: NOT HEALTHY*"
     assert block.endswith("\n```")
     assert unescaped(block[:-4]).splitlines() == pager.plain(report(), SINCE, "runs/a & b").splitlines()[1:]
 

@@ -38,31 +38,31 @@ RUN = RunView(
 )
 TOP = """\
 run        runs/20261121T050749Z, ended 2026-11-21 05:08:09 UTC, took 20 s
-verdict    NOT-HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest
-           not; not everything could be decided
-why        something of warning or worse was found, 3 of it confirmed; suspected
-           and suppressed findings count for the verdict too
-exit code  1, with --fail-on error: something at or above that was found, or
-           data is lost or about to be deleted; what is accepted does not count
+verdict    NOT HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest
+           not; not everything could be checked
+why        findings of warning or worse, 3 of them confirmed; unconfirmed and
+           suppressed findings count for the verdict too
+exit code  1, with --fail-on error: a finding at or above that, or data is lost
+           or about to be deleted; accepted findings do not count
 
-looked at
+checked
   metadata zk://h1:2181;h2:2181/ledgers: a running store, hierarchical, at zxid
            0x16f and 0x171
-  ledgers  118 of 120 decided
-  replicas 340 of 360 decided
+  ledgers  118 of 120 checked, 2 unknown
+  copies   340 of 360 checked, 20 unknown
   bookies  2 of 3 read completely, in 6 directories
   repair   auditor on bk-a:3181, 2 AutoRecovery processes; no ledger queued
   reads    99 entries read whole, 210 getChildren, 3 multiRead, 340 open
 
-not looked at
-  bk-c:3181, not read: no source covers it; at most 20 replicas undecided
+not checked
+  bk-c:3181, not read: no source covers it; at most 20 replicas unknown
 
-could not be seen
-  nothing of bk-c:3181: what is not in a readable index is neither there nor
-    missing; it concerns entry-lost, below-ack-quorum, below-write-quorum,
+skipped checks
+  for bk-c:3181: what is not in a readable index is neither there nor missing;
+    checks: entry-lost, below-ack-quorum, below-write-quorum,
     replication-undecided, copy-lagging, mark-stale, orphan-ledger and 35 more
 
-in doubt
+unconfirmed
   below-ack-quorum, 1 suspect: """
 ACTIONS = """\
 actions, in this order
@@ -104,17 +104,17 @@ def test_a_run_of_an_earlier_version_gives_no_advice() -> None:
 def test_a_healthy_run_has_nothing_to_do() -> None:
     clean = report([], (), coverage(True), changes=None, suppressions=[], impact=[])
     told = render(RunView("runs/1", clean, 6, fail_on=Severity.WARNING), 80)
-    assert "why        all of it was looked at and decided, and nothing worse than a note" in told
+    assert "why        everything was checked, and no finding is worse than a note" in told
     assert "exit code  0, with --fail-on warning: " in told
     assert told.endswith("\n\nno action is needed")
-    for heading in ("not looked at", "could not be seen", "in doubt"):
+    for heading in ("not checked", "skipped checks", "unconfirmed"):
         assert heading not in told
 
 
 def test_what_was_not_seen_is_a_step_of_an_incomplete_run() -> None:
     partly = report([tally(UNREAD, "note", 1, "unknown")], (), suppressions=[], impact=[])
     told = render(replace(RUN, report=partly), 80)
-    assert "but what was not looked at could hold anything" in " ".join(told.split())
+    assert "but not everything was checked" in " ".join(told.split())
     assert "exit code  3, " in told
     assert "not urgent: bookie-unread 1" in told
 

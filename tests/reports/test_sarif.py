@@ -98,7 +98,7 @@ def test_what_was_not_seen_is_told() -> None:
     [invocation] = log()["runs"][0]["invocations"]
     texts = [each["message"]["text"] for each in invocation["toolExecutionNotifications"]]
     assert texts[0] == "not read: /ledgers/00: a {{0}} gap"
-    assert "2 of 120 ledgers undecided" in texts
+    assert "2 of 120 ledgers unknown" in texts
     clean = json.loads("".join(sarif.render(report([], (), coverage(True)), ())))
     assert clean["runs"][0]["invocations"][0]["toolExecutionNotifications"] == []
     assert clean["runs"][0]["results"] == []

@@ -39,21 +39,22 @@ RUN = "runs/20261121T050749Z"
 FIRST_SCREEN = """\
 cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, 2026-11-21 05:07:49 UTC
 metadata   zk://h1:2181;h2:2181/ledgers, layout hierarchical
-ledgers    118 of 120 decided; replicas 340 of 360 decided
+checked    118 of 120 ledgers, 2 unknown; 340 of 360 ledger copies
 bookies    2 of 3 read; not read: bk-c:3181
 repair     auditor on bk-a:3181, 2 AutoRecovery processes; no ledger queued
 
-lost       1 finding, on 1 ledger of 4.2 GB: entry-lost 1
-below ack  3 findings, on 3 ledgers of 1.0 kB:
-           below-ack-quorum 3 (1 suspect, 1 new, 1 worse)
-note       12 findings, on 12 ledgers of 0 B: orphan-ledger 12 (4 suppressed)
+data lost                    1   entry-lost 1; on 1 ledger of 4.2 GB
+below ack quorum             3   below-ack-quorum 3 (1 suspect, 1 new, 1 worse);
+                                 on 3 ledgers of 1.0 kB
+notes                       12   orphan-ledger 12 (4 suppressed);
+                                 on 12 ledgers of 0 B
 changed    1 new, 1 worse, 2 fixed, 0 better, 14 as before, since 2026-11-20
            05:07:49 UTC; 3 could not be looked at again
 suppressed 4: bk-b is being emptied (until 2026-12-31); expired: known since the
            move (2026-10-31)
 
-NOT-HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest not; not
-everything could be decided
+NOT HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest not; not
+everything could be checked
 first action   find the disks that held ledger 9223372036854770002; keep all
                entry logs
                bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
@@ -91,7 +92,7 @@ def test_the_verdict_is_the_last_thing_that_is_read() -> None:
     said = first_screen.render(report(), RUN).split("\n\n")[-1]
     assert whole.endswith(f"\n\n{said}")
     assert whole.count(said) == 1
-    assert said.startswith("NOT-HEALTHY: ")
+    assert said.startswith("NOT HEALTHY: ")
 
 
 def test_a_clean_cluster_is_told_in_a_few_lines() -> None:
@@ -108,7 +109,7 @@ def test_a_clean_cluster_is_told_in_a_few_lines() -> None:
 def test_a_run_that_saw_too_little_says_where_to_read_why() -> None:
     said = text.render(report([], findings=(), suppressions=[], impact=[]), RUN)
     assert said.endswith(
-        "INCOMPLETE: no finding; not everything could be decided\n"
+        "INCOMPLETE: no finding; not everything could be checked\n"
         "all actions    bkaudit explain run runs/20261121T050749Z"
     )
 
@@ -140,14 +141,13 @@ def test_no_run_fills_more_than_a_terminal(width: int) -> None:
     lines = first_screen.render(CROWD, RUN, width).splitlines()
     assert all(columns_of(line) <= width for line in lines if "bkaudit explain" not in line)
     assert terminal_lines(lines, width) <= 24
-    labels = [line[:11].strip() for line in lines]
-    assert [label for label in labels if label in (*URGENCY_LABELS.values(), *Severity)] == [
-        *URGENCY_LABELS.values(), *Severity
-    ]  # fmt: skip
+    # Warnings and notes are not urgent: there are no others.
+    heads = [*URGENCY_LABELS.values(), "other critical findings", "other errors", "warnings", "notes"]
+    assert [head for line in lines for head in heads if re.match(rf"{head} +\d", line)] == heads
     shown = " ".join(" ".join(lines).split())
     assert "changed 1 new, 1 worse, 2 fixed, 3 unseen, since 2026-11-20 05:07:49 UTC" in shown
-    assert f"note {len(ALL) * 24_691_356:,} findings, of {len(ALL)} checks" in shown
-    assert any(line.startswith("NOT-HEALTHY") for line in lines[-9:])
+    assert re.search(rf"notes {len(ALL) * 24_691_356:,}:? {len(ALL)} checks", shown)
+    assert any(line.startswith("NOT HEALTHY") for line in lines[-9:])
 
 
 FAULTS = [
@@ -160,9 +160,9 @@ FAULTS = [
 
 def test_what_can_wait_becomes_a_number_before_what_is_urgent() -> None:
     shown = " ".join(first_screen.render(report(FAULTS, impact=[]), RUN).split())
-    assert "destroys 1 finding: instance-mismatch 1 lost 3 findings: entry-lost 3 error 78 find" in shown
-    assert "check-z 3 note 52" in shown  # errors have their lines before notes
-    cut = re.search(r"note 52 findings: (.*?) and (\d+) more checks", shown)
+    assert "data about to be deleted 1 instance-mismatch 1 data lost 3 entry-lost 3 errors 78 check" in shown
+    assert shown.count("check-") > 3 * shown.count("mild-")  # errors have their lines before notes
+    cut = re.search(r"notes 52 (.*?), (\d+) more checks", shown)
     assert cut is not None
     assert cut[1].count("mild-") + int(cut[2]) == 26
 
@@ -179,7 +179,7 @@ def test_why_a_run_was_compared_with_none_is_said_in_full_where_there_is_room() 
     both = " ".join(
         first_screen.render(replace(alone, run=replace(alone.run, changes=run.changes)), RUN).split()
     )
-    assert f"could not be looked at again {sentence_of(reason)}" in both
+    assert f"could not be checked again {sentence_of(reason)}" in both
 
 
 @pytest.mark.parametrize("width", [80, text.UNBROKEN])
@@ -200,7 +200,7 @@ def test_many_remarks_and_causes_leave_what_they_are_about_on_the_screen(width: 
     lines = first_screen.render(replace(many, run=replace(many.run, causes=causes)), RUN, width).splitlines()
     assert terminal_lines(lines, width) <= first_screen.LINES
     assert "cause      bk-0:3181 was not read (6 more)" in lines
-    assert any(line.startswith("remark     bk-0:3181 did not answer") for line in lines)
+    assert any(line.startswith("notice     bk-0:3181 did not answer") for line in lines)
     assert re.search(r" did not answer \(9[78] more\)", "\n".join(lines))
     assert any(line.startswith("first action ") for line in lines)
 
@@ -298,13 +298,15 @@ def test_remarks_that_change_nothing_of_what_to_do_wait_for_explain_run() -> Non
     shown = {each["kind"] for each, text in zip(every, screen, strict=True) if f"of {each['kind']}" in text}
     assert shown == {kind for kind in RemarkKind if kind.acts}
     told = explained.render(RunView(RUN, report(remarks=every), 0), 80)
-    assert all(f"  remark: of {kind}\n    why\n" in told for kind in RemarkKind)
+    assert all(f"  notice: of {kind}\n    why\n" in told for kind in RemarkKind)
 
 
 def test_a_remark_is_not_called_as_a_severity_is() -> None:
     lines = first_screen.render(report(notes=["the journals were not read"]), RUN).splitlines()
-    assert [line for line in lines if "journals" in line] == ["remark     the journals were not read"]
-    assert [line.split()[:3] for line in lines if line.startswith("note")] == [["note", "12", "findings,"]]
+    assert [line for line in lines if "journals" in line] == ["notice     the journals were not read"]
+    assert [line.split()[:3] for line in lines if line.startswith("note")] == [
+        ["notes", "12", "orphan-ledger"]
+    ]
 
 
 def test_a_finding_about_no_ledger_and_no_bookie_begins_with_its_sentence() -> None:

@@ -251,7 +251,7 @@ def test_diff_as_text_has_numbers_samples_and_warnings(pair: tuple[str, str]) ->
     assert "9 new: orphan-ledger 9" in shown
     assert "and 4 more; --format jsonl has all" in shown
     assert "error below-ack-quorum: ledger 2; was critical; 1 entry missing, were 4; first" in shown
-    assert "1 not looked at: neither found nor ruled out: orphan-ledger 1" in shown
+    assert "1 not checked again: neither found nor ruled out: orphan-ledger 1" in shown
     assert f"warning    {A} was not read in the newer run" in shown
     assert shown.splitlines()[-1].endswith("9 new, 1 better, 1 unseen")
     assert "\x1b" not in shown

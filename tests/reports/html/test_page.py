@@ -106,7 +106,7 @@ def test_only_the_page_s_own_script_and_style_are_allowed() -> None:
     ("tallies", "complete", "said"),
     [
         ([], True, "Healthy No findings."),
-        ([], False, "Incomplete No findings. Not everything could be decided."),
+        ([], False, "Incomplete No findings. Not everything could be checked."),
         ([tally("entry-lost", "critical")], True, "Not healthy 1 critical finding."),
         (
             [tally("mark-stuck", "warning", 2), tally("stray-file", "note", 1_000)],
