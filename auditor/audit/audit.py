@@ -269,7 +269,7 @@ class Audit:
                     log=log,
                     keep_classes=True,
                     small=partial(is_small, uri, self.options),
-                    given=spark,
+                    user_session=spark,
                 )
                 with query_plans(session) as plans, background_thread(session) as second:
                     yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)

@@ -300,7 +300,7 @@ def _compare(
         read = partial(tail_replicas, without=tails.elsewhere)
         accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
     if has_gone:
-        accounts.append(AccountFiles(Account.GONE, table("gone_entries"), gone_replicas))
+        accounts.append(AccountFiles(Account.MISSING_LOGS, table("gone_entries"), gone_replicas))
     tasks = landing.tasks_of(_table_bytes(landing))
     buckets = 1
     if tasks is not None:

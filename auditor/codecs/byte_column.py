@@ -48,22 +48,22 @@ class ByteColumn(Sequence[bytes]):
         """The values as an Arrow column, by itself: of the buffer nothing else is kept."""
         return arrow_of(self.octets, self.starts, self.ends).cast(pa.binary())
 
-    def are_in(self, wanted: Collection[bytes]) -> NDArray[np.bool_]:
+    def are_in(self, members: Collection[bytes]) -> NDArray[np.bool_]:
         """Which of the values are among those."""
-        found = pc.is_in(self.arrow(), value_set=pa.array(wanted, pa.binary()))
-        return np.asarray(found).astype(np.bool_)
+        is_member = pc.is_in(self.arrow(), value_set=pa.array(members, pa.binary()))
+        return np.asarray(is_member).astype(np.bool_)
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @overload
-    def __getitem__(self, at: int) -> bytes: ...
+    def __getitem__(self, index: int) -> bytes: ...
     @overload
-    def __getitem__(self, at: slice) -> ByteColumn: ...
-    def __getitem__(self, at: int | slice) -> bytes | ByteColumn:
-        if isinstance(at, slice):
-            return ByteColumn(self.octets, self.starts[at], self.ends[at])
-        return self.octets[self.starts[at] : self.ends[at]].tobytes()
+    def __getitem__(self, index: slice) -> ByteColumn: ...
+    def __getitem__(self, index: int | slice) -> bytes | ByteColumn:
+        if isinstance(index, slice):
+            return ByteColumn(self.octets, self.starts[index], self.ends[index])
+        return self.octets[self.starts[index] : self.ends[index]].tobytes()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,13 +94,13 @@ class TextColumn(Sequence[str]):
         return len(self.octets)
 
     @overload
-    def __getitem__(self, at: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, at: slice) -> TextColumn: ...
-    def __getitem__(self, at: int | slice) -> str | TextColumn:
-        if isinstance(at, slice):
-            return TextColumn(self.octets[at])
-        return self.octets[at].decode("utf-8", "replace")
+    def __getitem__(self, index: slice) -> TextColumn: ...
+    def __getitem__(self, index: int | slice) -> str | TextColumn:
+        if isinstance(index, slice):
+            return TextColumn(self.octets[index])
+        return self.octets[index].decode("utf-8", "replace")
 
 
 def binary_array(data: bytes, offsets: Longs, kind: pa.DataType | None = None) -> pa.Array:
@@ -126,26 +126,26 @@ def arrow_of(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeB
     return laid.take(pa.array(np.arange(0, 2 * count, 2)))
 
 
-def windows(octets: NDArray[np.uint8], at: Longs, width: int) -> NDArray[np.void]:
+def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np.void]:
     """``width`` bytes from each place on, all of which are inside of the buffer.
 
     >>> windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
     [b'abc', b'def']
     """
-    if not len(at):
+    if not len(offsets):
         return np.empty(0, f"V{width}")
-    every = np.ndarray((len(octets) - width + 1,), f"V{width}", octets, strides=(1,))
-    found: NDArray[np.void] = every[at]
-    return found
+    all_windows = np.ndarray((len(octets) - width + 1,), f"V{width}", octets, strides=(1,))
+    window_rows: NDArray[np.void] = all_windows[offsets]
+    return window_rows
 
 
-def begin_with(octets: NDArray[np.uint8], at: Longs, prefix: bytes) -> NDArray[np.bool_]:
+def begin_with(octets: NDArray[np.uint8], offsets: Longs, prefix: bytes) -> NDArray[np.bool_]:
     """Whether the bytes from each place on are ``prefix``, which has no zero bytes.
 
     >>> begin_with(np.frombuffer(b"ab-abc", np.uint8), np.array([0, 3, 5]), b"ab").tolist()
     [True, True, False]
     """
-    found = at <= len(octets) - len(prefix)
-    inside = np.flatnonzero(found)
-    found[inside] = windows(octets, at[inside], len(prefix)).view(f"S{len(prefix)}") == prefix
-    return found
+    has_prefix = offsets <= len(octets) - len(prefix)
+    inside = np.flatnonzero(has_prefix)
+    has_prefix[inside] = windows(octets, offsets[inside], len(prefix)).view(f"S{len(prefix)}") == prefix
+    return has_prefix

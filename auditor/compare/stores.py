@@ -74,7 +74,11 @@ def compare_stores(
     pair = (parse_owners_uri(owners[0]), parse_owners_uri(owners[1])) if owners else None
     with _directory(out) as run, run_errors(run.path), ExitStack() as stack:
         session = build_session(
-            options.master, driver_memory=options.driver_memory, log=_log(run), keep_classes=True, given=spark
+            options.master,
+            driver_memory=options.driver_memory,
+            log=_log(run),
+            keep_classes=True,
+            user_session=spark,
         )
         stack.enter_context(query_plans(session))
         landing = Landing(session, run, progress or Silent())

@@ -117,7 +117,7 @@ def _session(options: AuditOptions) -> Line:
 
     running = running_session()
     try:
-        session = build_session(options.master, driver_memory=options.driver_memory, given=running)
+        session = build_session(options.master, driver_memory=options.driver_memory, user_session=running)
         try:
             cores = session.sparkContext.defaultParallelism
             told = session.range(1).repartition(1).mapInArrow(_worker, "python string").first()

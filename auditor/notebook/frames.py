@@ -58,9 +58,17 @@ class Frames:
         """
         sums = ("count", *map(str, Confidence), "new", "worse", "suppressed")
         rows = []
-        for each in count_by_check(self._run.report):
-            numbers = {**each.sums, **each.unsure, "confirmed": each.sums["count"] - each.sums["unsure"]}
-            row = {"id": each.id, "urgency": str(each.urgency), "severity": str(each.severity)}
+        for check_count in count_by_check(self._run.report):
+            numbers = {
+                **check_count.sums,
+                **check_count.unsure,
+                "confirmed": check_count.sums["count"] - check_count.sums["unsure"],
+            }
+            row = {
+                "id": check_count.id,
+                "urgency": str(check_count.urgency),
+                "severity": str(check_count.severity),
+            }
             rows.append(row | {name: numbers.get(name, 0) for name in sums})
         frame = _frame(rows, ["id", "urgency", "severity", *sums])
         return frame.astype(dict.fromkeys(sums, "int64")).set_index("id")
@@ -72,9 +80,9 @@ class Frames:
         urgent cause first, and in it the most urgent check.
         """
         rows = [
-            {**{name: cause[name] for name in ("number", "kind", "sentence")}, **each}
+            {**{name: cause[name] for name in ("number", "kind", "sentence")}, **finding}
             for cause in self._run.report.run.causes or ()
-            for each in cause["findings"]
+            for finding in cause["findings"]
         ]
         return _frame(rows, ["number", "kind", "sentence", "id", "urgency", "severity", "count"])
 
@@ -103,8 +111,8 @@ class Frames:
         bookies), bookies (with missing or unknown entries), change, first_seen, suppressed, message,
         fingerprint.
         """
-        wanted = {"id": id, "severity": severity}
-        chosen = [ds.field(name) == value for name, value in wanted.items() if value is not None]
+        filters = {"id": id, "severity": severity}
+        chosen = [ds.field(name) == value for name, value in filters.items() if value is not None]
         filter = reduce(and_, chosen) if chosen else None
         rows: list[dict[str, Any]] = []
         for batch in self._run.batches("findings", [*_NARROW, "missing", "unknown"], filter):
@@ -143,9 +151,14 @@ class Frames:
         Index: bookie_id. Columns: those of `auditor.model.report_source.BookieFigure`, and availability,
         the share of its replicas that is surely whole.
         """
-        kinds = {each.name: "int64" if each.type == "int" else "object" for each in fields(BookieFigure)}
+        kinds = {
+            figure_field.name: "int64" if figure_field.type == "int" else "object"
+            for figure_field in fields(BookieFigure)
+        }
         kinds["availability"] = "float64"
-        rows = [{**asdict(each), "availability": each.availability} for each in self._run.figures.bookies]
+        rows = [
+            {**asdict(bookie), "availability": bookie.availability} for bookie in self._run.figures.bookies
+        ]
         return pd.DataFrame(rows, columns=list(kinds)).astype(kinds).set_index("bookie_id")
 
     def space(self, by: SpaceBy = "bookie", top: int = 20) -> pd.DataFrame:
@@ -156,9 +169,9 @@ class Frames:
         from auditor.runs.load_space import space_view
 
         totals = space_view(self._run, by, top).totals
-        names = [str(each) for each in SpaceClass]
-        rows = [[each.bytes, *(each.classes.get(name, 0) for name in names)] for each in totals]
-        index = pd.Index([each.name for each in totals], name=by, dtype="object")
+        names = [str(space_class) for space_class in SpaceClass]
+        rows = [[total.bytes, *(total.classes.get(name, 0) for name in names)] for total in totals]
+        index = pd.Index([total.name for total in totals], name=by, dtype="object")
         return pd.DataFrame(rows, index, ["bytes", *names], "int64")
 
     def failures(self) -> pd.DataFrame:
@@ -171,21 +184,23 @@ class Frames:
         from auditor.runs.reader import RunReader
         from auditor.simulate.simulation import simulate_all
 
-        singles = [each for level in simulate_all(RunReader(self._run.path)).levels for each in level.singles]
+        singles = [
+            single for level in simulate_all(RunReader(self._run.path)).levels for single in level.singles
+        ]
         rows = [
             {
-                "bookies": each.bookies,
-                **asdict(each.today.sure.lost),
-                "ledgers_possible": each.today.possible.lost.ledgers,
-                **{f"promised_{name}": n for name, n in asdict(each.promise.sure.lost).items()},
-                "below_ack_quorum": each.today.sure.below_ack.ledgers,
-                "below_write_quorum": each.today.sure.below_write.ledgers,
-                "unrecoverable": each.today.sure.unrecoverable,
+                "bookies": single.bookies,
+                **asdict(single.today.sure.lost),
+                "ledgers_possible": single.today.possible.lost.ledgers,
+                **{f"promised_{name}": n for name, n in asdict(single.promise.sure.lost).items()},
+                "below_ack_quorum": single.today.sure.below_ack.ledgers,
+                "below_write_quorum": single.today.sure.below_write.ledgers,
+                "unrecoverable": single.today.sure.unrecoverable,
             }
-            for each in singles
+            for single in singles
         ]
         names = pd.MultiIndex.from_tuples(
-            [(each.level, each.names[0]) for each in singles], names=["level", "name"]
+            [(single.level, single.names[0]) for single in singles], names=["level", "name"]
         )
         return pd.DataFrame(rows, names)
 
@@ -199,9 +214,13 @@ class Frames:
 
         kinds = [kind.name for kind in DISK_BYTES]
         rows = [
-            {**asdict(each), "capacity": full.capacity if full else None, "free": full.free if full else None}
-            for each in disk_totals(self._run)
-            for full in (each.fullest,)
+            {
+                **asdict(total),
+                "capacity": full.capacity if full else None,
+                "free": full.free if full else None,
+            }
+            for total in disk_totals(self._run)
+            for full in (total.fullest,)
         ]
         whole = dict.fromkeys(("capacity", "free"), "Int64")
         columns = ["name", *kinds, *whole, "unread"]
@@ -217,12 +236,15 @@ class Frames:
         """
         totals = self._run.owners(level)[:limit]
         columns = ["ledgers", "bytes", "entries", "dangling", "unowned", "leaked_bytes", "leaked_entries"]
-        severities = [str(each) for each in Severity]
+        severities = [str(severity) for severity in Severity]
         rows = [
-            [*(getattr(each, name) for name in columns), *(each.findings.get(name, 0) for name in severities)]
-            for each in totals
+            [
+                *(getattr(total, name) for name in columns),
+                *(total.findings.get(name, 0) for name in severities),
+            ]
+            for total in totals
         ]
-        index = pd.Index([each.name for each in totals], name=level, dtype="object")
+        index = pd.Index([total.name for total in totals], name=level, dtype="object")
         return pd.DataFrame(rows, index, [*columns, *severities], "int64")
 
     def leaks(self, limit: int = ROWS) -> pd.DataFrame:
@@ -231,11 +253,11 @@ class Frames:
         Index: ledger_id. Columns: confidence, owner (the last known one), claim (its path), made (a time, NaT
         where nothing says it), bytes and entries (null where the ledger is not closed), state, why, doubt.
         """
-        some = [asdict(each) for each in islice(self._run.leaks, limit)]
-        frame = _frame(some, [each.name for each in fields(Leak)])
-        made = pd.to_datetime(frame["made"], unit="ms", utc=True)
+        leak_rows = [asdict(leak) for leak in islice(self._run.leaks, limit)]
+        frame = _frame(leak_rows, [leak_field.name for leak_field in fields(Leak)])
+        creation_time = pd.to_datetime(frame["made"], unit="ms", utc=True)
         numbers = {"ledger_id": "int64", "bytes": "Int64", "entries": "Int64"}
-        return frame.astype(numbers).assign(made=made).set_index("ledger_id")
+        return frame.astype(numbers).assign(made=creation_time).set_index("ledger_id")
 
     def history(self, limit: int = ROWS) -> pd.DataFrame:
         """The newest runs of this cluster in the directory that this one lies in, the oldest first.
@@ -250,10 +272,10 @@ class Frames:
         changes = ("new", "fixed", "worse", "better", "same", "unseen")
         columns = ["finished", "run", "verdict", "complete", *map(str, Severity), *changes]
         rows = [
-            {"run": each.name, "finished": each.finished, "verdict": each.verdict, "complete": each.complete}
-            | each.severities
-            | {name: count for name, count in (each.changes or {}).items() if name in changes}
-            for each in runs
+            {"run": run.name, "finished": run.finished, "verdict": run.verdict, "complete": run.complete}
+            | run.severities
+            | {name: count for name, count in (run.changes or {}).items() if name in changes}
+            for run in runs
         ]
         frame = _frame(rows, columns).astype(
             {"complete": "bool"} | dict.fromkeys(map(str, Severity), "int64")
@@ -265,9 +287,9 @@ class Frames:
         """Rows of findings as a frame, with what the table changes says of them."""
         fingerprints = [row["fingerprint"] for row in rows]
         standings = standings_of(self._run.directory, self._run.report, fingerprints)
-        known = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
+        standing_rows = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
         columns = [*_SUBJECT, *between, *_STANDING, "message", "fingerprint"]
-        frame = _frame([row | known.get(row["fingerprint"], {}) for row in rows], columns)
+        frame = _frame([row | standing_rows.get(row["fingerprint"], {}) for row in rows], columns)
         frame = frame.astype({name: "int64" for name in between if name != "bookie_id"})
         return frame.assign(first_seen=pd.to_datetime(frame["first_seen"], unit="ms", utc=True))
 

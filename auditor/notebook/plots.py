@@ -94,22 +94,22 @@ class Plots:
     def stripes(self, ledger_id: int, scope_id: int = 0) -> Figure:
         """One ledger, bookies down and entries across: where the hole is."""
         frame = self._run.frames.stripes(ledger_id, scope_id, COLUMNS)
-        more = f", {len(frame) - ROWS:,} more bookies not drawn" if len(frame) > ROWS else ""
+        title_suffix = f", {len(frame) - ROWS:,} more bookies not drawn" if len(frame) > ROWS else ""
         frame = frame.head(ROWS)
         figure = new_figure(0.3 * len(frame) + 1.6)
         axes = figure.add_subplot()
         if frame.size:
             _draw_cells(figure, frame)
         else:
-            more += ": no entry is expected or held"
+            title_suffix += ": no entry is expected or held"
         name_rows(axes, frame.index, 0.5)
         shown = range(0, frame.shape[1], max(frame.shape[1] // 10, 1))
         axes.set_xticks([number + 0.5 for number in shown], [f"{frame.columns[number]}" for number in shown])
         axes.set_xlabel("entry")
         name = LedgerId(ledger_id, scope_id).in_words.capitalize()
-        axes.set_title(f"{name}{more}", loc="left")
+        axes.set_title(f"{name}{title_suffix}", loc="left")
         cells = Counter(frame.to_numpy().ravel().tolist())
-        describe(figure, f"{name}{more}, cells of {len(frame)} bookies", cells.items())
+        describe(figure, f"{name}{title_suffix}, cells of {len(frame)} bookies", cells.items())
         return figure
 
     def findings(self) -> Figure:
@@ -158,7 +158,7 @@ class Plots:
             name_rows(axes, [bar.label for bar in histogram.bars])
             axes.set_title(f"{histogram.title}: {histogram.total:,}", loc="left", fontsize=10)
         describe(
-            figure, "Histograms, and how many each has", ((each.title, each.total) for each in histograms)
+            figure, "Histograms, and how many each has", ((chart.title, chart.total) for chart in histograms)
         )
         return figure
 
@@ -219,8 +219,11 @@ def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:
             axes.text(
                 across + 0.5, down + 0.5, CELLS[kinds[number]][1], ha="center", va="center", color=colour
             )
-    there = {kinds[number] for row in numbers for number in row}
-    _legend(figure, {f"{kind} {CELLS[kind][1]}".strip(): CELLS[kind][0] for kind in kinds if kind in there})
+    present_kinds = {kinds[number] for row in numbers for number in row}
+    _legend(
+        figure,
+        {f"{kind} {CELLS[kind][1]}".strip(): CELLS[kind][0] for kind in kinds if kind in present_kinds},
+    )
 
 
 def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> Figure:
@@ -230,8 +233,8 @@ def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> F
     axes = figure.add_subplot()
     stack_bars(axes, drawn, colours)
     name_times(axes, drawn.index)
-    more = f"; {undated:,} of an unknown day" if undated else ""
-    axes.set_title(f"{title}{'' if step == 'day' else f', by {step}'}{more}", loc="left")
+    title_suffix = f"; {undated:,} of an unknown day" if undated else ""
+    axes.set_title(f"{title}{'' if step == 'day' else f', by {step}'}{title_suffix}", loc="left")
     _legend(figure, colours)
     describe(figure, axes.get_title(loc="left"), _by_time(drawn))
     return figure
@@ -240,7 +243,7 @@ def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> F
 def _by_time(frame: pd.DataFrame) -> list[tuple[str, int]]:
     """What each row adds up to, but for rows of nothing."""
     sums = [(f"{time:%Y-%m-%d}", int(count)) for time, count in frame.sum(axis=1).items()]
-    return [each for each in sums if each[1]]
+    return [row for row in sums if row[1]]
 
 
 def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
@@ -288,8 +291,10 @@ def new_figure(height: float) -> Figure:
 
 def describe(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) -> None:
     """Give a figure its alternative text: the title, and the first rows with their numbers."""
-    said = [f"{name} {number:,}" if isinstance(number, int) else f"{name} {number}" for name, number in rows]
-    figure.set_label(printable(f"{title}: {first_names(said, _TICKS) or 'none'}"))
+    labels = [
+        f"{name} {number:,}" if isinstance(number, int) else f"{name} {number}" for name, number in rows
+    ]
+    figure.set_label(printable(f"{title}: {first_names(labels, _TICKS) or 'none'}"))
 
 
 def label(text: str) -> str:
@@ -332,7 +337,7 @@ def stack_bars(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], acro
             axes.barh(range(len(counts)), counts, left=start, color=colours[name], label=name)
         else:
             axes.bar(range(len(counts)), counts, bottom=start, color=colours[name], label=name)
-        start = [one + other for one, other in zip(start, counts, strict=True)]
+        start = [base + height for base, height in zip(start, counts, strict=True)]
     whole_numbers(axes.xaxis if across else axes.yaxis)
 
 

@@ -20,7 +20,7 @@ _TIME = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN timestam
 
 _CREATED = "coalesce(if(l.metadata_ctime > 0, l.metadata_ctime, null), l.ctime)"
 
-_MADE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] = {
+_VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] = {
     "ledger_classes": (
         "a ledger: class, times, quorums and bookies side by side",
         ("ledgers", "verdicts"),
@@ -90,7 +90,7 @@ def views() -> dict[str, str]:
     from auditor.tables.run_tables import TABLES
 
     tables = {name: table.row for name, table in TABLES.items()}
-    return {"findings": "a finding"} | tables | {name: made[0] for name, made in _MADE.items()}
+    return {"findings": "a finding"} | tables | {name: view[0] for name, view in _VIEWS.items()}
 
 
 def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
@@ -111,16 +111,18 @@ def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[s
         below = name if name == "findings" else f"tables/{name}"
         frame = spark.read.schema(_schema(name)).parquet(f"{run.path}/{below}")
         frame.createOrReplaceTempView(f"{prefix}{name}")
-    made = [name for name, (_, needed, _, _) in _MADE.items() if set(needed) <= set(tables)]
-    for name in made:
-        _, _, columns, source = _MADE[name]
-        named = ", ".join(f"{column} COMMENT '{_quote(said)}'" for column, (_, said) in columns.items())
+    available_views = [name for name, (_, needed, _, _) in _VIEWS.items() if set(needed) <= set(tables)]
+    for name in available_views:
+        _, _, columns, source = _VIEWS[name]
+        column_list = ", ".join(
+            f"{column} COMMENT '{_quote(comment)}'" for column, (_, comment) in columns.items()
+        )
         chosen = ", ".join(f"{what} AS {column}" for column, (what, _) in columns.items())
         spark.sql(
-            f"CREATE OR REPLACE TEMPORARY VIEW {prefix}{name} ({named}) "
+            f"CREATE OR REPLACE TEMPORARY VIEW {prefix}{name} ({column_list}) "
             f"AS SELECT {chosen} FROM {source.format(p=prefix)}"
         )
-    return {f"{prefix}{name}": row for name, row in views().items() if name in (*tables, *made)}
+    return {f"{prefix}{name}": row for name, row in views().items() if name in (*tables, *available_views)}
 
 
 def _schema(name: str) -> StructType:

@@ -63,9 +63,9 @@ def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None 
 
     It goes over in one chunk: Spark 4.3 takes an empty one for the end, and drops the rows behind it.
     """
-    made = spark.createDataFrame(table.combine_chunks(), schema or spark_types(table.schema))
+    frame = spark.createDataFrame(table.combine_chunks(), schema or spark_types(table.schema))
     # Told so, Spark drops every join with an empty table from the plans of the queries to come.
-    return in_one_part(made) if table.num_rows else made.where("false")
+    return in_one_part(frame) if table.num_rows else frame.where("false")
 
 
 def in_one_part(rows: DataFrame) -> DataFrame:
@@ -77,9 +77,9 @@ def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
     """Batches as one table, in the Arrow types that Spark has for the columns of ``schema``."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    wanted = to_arrow_schema(schema)
-    parts = [pa.Table.from_batches([batch]).cast(wanted) for batch in batches]
-    return pa.concat_tables(parts) if parts else wanted.empty_table()
+    arrow_schema = to_arrow_schema(schema)
+    parts = [pa.Table.from_batches([batch]).cast(arrow_schema) for batch in batches]
+    return pa.concat_tables(parts) if parts else arrow_schema.empty_table()
 
 
 def read_source(
@@ -96,7 +96,7 @@ def read_source(
 
 def read_few(table: PartTable) -> pa.Table | PartTable:
     """The rows of a table where they are few; where not, what was read, and the other parts for tasks."""
-    held: list[pa.RecordBatch] = []
+    driver_batches: list[pa.RecordBatch] = []
     size, begun = 0, time.monotonic()
     for number, (read, part) in enumerate(table.parts):
         batches: list[pa.RecordBatch] = []
@@ -105,10 +105,15 @@ def read_few(table: PartTable) -> pa.Table | PartTable:
                 batches.append(batch)
                 size += batch.nbytes
                 if size > HERE_BYTES or time.monotonic() - begun > HERE_S:
-                    others = table.parts[number:]
-                    return replace(table, parts=((iter, held), *others) if held else others)
-        held += batches
-    return table_of(held, table.schema)
+                    remaining_parts = table.parts[number:]
+                    return replace(
+                        table,
+                        parts=((iter, driver_batches), *remaining_parts)
+                        if driver_batches
+                        else remaining_parts,
+                    )
+        driver_batches += batches
+    return table_of(driver_batches, table.schema)
 
 
 def as_frame(spark: SparkSession, rows: pa.Table | PartTable | DataFrame) -> DataFrame:
@@ -140,20 +145,20 @@ class TableFiles:
     @classmethod
     def of(cls, system: fs.FileSystem, where: str) -> TableFiles:
         """All files of the table below a directory; none where there is no table."""
-        found = system.get_file_info(fs.FileSelector(where, allow_not_found=True))
-        parts = [each for each in found if each.type == fs.FileType.File]
-        parts = [each for each in parts if each.base_name.endswith(".parquet")]
-        return cls(system, tuple(sorted((each.path, each.size) for each in parts)))
+        file_infos = system.get_file_info(fs.FileSelector(where, allow_not_found=True))
+        parts = [file_info for file_info in file_infos if file_info.type == fs.FileType.File]
+        parts = [file_info for file_info in parts if file_info.base_name.endswith(".parquet")]
+        return cls(system, tuple(sorted((file_info.path, file_info.size) for file_info in parts)))
 
-    def lots(self, wanted: int) -> list[TableFiles]:
+    def lots(self, lot_count: int) -> list[TableFiles]:
         """The files in as many lots, or fewer, of about as many bytes: one lot is one task's."""
-        lots: list[list[tuple[str, int]]] = [[] for _ in range(min(wanted, len(self.files)))]
-        sizes = [0] * len(lots)
+        task_files: list[list[tuple[str, int]]] = [[] for _ in range(min(lot_count, len(self.files)))]
+        sizes = [0] * len(task_files)
         for path, size in sorted(self.files, key=lambda file: (-file[1], file[0])):
             least = sizes.index(min(sizes))
-            lots[least].append((path, size))
+            task_files[least].append((path, size))
             sizes[least] += size
-        return [replace(self, files=tuple(lot)) for lot in lots]
+        return [replace(self, files=tuple(files)) for files in task_files]
 
     def row_groups(self, columns: Sequence[str], coded: Sequence[str], enough: int) -> Iterator[pa.Table]:
         """Some columns, about ``enough`` rows at a time, and no more bytes than `read_bounded` allows."""
@@ -200,15 +205,15 @@ def read_bounded(
     """
     with open_file(coded) as file:
         metadata = file.metadata
-        for lot in group_lots(metadata, range(file.num_row_groups)[groups], columns, max_rows):
-            first = metadata.row_group(lot[0])
-            most = batch_rows(first.num_rows, column_bytes(metadata, lot[0], columns), max_rows)
-            if len(lot) > 1 or most >= first.num_rows:
-                yield file.read_row_groups(lot, list(columns), use_threads=False)
+        for row_groups in group_lots(metadata, range(file.num_row_groups)[groups], columns, max_rows):
+            first = metadata.row_group(row_groups[0])
+            most = batch_rows(first.num_rows, column_bytes(metadata, row_groups[0], columns), max_rows)
+            if len(row_groups) > 1 or most >= first.num_rows:
+                yield file.read_row_groups(row_groups, list(columns), use_threads=False)
                 continue
             # Read as codes, each batch would have the values of all batches before it.
             with open_file(()) as plain:
-                for batch in plain.iter_batches(most, lot, list(columns), use_threads=False):
+                for batch in plain.iter_batches(most, row_groups, list(columns), use_threads=False):
                     yield _encoded(batch, coded)
 
 
@@ -232,7 +237,7 @@ def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
 
 def lots_of(spark: SparkSession, table: TableFiles, read: Reader) -> Iterable[tuple[Reader, TableFiles]]:
     """What tasks do to read a table: parts of a `PartTable`, some for each core."""
-    return ((read, lot) for lot in table.lots(spark.sparkContext.defaultParallelism * _LOTS_PER_CORE))
+    return ((read, files) for files in table.lots(spark.sparkContext.defaultParallelism * _LOTS_PER_CORE))
 
 
 def from_files(

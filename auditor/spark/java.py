@@ -83,14 +83,14 @@ def find_java(cache_dir: Path | None = None) -> Java:
     Raises:
         JavaMissingError: none was found; the message names what was tried and the way out.
     """
-    found = look_for_java()
+    java = look_for_java()
     wrappers = cache_dir or user_cache()
-    if found.wrapped:
-        return _wrap_java(found, wrappers)
-    if found.version >= AOT_VERSION and not found.executable.is_relative_to(wrappers):
+    if java.wrapped:
+        return _wrap_java(java, wrappers)
+    if java.version >= AOT_VERSION and not java.executable.is_relative_to(wrappers):
         with suppress(JavaMissingError):
-            return _wrap_java(found, wrappers)
-    return found
+            return _wrap_java(java, wrappers)
+    return java
 
 
 def look_for_java() -> Java:
@@ -105,11 +105,11 @@ def look_for_java() -> Java:
         )
     tried = []
     for origin, executable in _candidates():
-        found = _probe(executable)
-        if isinstance(found, str):
-            tried.append(f"{origin} ({executable}): {found}")
+        probe = _probe(executable)
+        if isinstance(probe, str):
+            tried.append(f"{origin} ({executable}): {probe}")
             continue
-        version, has_vector, build = found
+        version, has_vector, build = probe
         if version < MINIMUM_VERSION:
             tried.append(f"{origin} ({executable}): version {version}")
             continue
@@ -238,8 +238,8 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
     ``cache_dir`` (default: the user's cache directory); what Java says of that goes to its standard streams.
     Nothing, too, where the user tells Java of archives: it does not start with two words on them.
     """
-    said = " ".join(os.environ.get(variable, "") for variable in _SAID_TO_JAVA)
-    if any(word in said for word in ("-Xshare", "Archive", "AOT")):
+    java_options = " ".join(os.environ.get(variable, "") for variable in _SAID_TO_JAVA)
+    if any(word in java_options for word in ("-Xshare", "Archive", "AOT")):
         return ()
     kind = _CACHE if java.version >= AOT_VERSION else _ARCHIVE
     silent = ("-Xlog:disable", kind.logged)
@@ -271,10 +271,10 @@ def _spark() -> Path:
 
 def _class_path_directories(spark: Path) -> list[Path]:
     """The places on the class path that can be directories: settings of Spark's and of Hadoop's."""
-    found = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
+    directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
     for variable in _ELSEWHERE[1:]:
-        found += map(Path, filter(None, os.environ.get(variable, "").split(os.pathsep)))
-    return found
+        directories += map(Path, filter(None, os.environ.get(variable, "").split(os.pathsep)))
+    return directories
 
 
 def _name(java: Java, spark: Path) -> str:
@@ -282,8 +282,8 @@ def _name(java: Java, spark: Path) -> str:
 
     made_from = [java.build, *(os.environ.get(variable, "") for variable in _ELSEWHERE)]
     added = map(Path, os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep))
-    more = [jar for entry in added if entry.name for jar in entry.parent.glob(entry.name)]
-    for jar in [*sorted(spark.glob("jars/*")), *sorted(more)]:
+    class_path_jars = [jar for entry in added if entry.name for jar in entry.parent.glob(entry.name)]
+    for jar in [*sorted(spark.glob("jars/*")), *sorted(class_path_jars)]:
         stat = jar.stat()
         made_from.append(f"{jar} {stat.st_size} {stat.st_mtime_ns}")
     digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:16]

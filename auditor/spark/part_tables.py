@@ -62,7 +62,7 @@ class PartTable:
         """Write the table below a path of a file system that every task sees; what lies there goes first."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        parts, kept = self.parts, {_SPARK_SCHEMA: self.schema.json()}
+        parts, metadata = self.parts, {_SPARK_SCHEMA: self.schema.json()}
         temporary = f"{where}/{_TEMPORARY}"
         if system.get_file_info(where).type != fs.FileType.NotFound:
             system.delete_dir(where)
@@ -73,7 +73,7 @@ class PartTable:
                 rows, part = parts[number]
                 # An attempt that is not the one that counts writes a file of its own.
                 name = f"{uuid.uuid4()}.parquet"
-                if _write_part(system, f"{temporary}/{name}", rows(part), kept):
+                if _write_part(system, f"{temporary}/{name}", rows(part), metadata):
                     yield pa.record_batch({"number": [number], "name": [name]})
 
         # As many rows as there are parts.
@@ -84,7 +84,7 @@ class PartTable:
             system.move(f"{temporary}/{row['name']}", target)
         if not written:
             nothing = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
-            _write_part(system, f"{where}/part-00000.snappy.parquet", iter([nothing]), kept)
+            _write_part(system, f"{where}/part-00000.snappy.parquet", iter([nothing]), metadata)
         system.delete_dir(temporary)
         system.open_output_stream(f"{where}/{WHOLE}").close()
 
@@ -131,7 +131,7 @@ def _ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
 
 
 def _write_part(
-    system: fs.FileSystem, path: str, batches: Iterator[pa.RecordBatch], kept: Mapping[str, str]
+    system: fs.FileSystem, path: str, batches: Iterator[pa.RecordBatch], metadata: Mapping[str, str]
 ) -> bool:
     """Write batches as they come, some at a time; False, and no file, where there is none."""
     from pyarrow import parquet as pq
@@ -148,11 +148,13 @@ def _write_part(
                     schema,
                     filesystem=system,
                     compression="snappy",
-                    use_dictionary=[leaf for each in schema for leaf in _leaves(each) if leaf not in _UNLIKE],
+                    use_dictionary=[
+                        leaf for column in schema for leaf in _leaves(column) if leaf not in _UNLIKE
+                    ],
                     write_page_checksum=True,  # as Spark does: what a later run takes over is checked by them
                     store_schema=False,
                 )
-                writer.add_key_value_metadata(dict(kept))
+                writer.add_key_value_metadata(dict(metadata))
             waiting.append(batch if batch.schema.equals(schema) else batch.cast(schema))
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
@@ -172,14 +174,14 @@ def _leaves(field: pa.Field, path: str = "") -> Iterator[str]:
     >>> list(_leaves(pa.field("a", pa.list_(pa.struct([("b", pa.int64()), ("c", pa.string())])))))
     ['a.list.element.b', 'a.list.element.c']
     """
-    here, kind = path or field.name, field.type
+    leaf_path, kind = path or field.name, field.type
     if pa.types.is_struct(kind):
-        for each in kind:
-            yield from _leaves(each, f"{here}.{each.name}")
+        for child in kind:
+            yield from _leaves(child, f"{leaf_path}.{child.name}")
     elif pa.types.is_map(kind):
-        yield from _leaves(kind.key_field, f"{here}.key_value.key")
-        yield from _leaves(kind.item_field, f"{here}.key_value.value")
+        yield from _leaves(kind.key_field, f"{leaf_path}.key_value.key")
+        yield from _leaves(kind.item_field, f"{leaf_path}.key_value.value")
     elif pa.types.is_list(kind):
-        yield from _leaves(kind.value_field, f"{here}.list.element")
+        yield from _leaves(kind.value_field, f"{leaf_path}.list.element")
     else:
-        yield here
+        yield leaf_path

@@ -89,8 +89,8 @@ class QueryPlans:
         for key, value in chosen.items():
             spark.conf.set(key, value)
         fewest = 1 if tiny else min(cores, had)
-        wanted = fewest if small else max(had, partitions_of(spark, replicas))
-        spark.conf.set(_PARTITIONS, str(wanted))
+        partition_count = fewest if small else max(had, partitions_of(spark, replicas))
+        spark.conf.set(_PARTITIONS, str(partition_count))
 
     def restore_settings(self) -> None:
         """Give the session back with the settings that it had: it may be somebody's notebook."""
@@ -130,24 +130,24 @@ def query_plans(spark: SparkSession) -> Iterator[QueryPlans]:
         plans.restore_settings()
 
 
-def aggregate_many(asked: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
+def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
     """The numbers of each table, by the name that it is given here; 0 where SQL says null.
 
-    ``asked`` has a table and aggregates in SQL. However small, a query takes a fifth of a second; several in
-    one take little more. Without a table nothing is asked of Spark.
+    ``aggregates`` has a table and aggregates in SQL. However small, a query takes a fifth of a second;
+    several in one take little more. Without a table nothing is asked of Spark.
 
     >>> aggregate_many({})
     {}
     >>> def newest(ledgers: DataFrame, marks: DataFrame) -> dict[str, tuple[int, ...]]:
     ...     return aggregate_many({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
     """
-    if not asked:
+    if not aggregates:
         return {}
-    each = [
+    queries = [
         table.selectExpr(f"'{name}' AS name", f"array({', '.join(map(_number, numbers))}) AS numbers")
-        for name, (table, numbers) in asked.items()
+        for name, (table, numbers) in aggregates.items()
     ]
-    rows = reduce(lambda some, more: some.union(more), each).collect()
+    rows = reduce(lambda union, query: union.union(query), queries).collect()
     return {row["name"]: tuple(row["numbers"]) for row in rows}
 
 

@@ -65,15 +65,15 @@ def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
 
 def lasting_directory(kind: str, parent: Path | None = None) -> str:
     """A scratch directory for what this process starts: it goes when the process ends. Raises OSError."""
-    held = ExitStack()
-    path = held.enter_context(scratch_directory(kind, parent))
-    atexit.register(_leave, held)
+    stack = ExitStack()
+    path = stack.enter_context(scratch_directory(kind, parent))
+    atexit.register(_leave, stack)
     return path
 
 
-def _leave(held: ExitStack) -> None:
+def _leave(stack: ExitStack) -> None:
     with suppress(OSError):  # what was started writes there still: the next process takes it away
-        held.close()
+        stack.close()
 
 
 def remove_left(parent: Path) -> None:
@@ -152,7 +152,7 @@ def build_session(
     log: Path | None = None,
     keep_classes: bool = False,
     small: Callable[[], bool] = lambda: False,
-    given: SparkSession | None = None,
+    user_session: SparkSession | None = None,
 ) -> SparkSession:
     """Start a Spark session, or copy the one that is given or already there.
 
@@ -172,7 +172,7 @@ def build_session(
     """
     from pyspark.sql import SparkSession
 
-    if (running := given or running_session()) is not None:
+    if (running := user_session or running_session()) is not None:
         require_classic(running)
         return copy_session(running, SETTINGS | dict(conf or {}))
     if _REMOTE in os.environ or os.environ.get(_API_MODE, "").lower() == "connect":
@@ -197,10 +197,10 @@ def build_session(
         as_file(files("auditor") / "log4j2.properties") as quiet,
         _output_to(log),
         _scratch() as scratch,
-        ThreadPoolExecutor(1, "beside") as beside,
+        ThreadPoolExecutor(1, "beside") as importer,
     ):
         # Java starts for seconds in which Python has nothing to do: it loads what the first table will want.
-        beside.submit(import_module, "pandas")
+        importer.submit(import_module, "pandas")
         archive = archive_options(java, make=keep_classes and log is not None)
         options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", scratch, *own, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
@@ -238,14 +238,14 @@ def _scratch() -> Iterator[str]:
         raise SparkError(
             f"Spark does not start: no directory takes temporary files ({error.strerror}); set TMPDIR"
         ) from error
-    given = os.environ.get(LOCAL_DIRS)
-    if given is not None:
-        os.environ[LOCAL_DIRS] = ",".join(map(_scratch_below, given.split(",")))
+    local_dirs = os.environ.get(LOCAL_DIRS)
+    if local_dirs is not None:
+        os.environ[LOCAL_DIRS] = ",".join(map(_scratch_below, local_dirs.split(",")))
     try:
         yield shlex.quote(f"-Djava.io.tmpdir={place}")
     finally:
-        if given is not None:
-            os.environ[LOCAL_DIRS] = given
+        if local_dirs is not None:
+            os.environ[LOCAL_DIRS] = local_dirs
 
 
 def _scratch_below(directory: str) -> str:
@@ -266,8 +266,8 @@ def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> Spark
         lines = str(error).strip().splitlines() or [type(error).__name__]
         # Of Java's errors the second line has the message, after its class.
         message = next((line for line in lines[1:] if line.startswith(": ")), lines[0]).removeprefix(": ")
-        seen = f"; {log} has what it said" if log is not None else ""
-        raise SparkError(f"Spark on {where} does not start: {message}{seen}") from error
+        log_hint = f"; {log} has what it said" if log is not None else ""
+        raise SparkError(f"Spark on {where} does not start: {message}{log_hint}") from error
 
 
 def check_master(master: str) -> None:
@@ -314,7 +314,7 @@ def _output_to(log: Path | None) -> Iterator[None]:
     Standard output is the report's, and a pipe that it goes to would wait for whoever else has it open.
     """
     sys.stdout.flush()
-    kept = os.dup(1), os.dup(2)
+    descriptors = os.dup(1), os.dup(2)
     try:
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -323,6 +323,6 @@ def _output_to(log: Path | None) -> Iterator[None]:
         os.dup2(2, 1)
         yield
     finally:
-        for number, copy in zip((1, 2), kept, strict=True):
+        for number, copy in zip((1, 2), descriptors, strict=True):
             os.dup2(copy, number)
             os.close(copy)

@@ -90,8 +90,8 @@ def file_system_errors(path: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error)
-        if (found := _NO_CLASS.search(text) or _NO_SCHEME.search(text)) is not None:
-            lacking = next(filter(None, found.groups()))
+        if (match := _NO_CLASS.search(text) or _NO_SCHEME.search(text)) is not None:
+            lacking = next(filter(None, match.groups()))
             raise UsageError(
                 f"{path}: Spark has no file system for it: {_way_to_classes(lacking)}"
             ) from error
@@ -145,8 +145,8 @@ def run_errors(run: str) -> Iterator[None]:
         text = str(error)
         if _FULL_TEXT.search(text):
             raise DiskFullError(_full(_somewhere(run))) from error
-        if (gone := _GONE_TEXT.search(text)) is not None:
-            raise SparkError(_java_failure(gone[0])) from error
+        if (match := _GONE_TEXT.search(text)) is not None:
+            raise SparkError(_java_failure(match[0])) from error
         if _KILLED_TEXT.search(text):
             raise SparkError(
                 f"Spark: a Python process of its tasks ended without an error.{log_evidence()} The kernel's "
@@ -191,9 +191,9 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
     if files.type_name != "local" or master.startswith("local"):
         return
     Path(path).mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path) as there:
-        seen = _look_for(spark, there.name)
-    if not seen:
+    with tempfile.NamedTemporaryFile(dir=path) as probe_file:
+        is_shared = _look_for(spark, probe_file.name)
+    if not is_shared:
         raise UsageError(
             f"{path}: executors of {master} do not see this directory; name one that all of them share, or "
             "a URI, s3a:// or hdfs:// (docs/operate.md, Under spark-submit)"

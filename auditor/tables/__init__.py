@@ -53,8 +53,8 @@ class Tables:
 
     def add(self, empty: Collection[str] = (), /, **frames: DataFrame) -> Tables:
         """These tables and more, in place of any of the same name; those in ``empty`` have no rows."""
-        known = (self.known_empty - {*frames}) | ({*empty} & {*frames})
-        return replace(self, frames={**self.frames, **frames}, known_empty=known)
+        known_empty = (self.known_empty - {*frames}) | ({*empty} & {*frames})
+        return replace(self, frames={**self.frames, **frames}, known_empty=known_empty)
 
     @property
     def unregistered(self) -> DataFrame:

@@ -90,55 +90,60 @@ def ends_inside_page(
 
 def _expected(rows: pa.Table, all_members: bool) -> ReplicaBatch:
     members = rows["replicas"].chunks
-    lengths = [pc.list_value_length(each).fill_null(0).to_numpy() for each in members]
-    flat = [each.flatten() for each in members]
+    lengths = [pc.list_value_length(chunk).fill_null(0).to_numpy() for chunk in members]
+    flat = [chunk.flatten() for chunk in members]
     member = rows.schema.field("replicas").type.value_type
     bookies, groups = (
-        Coded.of(pa.chunked_array([each.field(name) for each in flat], member.field(name).type))
+        Coded.of(pa.chunked_array([chunk.field(name) for chunk in flat], member.field(name).type))
         for name in ("bookie_id", "groups")
     )
     decided = ~rows["undecidable"].fill_null(True).to_numpy()
-    of = np.repeat(np.arange(rows.num_rows), np.concatenate(lengths) if lengths else 0)
-    kept = decided[of]
+    row_of_member = np.repeat(np.arange(rows.num_rows), np.concatenate(lengths) if lengths else 0)
+    is_expected = decided[row_of_member]
     if not all_members:
         filled = pc.greater(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False)
-        kept &= np.append(filled, False)[groups.codes]
-    at = of[kept]
+        is_expected &= np.append(filled, False)[groups.codes]
+    expected_rows = row_of_member[is_expected]
     states = Coded.of(rows["state"])
     return ReplicaBatch(
-        _longs(rows["ledger_id"])[at],
-        _longs(rows["scope_id"])[at],
-        np.full(len(at), NO_ANSWER),
-        bookies.taken(kept),
-        groups.taken(kept),
-        states.taken(at),
+        _longs(rows["ledger_id"])[expected_rows],
+        _longs(rows["scope_id"])[expected_rows],
+        np.full(len(expected_rows), NO_ANSWER),
+        bookies.taken(is_expected),
+        groups.taken(is_expected),
+        states.taken(expected_rows),
     )
 
 
 def _held(rows: pa.Table, edges: Mapping[str, int], without: Collection[str]) -> ReplicaBatch:
     states, bookies = Coded.of(rows["state"]), Coded.of(rows["bookie_id"])
-    kept = _are_of(states, OF_REPLICAS) & ~_are_of(bookies, without)
+    is_selected = _are_of(states, OF_REPLICAS) & ~_are_of(bookies, without)
     if edges:
         short = ends_inside_page(states, bookies, rows["page_bytes"], edges)
         names = pa.concat_arrays([states.values, pa.array([IndexState.CUT.encode()], pa.binary())])
         states = Coded(np.where(short, np.int32(len(names) - 1), states.codes), names)
     answered = rows["answered"].fill_null(NO_ANSWER).to_numpy()
-    return _replicas(rows, answered, bookies, Coded.of(rows["groups"]), states, kept)
+    return _replicas(rows, answered, bookies, Coded.of(rows["groups"]), states, is_selected)
 
 
 def _after_mark(rows: pa.Table, without: Collection[str]) -> ReplicaBatch:
     bookies = Coded.of(rows["bookie_id"])
-    kept = rows["ledger_id"].is_valid().to_numpy() & ~_are_of(bookies, without)
+    is_selected = rows["ledger_id"].is_valid().to_numpy() & ~_are_of(bookies, without)
     nothing = Coded(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
     no_times = np.full(rows.num_rows, NO_ANSWER)
-    return _replicas(rows, no_times, bookies, Coded.of(rows["groups"]), nothing, kept)
+    return _replicas(rows, no_times, bookies, Coded.of(rows["groups"]), nothing, is_selected)
 
 
 def _replicas(
-    rows: pa.Table, answered: Longs, bookies: Coded, groups: Coded, states: Coded, kept: NDArray[np.bool_]
+    rows: pa.Table,
+    answered: Longs,
+    bookies: Coded,
+    groups: Coded,
+    states: Coded,
+    is_selected: NDArray[np.bool_],
 ) -> ReplicaBatch:
     ids, scopes = _longs(rows["ledger_id"]), _longs(rows["scope_id"])
-    return ReplicaBatch(ids, scopes, answered, bookies, groups, states).taken(kept)
+    return ReplicaBatch(ids, scopes, answered, bookies, groups, states).taken(is_selected)
 
 
 def _are_of(column: Coded, values: Collection[str]) -> NDArray[np.bool_]:
@@ -211,28 +216,30 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) ->
         listed = None
     # What a bookie serves after all, it said itself; where that does not settle it, the locations stay.
     unserved = index.index_state == IndexState.NOT_INDEXED and settles
-    shown = [each for each in (None if unserved else index.held, answer.held) if each]
+    shown = [groups for groups in (None if unserved else index.held, answer.held) if groups]
     if len(set(shown)) < 2:
         return HeldAccount(shown[0] if shown else index.held, state, answered, listed)
-    mine, theirs = map(groups_of, shown)
+    index_groups, answer_groups = map(groups_of, shown)
     try:
-        united = coverage.union([mine, theirs]).tobytes()
-        beyond = coverage.difference(theirs, mine).tobytes() or None if listed else None
+        united = coverage.union([index_groups, answer_groups]).tobytes()
+        beyond = coverage.difference(answer_groups, index_groups).tobytes() or None if listed else None
     except CoverageLimitError:
         # What the index says is there; the rest is more than can be put together, so it is not known.
         return HeldAccount(index.held, IndexState.CUT, answered, listed)
     return HeldAccount(united, state, answered, beyond)
 
 
-def subtract_gone(index: HeldAccount, gone: bytes, state: str) -> HeldAccount:
+def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAccount:
     """What is held of a replica without the entries that are in no entry log."""
     try:
-        held = coverage.difference(groups_of(index.held), groups_of(gone))
-        there = coverage.intersection(groups_of(index.held), groups_of(gone)).tobytes()
+        held_groups = coverage.difference(groups_of(index.held), groups_of(gone_groups))
+        common_groups = coverage.intersection(groups_of(index.held), groups_of(gone_groups)).tobytes()
     except CoverageLimitError:
         # More than can be told apart: of what the index shows nothing is known.
         return index._replace(held=b"", index_state=IndexState.CUT)
-    return index._replace(held=held.tobytes(), gone=there or None, gone_state=state if there else None)
+    return index._replace(
+        held=held_groups.tobytes(), gone=common_groups or None, gone_state=state if common_groups else None
+    )
 
 
 def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
@@ -252,13 +259,13 @@ def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
     try:
         # The journal is on the disk too: what it has, the disk does not lack.
         listed = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
-        held = tail
+        held_groups = tail
         if index.held and index.held != tail:
-            held = coverage.union([groups_of(index.held), groups_of(tail)]).tobytes()
+            held_groups = coverage.union([groups_of(index.held), groups_of(tail)]).tobytes()
     except CoverageLimitError:
         # More than can be put together: of what the index lacks nothing is known.
         return index._replace(index_state=IndexState.CUT)
-    return index._replace(held=held, index_state=state, listed=listed)
+    return index._replace(held=held_groups, index_state=state, listed=listed)
 
 
 def combine_pieces(pieces: DataFrame) -> DataFrame:
@@ -269,18 +276,18 @@ def combine_pieces(pieces: DataFrame) -> DataFrame:
     (`auditor.tables.index_counts.with_cut`).
     """
     columns = pieces.columns
-    told = [name for name in columns if name not in REPLICA]
+    value_columns = [name for name in columns if name not in REPLICA]
     rank = F.array_position(F.array(*(F.lit(state) for state in _LEAST_KNOWN)), F.col("state"))
     served = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
     by_replica = pieces.groupBy(*REPLICA).agg(
-        F.min_by(F.struct(*told), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
+        F.min_by(F.struct(*value_columns), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
         F.max("mtime").alias("newest"),
         F.max("answered").alias("asked"),
         F.collect_list(served).alias("sets"),
     )
     latest = {"mtime": F.col("newest"), "answered": F.col("asked")}
     rows = by_replica.select(
-        *REPLICA, *(latest.get(name, F.col("piece")[name]).alias(name) for name in told), "sets"
+        *REPLICA, *(latest.get(name, F.col("piece")[name]).alias(name) for name in value_columns), "sets"
     )
     return _unite_sets(rows, columns)
 
@@ -291,11 +298,13 @@ def _unite_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 
     distinct = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)
     rows = rows.withColumn("sets", distinct)
-    alone = rows.where("size(sets) < 2").withColumn("groups", F.coalesce(F.get("sets", F.lit(0)), "groups"))
+    single_set_rows = rows.where("size(sets) < 2").withColumn(
+        "groups", F.coalesce(F.get("sets", F.lit(0)), "groups")
+    )
     schema = StructType([rows.schema[name] for name in columns])
     several = rows.where("size(sets) > 1").select(*columns, "sets")
     joined = map_batches(several, _join_batches, schema)
-    return alone.select(*columns).unionByName(joined)
+    return single_set_rows.select(*columns).unionByName(joined)
 
 
 def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -303,7 +312,9 @@ def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         table = batch.to_pydict()
         for row, groups in enumerate(table.pop("sets")):
             try:
-                table["groups"][row] = coverage.union([groups_of(each) for each in groups]).tobytes()
+                table["groups"][row] = coverage.union(
+                    [groups_of(piece_groups) for piece_groups in groups]
+                ).tobytes()
             except CoverageLimitError as limit:
                 # What the one says is there; the rest is more than can be put together, so it is not known.
                 table["state"][row], table["reason"][row] = IndexState.CUT, str(limit)

@@ -125,7 +125,7 @@ def autorecovery_facts(
     facts = {row["fact"]: row for row in cluster_state(later)}
     disabled, times = facts.get("replication-disabled"), [_number(facts.get(name)) for name in _CHECK_TIMES]
     auditor = _vote_of(votes[0]) if votes else None
-    made = [node.ctime for node in later.nodes.values() if node.ctime > 0]
+    creation_times = [node.ctime for node in later.nodes.values() if node.ctime > 0]
     return {
         "sees_autorecovery": True,
         "auditor": auditor,
@@ -135,7 +135,7 @@ def autorecovery_facts(
         "disabled_since": disabled["mtime"] if disabled else None,
         "delay_s": _number(facts.get("lost-bookie-recovery-delay-s")),
         "last_check": max((time for time in times if time is not None and time > 0), default=None),
-        "age_ms": scan_time - min(made) if made else None,
+        "age_ms": scan_time - min(creation_times) if creation_times else None,
     }
 
 
@@ -242,8 +242,8 @@ def _long(cluster: ClusterNodes) -> int:
     if high is None:
         return UNCOUNTED
     number, path = high
-    made = cluster.nodes[path].made
-    return UNCOUNTED if made == UNCOUNTED else number << _LOW_BITS | made
+    created_children = cluster.nodes[path].made
+    return UNCOUNTED if created_children == UNCOUNTED else number << _LOW_BITS | created_children
 
 
 def _buckets(cluster: ClusterNodes) -> tuple[Ids, ...]:
@@ -265,7 +265,7 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> 
     were given out, and its listing has no gap. An index that is newer than a saved scan says nothing.
     """
     spark = orphans.sparkSession
-    rows = {"generator": list(range(len(ids))), "next": [each.next for each in ids]}
+    rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}
     generators = F.broadcast(arrow_frame(spark, pa.table(rows, _NEXT)))
     # The bucket is the top byte of the id, sign and all.
     which = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
@@ -284,8 +284,8 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> 
     gaps = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
     # One row, with or without what it says: where the generator is not believed, the join drops every bookie.
     believed = listed.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
-    found = with_next(orphans.where("not in_m0 and not newer_than_scan")).where(above)
-    by_bookie = found.groupBy("bookie_id").agg(
+    undrawn_orphans = with_next(orphans.where("not in_m0 and not newer_than_scan")).where(above)
+    by_bookie = undrawn_orphans.groupBy("bookie_id").agg(
         F.count("*").alias("undrawn"), F.min("ledger_id").alias("lowest"), F.max("ledger_id").alias("highest")
     )
     return by_bookie.crossJoin(F.broadcast(believed)).select(*UNDRAWN.names)

@@ -60,15 +60,15 @@ class LargeTables(NamedTuple):
     """What saves a look at all rows of ledgers and availability.
 
     ``ledgers`` and ``availability`` have at least the rows that the unequal pairs are of; ``counts`` says how
-    many indexes are alike (`auditor.tables.index_counts`). ``alone`` are bookies that have one directory,
-    beside journals, in which all that they hold lies then; ``others`` have several.
+    many indexes are alike (`auditor.tables.index_counts`). ``single_directory_bookies`` have one directory
+    beside journals, in which all that they hold lies then; ``several_directory_bookies`` have several.
     """
 
     ledgers: DataFrame
     availability: DataFrame
     counts: DataFrame
-    alone: Sequence[str]
-    others: Sequence[str]
+    single_directory_bookies: Sequence[str]
+    several_directory_bookies: Sequence[str]
 
 
 _SHOWN = 3
@@ -102,9 +102,11 @@ def bookies_in_doubt(unequal: DataFrame, lacking: DataFrame) -> DataFrame:
         .join(lacking, [*REPLICA], "left_semi")
         .select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
     )
-    held = unequal.where("length(held) > 0 and not (expected <=> held)").select(*LEDGER, "bookie_id", "held")
+    held_rows = unequal.where("length(held) > 0 and not (expected <=> held)").select(
+        *LEDGER, "bookie_id", "held"
+    )
     same = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
-    return held.join(lacked, [*LEDGER]).where(same).select("bookie_id").distinct()
+    return held_rows.join(lacked, [*LEDGER]).where(same).select("bookie_id").distinct()
 
 
 def contents(
@@ -149,30 +151,30 @@ def _of_owners(
     what the pairs are of is asked for.
     """
     pairs = unequal.select(*LEDGER, "bookie_id")
-    known = (
+    decided_ledgers = (
         ledgers.where("undecidable = false")
         .join(pairs.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, F.expr(_MEMBERS.format(lacks="false")).alias("members"))
     )
-    mine = "exists(members, m -> m.id = owner{})"
+    owner_condition = "exists(members, m -> m.id = owner{})"
     # Of all paths only those of unequal pairs are looked at twice.
     unlike = availability.join(pairs, [*LEDGER, "bookie_id"], "left_semi")
     odd = (
         _ledgers_seen(unlike, places)
-        .join(known, [*LEDGER], "left")
+        .join(decided_ledgers, [*LEDGER], "left")
         .groupBy("key")
         .agg(
             F.count("*").alias("odd"),
             F.count("members").alias("known"),
-            F.count_if(F.expr(mine.format(""))).alias("known_named"),
-            F.count_if(F.expr(mine.format(" and m.should = held"))).alias("known_exact"),
+            F.count_if(F.expr(owner_condition.format(""))).alias("known_named"),
+            F.count_if(F.expr(owner_condition.format(" and m.should = held"))).alias("known_exact"),
         )
     )
     # All that is there, less what is unequal: a pair that left no row in `unequal` holds just what it should.
-    both = number.join(odd, "key", "left").fillna(0)
+    counts = number.join(odd, "key", "left").fillna(0)
     healthy = F.col("all") - F.col("odd")
     return (
-        both.join(F.broadcast(places), "key")
+        counts.join(F.broadcast(places), "key")
         .select(
             F.col("path").alias("directory"),
             "place",
@@ -195,27 +197,29 @@ def _number_seen(
     """How many ledgers lie in each directory: its key, ``all``."""
     # No path of all these replicas need be looked at.
     on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
-    theirs = large.counts.where(on_disk).groupBy(F.col("bookie_id").alias("owner"))
+    indexes_by_owner = large.counts.where(on_disk).groupBy(F.col("bookie_id").alias("owner"))
     only = F.broadcast(
-        places.where(F.col("owner").isin(list(large.alone)) & ~F.col("role").eqNullSafe("journal"))
+        places.where(
+            F.col("owner").isin(list(large.single_directory_bookies)) & ~F.col("role").eqNullSafe("journal")
+        )
     )
-    numbers = theirs.agg(F.sum("number").alias("all")).join(only, "owner").select("key", "all")
-    others = sorted(set(large.others).difference(doubted))
-    if not others:
+    numbers = indexes_by_owner.agg(F.sum("number").alias("all")).join(only, "owner").select("key", "all")
+    shared_owners = sorted(set(large.several_directory_bookies).difference(doubted))
+    if not shared_owners:
         return numbers
-    seen = _ledgers_seen(availability.where(F.col("bookie_id").isin(others)), places)
-    return numbers.unionByName(seen.groupBy("key").agg(F.count("*").alias("all")))
+    located_ledgers = _ledgers_seen(availability.where(F.col("bookie_id").isin(shared_owners)), places)
+    return numbers.unionByName(located_ledgers.groupBy("key").agg(F.count("*").alias("all")))
 
 
-def _counts(seen: DataFrame) -> DataFrame:
+def _counts(located_ledgers: DataFrame) -> DataFrame:
     """How much each id explains of each directory; the row without an id counts the ledgers there."""
     # A member without an id in every row: grouped by id, its row is the number of ledgers in the directory.
     total = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER.items()))
-    each = seen.withColumn("mine", F.expr("exists(members, m -> m.id = owner and m.should = held)")).select(
-        "key", "owner", "held", "mine", F.explode(F.concat(F.array(total), "members")).alias("m")
-    )
+    member_rows = located_ledgers.withColumn(
+        "mine", F.expr("exists(members, m -> m.id = owner and m.should = held)")
+    ).select("key", "owner", "held", "mine", F.explode(F.concat(F.array(total), "members")).alias("m"))
     exact = F.col("m.should").isNotNull() & F.col("m.should").eqNullSafe(F.col("held"))
-    return each.groupBy("key", "m.id").agg(
+    return member_rows.groupBy("key", "m.id").agg(
         F.count("*").alias("named"),
         F.count_if(exact).alias("exact"),
         F.count_if(exact & ~F.col("mine") & F.col("m.lacks")).alias("better"),
@@ -249,18 +253,18 @@ def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
 def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     """The ledgers in each directory: its key, ledger, bookie_id, hashes of owner and of what is held."""
     current = F.concat("name", F.lit("/current")).alias("current")
-    named = places.select("owner", "key", F.explode("names").alias("name")).select(
+    place_names = places.select("owner", "key", F.explode("names").alias("name")).select(
         "owner", "key", current, F.concat(current, F.lit("/")).alias("below")
     )
-    held = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
-    here = availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull())
-    rows = here.select(*LEDGER, "bookie_id", "path", held.alias("held"))
+    held_hash = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
+    indexed_rows = availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull())
+    rows = indexed_rows.select(*LEDGER, "bookie_id", "path", held_hash.alias("held"))
     # A bookie has few directories: to try each of them takes less time than to cut a path.
     path = F.col("path")
     lies_there = (F.col("bookie_id") == F.col("owner")) & (
         path.startswith(F.col("below")) | (path == F.col("current"))
     )
-    return rows.join(F.broadcast(named), lies_there).select(
+    return rows.join(F.broadcast(place_names), lies_there).select(
         *LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
 
@@ -269,8 +273,8 @@ def _members(ledgers: DataFrame, lacking: DataFrame) -> DataFrame:
     """Who is named by each ledger, what each should hold, and whether it lacks any of that."""
     of_ledger = lacking.groupBy(*LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
     member = _MEMBERS.format(lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)")
-    known = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
-    return known.join(of_ledger, [*LEDGER], "left").select(*LEDGER, F.expr(member).alias("members"))
+    decided_ledgers = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
+    return decided_ledgers.join(of_ledger, [*LEDGER], "left").select(*LEDGER, F.expr(member).alias("members"))
 
 
 def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:

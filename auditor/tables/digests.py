@@ -64,15 +64,15 @@ DIGESTS = schema_of(
 
 def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     """Rows of `DIGESTS`; arguments are rows of `WHOLE_ENTRIES` and the table ledgers."""
-    named = ledgers.where(F.col("ledger_id").isNotNull()).select(
+    identified_ledgers = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
         "digest_type",
         F.when(F.col("state") == LedgerState.CLOSED, F.col("last_entry_id")).alias("end"),
-        F.coalesce(F.transform("replicas", lambda each: each["bookie_id"]), F.array()).alias("members"),
+        F.coalesce(F.transform("replicas", lambda replica: replica["bookie_id"]), F.array()).alias("members"),
         F.col("state").isNotNull().alias("listed"),
     )
     # Two records may say that they are one ledger: nothing is known of its entries then.
-    once = named.groupBy(*LEDGER).agg(
+    once = identified_ledgers.groupBy(*LEDGER).agg(
         F.first("digest_type").alias("said"),
         F.first("end").alias("end"),
         F.first("members").alias("members"),
@@ -83,16 +83,20 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     )
     of_ledger = F.Window.partitionBy(*LEDGER)
     # Under this password some entry of the ledger is right, or some master key.
-    known = F.max(F.greatest(F.coalesce("mac_right", F.lit(False)), F.coalesce("key_right", F.lit(False))))
+    is_password_known = F.max(
+        F.greatest(F.coalesce("mac_right", F.lit(False)), F.coalesce("key_right", F.lit(False)))
+    )
     # Who copied a ledger whose metadata has no password did so under a password of its own.
-    held = F.col("listed") & F.col("said").isNotNull() & F.array_contains("members", F.col("bookie_id"))
-    held = held & F.col("key_tag").isNotNull()
-    keys = F.collect_set(F.when(held, F.struct("bookie_id", "key_tag")))
+    has_comparable_key = (
+        F.col("listed") & F.col("said").isNotNull() & F.array_contains("members", F.col("bookie_id"))
+    )
+    has_comparable_key = has_comparable_key & F.col("key_tag").isNotNull()
+    keys = F.collect_set(F.when(has_comparable_key, F.struct("bookie_id", "key_tag")))
     typed = rows.withColumns(
         {
-            "master_keys": F.when(held, keys.over(of_ledger)["key_tag"]),
+            "master_keys": F.when(has_comparable_key, keys.over(of_ledger)["key_tag"]),
             "digest_type": _type(),
-            "password_known": known.over(of_ledger),
+            "password_known": is_password_known.over(of_ledger),
         }
     )
     digest_bytes = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
@@ -120,21 +124,25 @@ def differing_copies(digests: DataFrame) -> DataFrame:
     usable = digests.where(
         (F.col("state") != DigestState.WRONG) & F.col("payload_crc32c").isNotNull() & F.col("comparable")
     )
-    alike = usable.groupBy(*LEDGER, "entry_id", "payload_bytes", "payload_crc32c").agg(
+    equal_copies = usable.groupBy(*LEDGER, "entry_id", "payload_bytes", "payload_crc32c").agg(
         F.array_sort(F.collect_set("bookie_id")).alias("bookies")
     )
-    of = F.struct(
+    copy_struct = F.struct(
         (-F.size("bookies")).alias("order"),
         "payload_bytes",
         F.small_digits(F.lpad(F.hex("payload_crc32c"), 8, "0")).alias("payload_crc32c"),
         "bookies",
     )
-    copies = alike.groupBy(*LEDGER, "entry_id").agg(F.array_sort(F.collect_list(of)).alias("copies"))
+    copies = equal_copies.groupBy(*LEDGER, "entry_id").agg(
+        F.array_sort(F.collect_list(copy_struct)).alias("copies")
+    )
     return copies.where(F.size("copies") > 1).withColumn(
         "copies",
         F.transform(
             "copies",
-            lambda one: F.struct(*(one[name] for name in ("payload_bytes", "payload_crc32c", "bookies"))),
+            lambda entry_copy: F.struct(
+                *(entry_copy[name] for name in ("payload_bytes", "payload_crc32c", "bookies"))
+            ),
         ),
     )
 
@@ -173,10 +181,10 @@ def _state() -> Column:
 
 def _master_key() -> Column:
     def alike(tag: Column) -> Column:
-        return F.size(F.filter("master_keys", lambda one: one == tag))
+        return F.size(F.filter("master_keys", lambda other_tag: other_tag == tag))
 
     bookies = F.size("master_keys")
-    most = F.exists("master_keys", lambda one: alike(one) * 2 > bookies)
+    most = F.exists("master_keys", lambda other_tag: alike(other_tag) * 2 > bookies)
     return (
         F.when(F.col("master_keys").isNull(), None)
         .when(F.col("password_known"), F.when(F.col("key_right"), "right").otherwise("wrong"))
@@ -188,9 +196,9 @@ def _master_key() -> Column:
 
 
 def _comparable() -> Column:
-    named = F.array_contains("members", F.col("bookie_id"))
+    is_member = F.array_contains("members", F.col("bookie_id"))
     inside = F.col("end").isNull() | (F.col("entry_id") <= F.col("end"))
-    return F.coalesce(named & inside, F.lit(False))
+    return F.coalesce(is_member & inside, F.lit(False))
 
 
 def _by_type(value: Callable[[str], Column]) -> Column:

@@ -24,10 +24,10 @@ def with_full_disks(
     if disks is None:
         return logs.withColumn("full_disk", F.lit(None).cast("string"))
     used = 1 - F.col("free_bytes") / F.col("capacity_bytes")
-    seen = disks.where("capacity_bytes > 0").select("directory", used.alias("used"))
+    disk_usage = disks.where("capacity_bytes > 0").select("directory", used.alias("used"))
     # Databases in a directory prove no DbLedgerStorage: any collector may keep a metadata-cache there.
     collectors = entry_logs.groupBy("directory").agg(F.max("logger").alias("logger"))
-    rows = logs.join(F.broadcast(seen), "directory", "left").join(
+    rows = logs.join(F.broadcast(disk_usage), "directory", "left").join(
         F.broadcast(collectors), "directory", "left"
     )
     level = F.max("used").over(F.Window.partitionBy("bookie_id", "logger"))
@@ -42,6 +42,8 @@ def with_full_disks(
 
 def suspended() -> Column:
     """Whether a full disk keeps the compaction of a log, by its ``action``, from running."""
-    full, almost = (F.col("full_disk") == each.value for each in (FullDisk.FULL, FullDisk.ALMOST_FULL))
-    minor, major = (F.col("action") == each.value for each in (GcAction.MINOR, GcAction.MAJOR))
+    full, almost = (
+        F.col("full_disk") == disk_state.value for disk_state in (FullDisk.FULL, FullDisk.ALMOST_FULL)
+    )
+    minor, major = (F.col("action") == gc_action.value for gc_action in (GcAction.MINOR, GcAction.MAJOR))
     return F.coalesce((full & (minor | major)) | (almost & major), F.lit(False))

@@ -97,8 +97,8 @@ def _under_another_id(
         .join(F.broadcast(same), "bookie_id")
         .join(ledgers.select(*LEDGER, F.col("replicas.bookie_id").alias("members")), [*LEDGER])
     )
-    named = members.where(F.array_contains("members", F.col("other")))
-    return named.select(*REPLICA, F.lit(True).alias("other_id")).distinct()
+    aliased_copies = members.where(F.array_contains("members", F.col("other")))
+    return aliased_copies.select(*REPLICA, F.lit(True).alias("other_id")).distinct()
 
 
 def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataFrame:
@@ -126,8 +126,8 @@ def _is_last(row: dict[str, Any]) -> bool | None:
     """Whether what is held has an entry that all members miss; None where that takes too long to tell."""
     missing = [groups_of(groups) for groups in row["missing"]]
     try:
-        gone = coverage.at_least(missing, row["write_quorum"])
-        return len(coverage.intersection(groups_of(row["held"]), gone)) > 0
+        lost_entries = coverage.at_least(missing, row["write_quorum"])
+        return len(coverage.intersection(groups_of(row["held"]), lost_entries)) > 0
     except CoverageLimitError:
         return None
 
@@ -192,20 +192,20 @@ def gc_foresight(
     unlisted = _unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
     foreign = deletion_verdicts(copies, ledgers, judged, verdicts, unequal, collector.aliases)
-    found = unlisted.unionByName(_over_replicated(foreign, collector))
+    forecast_rows = unlisted.unionByName(_over_replicated(foreign, collector))
     if collector.listing.seen is not None:
-        found = found.unionByName(_out_of_place(availability, ledgers, foreign, collector))
+        forecast_rows = forecast_rows.unionByName(_out_of_place(availability, ledgers, foreign, collector))
     if moved is not None:
         changed = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
-        gone = GcReason.NO_METADATA
-        unsettled = F.col("changed") & (F.col("reason") != gone)
-        found = found.join(changed, [*LEDGER], "left").withColumns(
+        no_metadata = GcReason.NO_METADATA
+        unsettled = F.col("changed") & (F.col("reason") != no_metadata)
+        forecast_rows = forecast_rows.join(changed, [*LEDGER], "left").withColumns(
             {
                 "verdict": F.when(unsettled, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
                 "reason": F.when(unsettled, GcReason.MOVED).otherwise(F.col("reason")),
             }
         )
-    rows = with_since(found, [*REPLICA, "pass", "action"], scan_time, earlier)
+    rows = with_since(forecast_rows, [*REPLICA, "pass", "action"], scan_time, earlier)
     return rows.select(*GC_FORESIGHT.names)
 
 
@@ -213,8 +213,8 @@ def collected_since(earlier: DataFrame, availability: DataFrame) -> DataFrame:
     """Bookies whose collector has passed since an earlier run: they lack a ledger that it was to delete."""
     deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
     had = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
-    gone = earlier.where(deleted).select(*REPLICA).join(had, [*REPLICA], "left_anti")
-    return gone.select("bookie_id", F.lit(True).alias("passed")).distinct()
+    deleted_replicas = earlier.where(deleted).select(*REPLICA).join(had, [*REPLICA], "left_anti")
+    return deleted_replicas.select("bookie_id", F.lit(True).alias("passed")).distinct()
 
 
 def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
@@ -222,9 +222,9 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     listing = collector.listing
     rows = orphans.withColumn("spared", F.lit(False))
     if listing.seen is not None:
-        seen = listing.seen.withColumn("spared", F.lit(True))
-        rows = orphans.join(seen, "ledger_id", "left")
-    kept = {
+        spared_ledgers = listing.seen.withColumn("spared", F.lit(True))
+        rows = orphans.join(spared_ledgers, "ledger_id", "left")
+    keep_causes = {
         # The driver says of a key that is not there something that the collector does not expect.
         GcCause.METADATA_READ: F.lit(
             collector.settings.verify_metadata and collector.layout is LayoutKind.ETCD
@@ -235,7 +235,7 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
         else F.col("ledger_id") > F.lit(listing.reach),
     }
     deletes = GcCause.OVERFLOWS if listing.overflows else GcCause.NOT_LISTED
-    cause = _first(kept, deletes)
+    cause = _first(keep_causes, deletes)
     delete = cause == deletes
     doubted = F.size("doubts") > 0
     sure = F.when(delete, GcReason.NO_METADATA).otherwise(GcReason.NOT_COLLECTED)
@@ -248,13 +248,13 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
 
 def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
     """What the collector does, once a day, with ledgers of other bookies' ensembles."""
-    kept = {
+    keep_causes = {
         GcCause.SWITCHED_OFF: F.lit(collector.settings.over_replicated_wait_ms <= 0),
         GcCause.NO_LOCKS: F.lit(collector.layout is LayoutKind.ETCD),
         GcCause.NOT_CLOSED: F.col("state") != LedgerState.CLOSED,
         GcCause.LOCKED: F.col("locked"),
     }
-    cause = _first(kept, GcCause.IN_NO_ENSEMBLE)
+    cause = _first(keep_causes, GcCause.IN_NO_ENSEMBLE)
     delete = cause == GcCause.IN_NO_ENSEMBLE
     verdict = F.when(delete, F.col("verdict")).otherwise(GcVerdict.RIGHT)
     reason = F.when(delete, F.col("reason")).otherwise(GcReason.KEPT)
@@ -277,32 +277,34 @@ def _out_of_place(
     # Interleaved and Sorted storages leave the greatest id out of what they say they have.
     local = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
     had = availability.where(F.col("state").isin(*ON_DISK) & local).select(*REPLICA).distinct()
-    held = had.join(facts, [*LEDGER]).join(foreign.select(*REPLICA, "verdict", "reason"), [*REPLICA], "left")
-    named = F.array_contains("members", F.col("bookie_id"))
+    replicas = had.join(facts, [*LEDGER]).join(
+        foreign.select(*REPLICA, "verdict", "reason"), [*REPLICA], "left"
+    )
+    is_member = F.array_contains("members", F.col("bookie_id"))
     # Read at its own path, the record is there: of etcd too.
-    kept = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | named)}
+    keep_causes = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | is_member)}
     deletes = GcCause.OVERFLOWS if listing.overflows else GcCause.OUT_OF_ORDER
-    cause = _first(kept, deletes)
+    cause = _first(keep_causes, deletes)
     delete = cause == deletes
     verdict = (
         F.when(~delete, GcVerdict.RIGHT)
         .when(F.col("unreadable"), GcVerdict.UNKNOWN)
-        .when(named, GcVerdict.WRONG)
+        .when(is_member, GcVerdict.WRONG)
         .otherwise(F.coalesce("verdict", F.lit(GcVerdict.UNKNOWN)))
     )
     reason = (
         F.when(~delete, GcReason.KEPT)
         .when(F.col("unreadable"), GcReason.METADATA_UNREADABLE)
-        .when(named, GcReason.NAMED)
+        .when(is_member, GcReason.NAMED)
         .otherwise(F.coalesce("reason", F.lit(GcReason.MEMBERS_UNKNOWN)))
     )
-    return _plan(held, GcPass.LISTING, delete, cause, verdict, reason)
+    return _plan(replicas, GcPass.LISTING, delete, cause, verdict, reason)
 
 
-def _first(kept: dict[GcCause, Column], otherwise: GcCause) -> Column:
+def _first(keep_causes: dict[GcCause, Column], otherwise: GcCause) -> Column:
     """The first cause to keep a ledger that holds, else ``otherwise``."""
-    said = F.coalesce(*(F.when(holds, F.lit(cause)) for cause, holds in kept.items()))
-    return F.coalesce(said, F.lit(otherwise))
+    keep_cause = F.coalesce(*(F.when(holds, F.lit(cause)) for cause, holds in keep_causes.items()))
+    return F.coalesce(keep_cause, F.lit(otherwise))
 
 
 def _plan(

@@ -86,7 +86,7 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
     rows = ledgers.select("scope_id", "status", "path", rel.alias("rel"), "ledger_id", listed.alias("listed"))
     misplaced = (F.col("status") == LedgerStatus.MISPLACED) & F.col("ledger_id").isNull()
     if layout is LayoutKind.ETCD:
-        first, last = (to_path(layout, each) for each in (0, MAX_LEDGER_ID))
+        first, last = (to_path(layout, ledger_id) for ledger_id in (0, MAX_LEDGER_ID))
         fails = misplaced & F.col("scope_id").isNull()
         keys = rows.withColumn("fails", fails).where(
             (F.col("listed") | F.col("fails")) & (F.col("rel") >= first) & (F.col("rel") < last)
@@ -106,25 +106,27 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
 
 def ranges(places: DataFrame) -> DataFrame:
     """One row per range: ``place``, ``end``, and what `follow_ranges` says of it; one task makes them."""
-    found = places.groupBy("place").agg(F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails"))
+    range_rows = places.groupBy("place").agg(
+        F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails")
+    )
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [*batches]
         if rows:
             table = pa.Table.from_batches(rows)
             ends = table["end"].fill_null(ALL_BEFORE).to_numpy()
-            found = follow_ranges(ends, table["fails"].to_numpy())
-            judged = [table["place"], ends, found.previous, found.reached]
+            bounds = follow_ranges(ends, table["fails"].to_numpy())
+            judged = [table["place"], ends, bounds.previous, bounds.reached]
             yield from pa.table(judged, schema=_RANGES).to_batches()
 
-    in_order = found.repartition(1).sortWithinPartitions("place")
+    in_order = range_rows.repartition(1).sortWithinPartitions("place")
     return map_batches(in_order, work, _RANGES)
 
 
 def listed_ids(places: DataFrame, ranges: DataFrame) -> DataFrame:
     """The ids, ``ledger_id``, that the pass finds where it looks for them."""
-    found = places.where("ledger_id is not null").join(ranges.where("reached"), "place")
-    return found.where("ledger_id > previous").select("ledger_id").distinct()
+    reached_ledgers = places.where("ledger_id is not null").join(ranges.where("reached"), "place")
+    return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 
 
 def outcome(ranges: DataFrame) -> DataFrame:

@@ -66,12 +66,12 @@ def gone_entries(wrong: DataFrame, again: DataFrame | None) -> DataFrame:
         rows = once.where("coalesce(failed, true)").select(*_LOG, "gone", F.lit(False).alias("agreed"))
         twice = again.where("gone is not null").join(wrong.select(*_LOG).distinct(), [*_LOG], "left_semi")
         rows = rows.unionByName(twice.select(*_LOG, "gone", F.lit(True).alias("agreed")))
-    found = rows.groupBy(*REPLICA).agg(
+    replica_sets = rows.groupBy(*REPLICA).agg(
         F.collect_list("gone").alias("sets"),
         F.min("agreed").alias("agreed"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, MAX_LOGS).alias("logs"),
     )
-    return found.mapInArrow(_unite, spark_types(GONE_ENTRIES))
+    return replica_sets.mapInArrow(_unite, spark_types(GONE_ENTRIES))
 
 
 def _unite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

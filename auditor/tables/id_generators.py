@@ -90,11 +90,11 @@ def id_generators(
         )
     )
     of_generator = (F.col("highest") >= F.col("low")) & (F.col("highest") <= F.col("end"))
-    held = (
+    undrawn_counts = (
         undrawn.select("undrawn", "highest")
         .join(generators, of_generator)
         .groupBy("low")
         .agg(F.max("undrawn").alias("held"), F.max("highest").alias("held_highest"))
     )
-    every = generators.join(listed, "low", "left").join(held, "low", "left")
-    return every.fillna(0, ["listed", "drawn", "chosen", "held"]).select(*ID_GENERATORS.names)
+    generator_counts = generators.join(listed, "low", "left").join(undrawn_counts, "low", "left")
+    return generator_counts.fillna(0, ["listed", "drawn", "chosen", "held"]).select(*ID_GENERATORS.names)

@@ -108,22 +108,22 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
         .withColumn("gone", F.col("r.bookie_id"))
         .join(F.broadcast(ids), "gone")
     )
-    there = unequal.where("expected is null and index_state = 'ok' and length(held) > 0").select(
+    unnamed_copies = unequal.where("expected is null and index_state = 'ok' and length(held) > 0").select(
         *LEDGER, "bookie_id", "held"
     )
     holding = (
         due.select(*LEDGER, "gone", "members", F.col("r.groups").alias("should"))
-        .join(there, [*LEDGER])
+        .join(unnamed_copies, [*LEDGER])
         .where("not array_contains(members, bookie_id)")
         .groupBy("gone", "bookie_id")
         .agg(F.count("*").alias("held"), F.expr("count_if(held = should)").alias("exact"))
     )
     # Of its own segments: who is in another one may be the id under its new name.
-    beside = F.expr(
+    segment_members = F.expr(
         "flatten(transform(filter(segments, s -> array_contains(s.ensemble, gone)), s -> s.ensemble))"
     )
     shared = (
-        due.select("gone", beside.alias("beside"), F.explode("members").alias("bookie_id"))
+        due.select("gone", segment_members.alias("beside"), F.explode("members").alias("bookie_id"))
         .where("bookie_id <> gone")
         .groupBy("gone", "bookie_id")
         .agg(
@@ -160,11 +160,11 @@ def compare_contents(
     due: dict[str, int] = {}
     pairs: dict[tuple[str, str], Contents] = {}
     for row in rows:
-        gone, live = row["gone"], row["bookie_id"]
-        due[gone] = row["due"]
+        gone_id, live = row["gone"], row["bookie_id"]
+        due[gone_id] = row["due"]
         if live is not None:
             counts = {name: row[name] for name in ("due", "shared", "together", "held", "exact")}
-            pairs[gone, live] = Contents(**counts, whole=live in whole)
+            pairs[gone_id, live] = Contents(**counts, whole=live in whole)
     return ContentComparison(due, pairs, whole)
 
 
@@ -184,7 +184,7 @@ def identity_rows(facts: Iterable[Mapping[str, Any]], identity: Mapping[str, str
             for name in ("bookie_id", "named", "marked", "registered", "host", "port", "hosts", "disks")
         }
         | {"identity": name, "stranded": _is_stranded(group)}
-        | {"aliases": [other["bookie_id"] for other in group if other is not row]}
+        | {"aliases": [member["bookie_id"] for member in group if member is not row]}
         | {"cookie_names": row["cookie"].bookie_id if row["cookie"] else None}
         for name, group in members.items()
         for row in group

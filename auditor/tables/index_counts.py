@@ -83,16 +83,16 @@ def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShape
     ({'bk1': 8192}, ['bk1'], ['limbo', 'ok'])
     """
     lengths: dict[str, dict[int, int]] = {}
-    found: list[tuple[str, int]] = []
+    file_lengths: list[tuple[str, int]] = []
     states = set()
     for bookie, state, length, count in rows:
         states.add(state)
         if state == IndexState.OK and length:
-            found.append((bookie, length))
+            file_lengths.append((bookie, length))
             if length % SECTOR == 0:
                 lengths.setdefault(bookie, {})[length] = count
     pages = page_sizes(lengths)
-    cut = frozenset(bookie for bookie, length in found if length % pages.get(bookie, SECTOR))
+    cut = frozenset(bookie for bookie, length in file_lengths if length % pages.get(bookie, SECTOR))
     return IndexShapes(pages, cut, frozenset(states))
 
 
@@ -191,13 +191,13 @@ def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ..
     is_empty = pc.equal(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     powers = _powers(rows["page_bytes"])
     codes = [
-        *(each.codes.astype(np.int64) + 1 for each in names),
+        *(column.codes.astype(np.int64) + 1 for column in names),
         powers,
         np.append(is_empty + 1, 0)[groups.codes],
         _there(rows[_ID]),
         np.full(rows.num_rows, placed, np.int64) if placed is not None else _there(rows["path"]),
     ]
-    sizes = [*(len(each.values) + 1 for each in names), LARGEST.bit_length() + 1, 3, 2, 2]
+    sizes = [*(len(column.values) + 1 for column in names), LARGEST.bit_length() + 1, 3, 2, 2]
     key = np.zeros(rows.num_rows, np.int64)
     for code, size in zip(codes, sizes, strict=True):
         key = key * size + code
@@ -215,11 +215,17 @@ def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ..
 
 def _kind(codes: list[int], names: list[Coded]) -> tuple[Any, ...]:
     texts = [
-        each.values[code - 1].as_py().decode() if code else None
-        for code, each in zip(codes, names, strict=False)
+        column.values[code - 1].as_py().decode() if code else None
+        for code, column in zip(codes, names, strict=False)
     ]
-    length, empty, known, placed = codes[len(names) :]
-    return (*texts, 1 << length - 1 if length else 0, (None, False, True)[empty], bool(known), bool(placed))
+    length, empty, has_ledger_id, placed = codes[len(names) :]
+    return (
+        *texts,
+        1 << length - 1 if length else 0,
+        (None, False, True)[empty],
+        bool(has_ledger_id),
+        bool(placed),
+    )
 
 
 def _powers(lengths: pa.ChunkedArray) -> Longs:
@@ -231,8 +237,8 @@ def _powers(lengths: pa.ChunkedArray) -> Longs:
 
 
 def _there(column: pa.ChunkedArray) -> Longs:
-    there: Longs = column.is_valid().to_numpy().astype(np.int64)
-    return there
+    is_present: Longs = column.is_valid().to_numpy().astype(np.int64)
+    return is_present
 
 
 def by_state(
@@ -246,12 +252,12 @@ def by_state(
     ``shapes`` must be of these rows. Of the bookies ``of_pieces``, whose index came in pieces that overlap,
     ``pieces`` has the replicas (`auditor.tables.accounts.combine_pieces`).
     """
-    others = availability if pieces is None else availability.where(~_of_replicas_of(of_pieces))
+    whole_indexes = availability if pieces is None else availability.where(~_of_replicas_of(of_pieces))
     edges = shapes.edges
     may_be_cut = F.col("bookie_id").isin(*edges)
 
     def of(state: str) -> DataFrame:
-        rows = others.where(F.col("state") == state)
+        rows = whole_indexes.where(F.col("state") == state)
         if state == IndexState.OK and edges:
             rows = rows.where(~may_be_cut)
         return rows.withColumn("state", F.lit(state))
@@ -259,10 +265,10 @@ def by_state(
     parts = [of(state) for state in (*OF_REPLICAS, *OF_PLACES) if state in shapes.states]
     if edges:
         # No others than these are any longer when they are taken for cut.
-        parts.append(with_cut(others.where((F.col("state") == IndexState.OK) & may_be_cut), edges))
+        parts.append(with_cut(whole_indexes.where((F.col("state") == IndexState.OK) & may_be_cut), edges))
     if pieces is not None:
         parts.append(pieces)
-    return reduce(lambda some, more: some.unionByName(more), parts or [availability.where(F.lit(False))])
+    return reduce(lambda union, part: union.unionByName(part), parts or [availability.where(F.lit(False))])
 
 
 def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:

@@ -120,7 +120,10 @@ def judge(
     if not ledger.closed:
         _lagging(ledger, {pair.bookie_id: _as_served(pair) for pair in pairs}, bookies, answer)
     answer.missing = unite_by_bookie(answer.missing)
-    missing, unknown = [each[1] for each in answer.missing], [groups for _, groups, _ in answer.unknown]
+    missing, unknown = (
+        [missing_set[1] for missing_set in answer.missing],
+        [groups for _, groups, _ in answer.unknown],
+    )
     if missing or unknown:
         answer.m, answer.mu = coverage.worst(missing, unknown)
         answer.class_entries = entries_of_class(ledger, answer)
@@ -209,14 +212,17 @@ def _weigh_gone_entries(
     ledger: LedgerFacts, pair: Pair, lacking: Groups, state: BookieState, answer: Judgement
 ) -> tuple[Pair, Groups]:
     """Say what entries in no entry log are; the pair, with its replies, and what is lacking without them."""
-    gone = coverage.intersection(lacking, pair.gone)
-    found = weigh_gone(gone, pair.gone_agreed or state.stopped, pair.replies or ReadReplies())
-    answer.doubts |= standing_doubts(ledger, pair, state) if len(found.missing) else set()
-    _add(answer.missing, pair, found.missing)
-    if len(found.unknown):
-        answer.unknown.append((pair.bookie_id, found.unknown, UnknownCopy.ENTRY_LOG))
-    others, expected = pair.replies and pair.replies.without(gone), coverage.difference(pair.expected, gone)
-    return replace(pair, expected=expected, replies=others), coverage.difference(lacking, gone)
+    gone_groups = coverage.intersection(lacking, pair.gone)
+    gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.stopped, pair.replies or ReadReplies())
+    answer.doubts |= standing_doubts(ledger, pair, state) if len(gone_copies.missing) else set()
+    _add(answer.missing, pair, gone_copies.missing)
+    if len(gone_copies.unknown):
+        answer.unknown.append((pair.bookie_id, gone_copies.unknown, UnknownCopy.ENTRY_LOG))
+    other_replies, expected = (
+        pair.replies and pair.replies.without(gone_groups),
+        coverage.difference(pair.expected, gone_groups),
+    )
+    return replace(pair, expected=expected, replies=other_replies), coverage.difference(lacking, gone_groups)
 
 
 def _add(kind: list[tuple[str, Groups]], pair: Pair, groups: Groups) -> None:
@@ -227,7 +233,7 @@ def _add(kind: list[tuple[str, Groups]], pair: Pair, groups: Groups) -> None:
 def _weigh_replies(
     ledger: LedgerFacts,
     pair: Pair,
-    said: ReadReplies,
+    replies: ReadReplies,
     lacking: Groups,
     state: BookieState,
     grace_ms: int,
@@ -236,32 +242,32 @@ def _weigh_replies(
     """The same where the bookie was asked for some of it: the cases of `auditor.tables.rejudgement`."""
     why = why_unknown(state, pair)
     listed = coverage.intersection(pair.expected, pair.listed)
-    unindexed = coverage.intersection(coverage.union([lacking, listed]), said.served)
-    rest = coverage.difference(lacking, said.served)
-    denied = pair.expected if said.no_ledger else said.denied
+    unindexed = coverage.intersection(coverage.union([lacking, listed]), replies.served)
+    undecided_groups = coverage.difference(lacking, replies.served)
+    denied = pair.expected if replies.no_ledger else replies.denied
     missing, unknown = NOTHING, coverage.difference(coverage.intersection(pair.expected, denied), lacking)
     because = UnknownCopy.DENIED
     # Where it does not look for the index, its own word is all there is.
     if why in (None, UnknownCopy.UNREAD, UnknownCopy.MISPLACED):
-        missing = coverage.intersection(rest, denied)
-        rest = coverage.difference(rest, denied)
+        missing = coverage.intersection(undecided_groups, denied)
+        undecided_groups = coverage.difference(undecided_groups, denied)
     if len(missing):
         answer.doubts |= standing_doubts(ledger, pair, state)
     ageing = ageing_doubts(ledger, pair, state, grace_ms)
-    if len(rest) and (why is not None or len(unindexed) or (len(missing) and ageing)):
+    if len(undecided_groups) and (why is not None or len(unindexed) or (len(missing) and ageing)):
         because = why or (UnknownCopy.INDEX_INCOMPLETE if len(unindexed) else UnknownCopy.NOT_ASKED)
-        unknown = coverage.union([unknown, rest])
-    elif len(rest):
-        missing = coverage.union([missing, rest])
+        unknown = coverage.union([unknown, undecided_groups])
+    elif len(undecided_groups):
+        missing = coverage.union([missing, undecided_groups])
         answer.doubts |= standing_doubts(ledger, pair, state) | ageing
-        if (silent := said.unheard) is not None and not (said.refused and state.journal_read):
+        if (silent := replies.unheard) is not None and not (replies.refused and state.journal_read):
             answer.doubts.add(doubts.unheard(pair.bookie_id, silent))
     _add(answer.missing, pair, missing)
     if len(unknown):
         answer.unknown.append((pair.bookie_id, unknown, because))
     if _is_accountable(ledger, pair, state, grace_ms):
         _add(answer.unindexed, pair, unindexed)
-        _add(answer.listed, pair, coverage.difference(listed, coverage.union([said.served, denied])))
+        _add(answer.listed, pair, coverage.difference(listed, coverage.union([replies.served, denied])))
 
 
 def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
@@ -289,12 +295,12 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
 
 def standing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
     """Doubts that a bookie's own word does not dispel."""
-    found = set()
+    pair_doubts = set()
     if state.suspect:
-        found.add(doubts.misplaced(pair.bookie_id))
+        pair_doubts.add(doubts.misplaced(pair.bookie_id))
     if not ledger.closed:
-        found.add(doubts.not_closed())
-    return found
+        pair_doubts.add(doubts.not_closed())
+    return pair_doubts
 
 
 def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
@@ -315,10 +321,10 @@ def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
     """What is held and not striped here: of a segment without this bookie, or surplus."""
     if not len(pair.held):
         return
-    mine = (
+    striped_groups = (
         pair.expected if ledger.closed else striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
     )
-    excess = coverage.difference(pair.held, mine)
+    excess = coverage.difference(pair.held, striped_groups)
     if not len(excess):
         return
     elsewhere = [
@@ -354,18 +360,18 @@ def _lagging(
 ) -> None:
     """Entries of an open end that an ack quorum of members holds and another member, read, does not."""
     start, ensemble = ledger.segments[-1]
-    held = {member: pairs[member].held if member in pairs else NOTHING for member in ensemble}
-    newest = max((coverage.last_entry(groups) for groups in held.values()), default=-1)
+    held_groups = {member: pairs[member].held if member in pairs else NOTHING for member in ensemble}
+    newest = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)
     if newest < start:
         return
     due = {member: striped_to(ledger, member, newest, last_segment_only=True) for member in ensemble}
-    present = [coverage.intersection(due[member], held[member]) for member in ensemble]
+    present = [coverage.intersection(due[member], held_groups[member]) for member in ensemble]
     acknowledged = coverage.at_least(present, ledger.ack_quorum)
     for member in sorted(ensemble):
         state = bookies.get(member, BookieState(BookieRead.UNREAD))
         # A pair that is not here is equal and no answer: what it lacks is known of a bookie that was read.
         if why_unknown(state, pairs.get(member, Pair(member, NOTHING, NOTHING, IndexState.ABSENT))) is None:
-            late = coverage.difference(coverage.intersection(due[member], acknowledged), held[member])
+            late = coverage.difference(coverage.intersection(due[member], acknowledged), held_groups[member])
             if len(late):
                 answer.lagging.append((member, late))
 

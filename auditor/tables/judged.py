@@ -60,7 +60,7 @@ def judge_whole(
     answers = []
     owner: list[int] = []
     seats: list[tuple[int, int, int, int]] = []
-    gone: list[list[bool]] = []
+    missing_members: list[list[bool]] = []
     doubtful: list[list[bool]] = []
     for number, (ledger, pairs) in enumerate(ledgers):
         answer = _classify_replica(ledger, pairs, bookies, grace_ms)
@@ -69,12 +69,12 @@ def judge_whole(
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True):
             owner.append(number)
             seats.append((first, last, ledger.ensemble_size, ledger.write_quorum))
-            gone.append([member in lost for member in ensemble])
+            missing_members.append([member in lost for member in ensemble])
             doubtful.append([member in unsure for member in ensemble])
         answers.append(answer)
     if seats:
         first_entry, last_entry, size, quorum = np.array(seats, np.int64).T
-        absent = _square(gone)
+        absent = _square(missing_members)
         m, mu = worst_of_whole(first_entry, last_entry, size, quorum, absent, _square(doubtful))
         for number, worst, potential in zip(owner, m.tolist(), mu.tolist(), strict=True):
             # One seat per segment; a ledger is as bad as the worst of its segments.
@@ -82,14 +82,16 @@ def judge_whole(
             answers[number].mu = max(answers[number].mu, potential)
         least = [least_missing(ledgers[number][0], answers[number].m) for number in owner]
         sets, exact = short_of_whole(first_entry, last_entry, size, quorum, absent, np.array(least, np.int64))
-        alone = {number for number, single in zip(owner, exact.tolist(), strict=True) if not single}
+        inexact_ledgers = {number for number, single in zip(owner, exact.tolist(), strict=True) if not single}
         try:
             folded = fold(sets.merge(np.array(owner, np.int64), len(answers))).values()
         except CoverageLimitError:
-            alone, folded = set(owner), [b""] * len(answers)
+            inexact_ledgers, folded = set(owner), [b""] * len(answers)
         for number, (answer, groups) in enumerate(zip(answers, folded, strict=True)):
             facts = ledgers[number][0]
-            answer.class_entries = entries_of_class(facts, answer) if number in alone else groups_of(groups)
+            answer.class_entries = (
+                entries_of_class(facts, answer) if number in inexact_ledgers else groups_of(groups)
+            )
     return answers
 
 
@@ -122,7 +124,7 @@ def counts(sets: Sequence[bytes]) -> list[int]:
     return [int(total) for total in totals[batch.offsets[1:]] - totals[batch.offsets[:-1]]]
 
 
-SAID = ("bookie_id", "entry_id", "answer", "reason")
+ANSWER_COLUMNS = ("bookie_id", "entry_id", "answer", "reason")
 """Of a row of the table witness, what a judgement keeps."""
 _ENTRIES = pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())]))
 JUDGED = schema_of(
@@ -177,7 +179,7 @@ JUDGED = schema_of(
     ),
     (
         "witness",
-        pa.list_(pa.struct([(name, WITNESS.field(name).type) for name in SAID])),
+        pa.list_(pa.struct([(name, WITNESS.field(name).type) for name in ANSWER_COLUMNS])),
         "what bookies said when they were asked for entries; the first of it",
     ),
 )
@@ -219,8 +221,8 @@ def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], gra
     # A bookie that is down takes along its replica of each of its ledgers: those are judged by
     # arithmetic over the whole batch, and only the others one by one.
     whole = [number for number, (ledger, pairs) in enumerate(ledgers) if is_whole(ledger, pairs)]
-    together = judge_whole([ledgers[number] for number in whole], bookies, grace_ms)
-    answered = dict(zip(whole, together, strict=True))
+    whole_judgements = judge_whole([ledgers[number] for number in whole], bookies, grace_ms)
+    answered = dict(zip(whole, whole_judgements, strict=True))
     answers = [
         answered[number] if number in answered else _judged_alone(ledger, pairs, bookies, grace_ms)
         for number, (ledger, pairs) in enumerate(ledgers)
@@ -278,7 +280,7 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
 
 
 def rows_of(
-    rows: list[dict[str, Any]], answers: list[Judgement], said: Sequence[list[dict[str, Any]]]
+    rows: list[dict[str, Any]], answers: list[Judgement], witness_rows: Sequence[list[dict[str, Any]]]
 ) -> pa.RecordBatch:
     """Rows of the table judged, from those of ledgers, their judgements, and what bookies said of each."""
     columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _AS_THEY_ARE}
@@ -299,8 +301,8 @@ def rows_of(
             for answer in answers
         ],
         "doubts": [_texts(answer.doubts) for answer in answers],
-        "lasting_doubts": [_texts(each for each in answer.doubts if not each.heals) for answer in answers],
-        "witness": said,
+        "lasting_doubts": [_texts(doubt for doubt in answer.doubts if not doubt.heals) for answer in answers],
+        "witness": witness_rows,
     }
     return rows_of_columns(JUDGED, len(rows), columns)
 
@@ -332,13 +334,13 @@ def _texts(doubts: Iterable[Doubt]) -> list[str]:
 
 def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
     """Each ledger's sets as rows, counted over the whole batch at once."""
-    values = [groups.tobytes() for each in sets for _, groups in each]
+    values = [groups.tobytes() for ledger_sets in sets for _, groups in ledger_sets]
     # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
     counted = iter(zip(values, counts(values), strict=True))
     rows = []
-    for each in sets:
+    for bookie_sets in sets:
         row = []
-        for bookie, _ in each:
+        for bookie, _ in bookie_sets:
             value, count = next(counted)
             row.append({"bookie_id": bookie, "groups": value, "count": count})
         rows.append(row)
@@ -351,11 +353,11 @@ def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
     Returns scope_id, ledger_id, bookie_id, groups, count, served.
     """
 
-    def each(column: str, served: bool) -> DataFrame:
-        return found.select(*LEDGER, F.explode(column).alias("u"), F.lit(served).alias("served"))
+    def explode_part(column: str, served: bool) -> DataFrame:
+        return unindexed_ledgers.select(*LEDGER, F.explode(column).alias("u"), F.lit(served).alias("served"))
 
-    found = filter_part("unindexed", judged)
-    rows = each("unindexed", served=True).unionByName(each("listed", served=False))
+    unindexed_ledgers = filter_part("unindexed", judged)
+    rows = explode_part("unindexed", served=True).unionByName(explode_part("listed", served=False))
     if moved is not None:
         rows = rows.join(moved.select(*LEDGER), [*LEDGER], "left_anti")
     return rows.select(*LEDGER, "u.*", "served")

@@ -65,9 +65,13 @@ _OPEN_ENDED = (UnknownCopy.LIMBO, UnknownCopy.NOT_INDEXED, UnknownCopy.NOT_ASKED
 
 
 def log_entries(
-    entry_logs: DataFrame, locations: DataFrame, ledgers: DataFrame, judged: DataFrame, gone: DataFrame
+    entry_logs: DataFrame,
+    locations: DataFrame,
+    ledgers: DataFrame,
+    judged: DataFrame,
+    gone_entries: DataFrame,
 ) -> DataFrame:
-    """Rows of `LOG_ENTRIES`; the arguments are the tables of these names, ``gone`` is gone_entries."""
+    """Rows of `LOG_ENTRIES`; the arguments are the tables of these names."""
     in_logs = entry_logs.where(
         F.col("ledger_id").isNotNull()
         & F.col("bookie_id").isNotNull()
@@ -75,7 +79,7 @@ def log_entries(
         & (F.col("entry_bytes") > 0)
     ).select(*_LOG, *LEDGER, F.col("entry_bytes").alias("bytes"))
     # Another log may have what the index has in one that is not there, whatever the judgement of that is.
-    elsewhere = gone.select(*LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_flags())
+    elsewhere = gone_entries.select(*LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_flags())
     lacking = _lacking(locations, ledgers, judged).unionByName(elsewhere)
     members = in_logs.join(lacking, [*REPLICA])
     anywhere = in_logs.join(_lost(judged), [*LEDGER])
@@ -154,23 +158,23 @@ def rows_of_log(path: str, parts: list[dict[str, Any]]) -> tuple[list[dict[str, 
     """
     ids = np.unique(np.array([part["ledger_id"] for part in parts], np.int64))
     try:
-        found = read_ledger_entries(path, ids)
+        logged_entries = read_ledger_entries(path, ids)
     except OSError as error:
         # A running bookie may have deleted it by now.
         reason = error.strerror or str(error)
         return [_unknown(part, reason) for part in parts], 0
     # Sorted once: a log may have entries of a hundred thousand ledgers.
-    order = np.argsort(found.ledger_ids, kind="stable")
-    sorted_ids = found.ledger_ids[order]
+    order = np.argsort(logged_entries.ledger_ids, kind="stable")
+    sorted_ids = logged_entries.ledger_ids[order]
     rows = []
     for part in parts:
         begin, end = np.searchsorted(sorted_ids, [part["ledger_id"], part["ledger_id"] + 1])
         own = order[begin:end]
-        own = own[found.scope_ids[own] == part["scope_id"]]
-        row = _row(part, found.entry_ids[own], found.sizes[own], found.damage)
+        own = own[logged_entries.scope_ids[own] == part["scope_id"]]
+        row = _row(part, logged_entries.entry_ids[own], logged_entries.sizes[own], logged_entries.damage)
         if row is not None:
             rows.append(row)
-    return rows, found.log_bytes
+    return rows, logged_entries.log_bytes
 
 
 def _unknown(part: dict[str, Any], reason: str) -> dict[str, Any]:
@@ -200,10 +204,10 @@ def _row(part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None)
 def _is_wanted(part: dict[str, Any], entries: Longs) -> NDArray[np.bool_]:
     if part["any_entry"]:
         return np.ones(len(entries), np.bool_)
-    wanted = np.zeros(len(entries), np.bool_)
+    is_needed = np.zeros(len(entries), np.bool_)
     for groups in part["wanted"]:
-        wanted |= coverage.contains(_groups(groups), entries)
-    return wanted
+        is_needed |= coverage.contains(_groups(groups), entries)
+    return is_needed
 
 
 def _groups(data: bytes) -> Groups:

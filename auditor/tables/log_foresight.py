@@ -124,10 +124,10 @@ def log_foresight(
     )
     minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
     major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
-    kept = F.col("remain") > 0
+    has_remaining = F.col("remain") > 0
     once_closed = (
-        F.when(F.col("scan_fails") & (kept | (F.col("entries") == 0)), GcAction.KEEP)
-        .when(~kept, GcAction.DELETE)
+        F.when(F.col("scan_fails") & (has_remaining | (F.col("entries") == 0)), GcAction.KEEP)
+        .when(~has_remaining, GcAction.DELETE)
         .when(minor, GcAction.MINOR)
         .when(major, GcAction.MAJOR)
         .otherwise(GcAction.KEEP)
@@ -142,8 +142,8 @@ def log_foresight(
 
     def carry(name: str) -> Column:
         # A run of an older release does not say it.
-        known = earlier is not None and name in earlier.columns
-        column = F.col(name) if known else F.lit(None).cast(carried[name])
+        has_column = earlier is not None and name in earlier.columns
+        column = F.col(name) if has_column else F.lit(None).cast(carried[name])
         return column.alias(f"was_{name.removesuffix('_since')}")
 
     was = [carry(name) for name in carried]
@@ -157,12 +157,12 @@ def log_foresight(
     # Null in the run before: the log was above the threshold then, and begins anew. What it was between the
     # two runs nobody has seen.
     def since(was: str, below: Column) -> Column:
-        return F.when(kept & below & ~F.col("current"), F.coalesce(F.col(was), F.lit(scan_time)))
+        return F.when(has_remaining & below & ~F.col("current"), F.coalesce(F.col(was), F.lit(scan_time)))
 
     going = F.col("action") == GcAction.DELETE
     # A log that a pass has left once is overdue until its deletion is no longer coming.
     overdue = going & F.col("was_delete").isNotNull() & (F.col("passed") | F.col("was_overdue"))
-    found = rows.withColumns(
+    forecast_rows = rows.withColumns(
         {
             "minor_since": since("was_minor", minor),
             "major_since": since("was_major", minor | major),
@@ -170,7 +170,7 @@ def log_foresight(
             "overdue": F.coalesce(overdue, F.lit(False)),
         }
     )
-    return found.select(*LOG_FORESIGHT.names)
+    return forecast_rows.select(*LOG_FORESIGHT.names)
 
 
 def _all_logs(
@@ -280,8 +280,8 @@ DELETION_CANDIDATES = schema_of(
 def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> DataFrame:
     """Rows of `DELETION_CANDIDATES`; the arguments are the tables of these names."""
     by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")
-    here = ~F.col("path").contains(IN_COLLECTION)
-    going = log_foresight.where((F.col("action") != GcAction.KEEP) & ~suspended() & here)
+    is_outside_collection = ~F.col("path").contains(IN_COLLECTION)
+    going = log_foresight.where((F.col("action") != GcAction.KEEP) & ~suspended() & is_outside_collection)
     logs = going.join(by_map, "path", "left_semi")
     tasks = logs.sparkSession.sparkContext.defaultParallelism
     schema = spark_types(DELETION_CANDIDATES)
@@ -315,15 +315,15 @@ def hold_map(path: str) -> dict[str, str | None]:
     {'state': 'unreadable', 'reason': 'No such file or directory'}
     """
     try:
-        found = read_contents(path, verify=True)
+        contents = read_contents(path, verify=True)
     except OSError as error:
         # A running bookie may have deleted it by now, as was forecast.
         return {"state": EntryLogState.UNREADABLE.value, "reason": error.strerror or str(error)}
-    if found.map_damage is not None and not found.map_unreadable:
-        return {"state": EntryLogState.MAP_WRONG.value, "reason": found.map_damage.reason}
-    if found.collector_scan is not None:
-        reason = str(found.damage) if found.damage else "records that are not entries, or are cut"
+    if contents.map_damage is not None and not contents.map_unreadable:
+        return {"state": EntryLogState.MAP_WRONG.value, "reason": contents.map_damage.reason}
+    if contents.collector_scan is not None:
+        reason = str(contents.damage) if contents.damage else "records that are not entries, or are cut"
         return {"state": EntryLogState.DAMAGED.value, "reason": reason}
-    if found.damage is not None:
-        return {"state": EntryLogState.UNREADABLE.value, "reason": str(found.damage)}
+    if contents.damage is not None:
+        return {"state": EntryLogState.UNREADABLE.value, "reason": str(contents.damage)}
     return {"state": EntryLogState.OK.value, "reason": None}

@@ -45,19 +45,19 @@ def named_marks(marks: DataFrame) -> DataFrame:
 
 def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
     """Rows of `STALE_MARKS`, from the tables of a run."""
-    named = named_marks(marks)
+    ledger_marks = named_marks(marks)
     healthy = (
         verdicts.where("class = 'healthy' and potential_class = 'healthy'")
-        .join(named, [*LEDGER], "left_semi")
+        .join(ledger_marks, [*LEDGER], "left_semi")
         .select(*LEDGER)
     )
     members = (
         ledgers.where(F.col("status").isin(*DECODED))
-        .join(named, [*LEDGER], "left_semi")
+        .join(ledger_marks, [*LEDGER], "left_semi")
         .select(*LEDGER, F.col("replicas.bookie_id").alias("members"))
     )
     # A mark is stale only where nothing could still be missing: the potential class is healthy too.
-    rows = named.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered_ids(bookies))
+    rows = ledger_marks.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered_ids(bookies))
     # Nothing of a mark is done until all its bookies are back, or none of them counts any more.
     returned = F.size(F.array_except("replicas", "registered")) == 0
     repaired = ~F.arrays_overlap("replicas", "members")

@@ -30,17 +30,17 @@ def members(spark: SparkSession | None, ledgers: TableFiles) -> pa.Table:
 def _members_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
     columns = [f"replicas.list.element.{name}" for name in _FIELDS]
     for rows in files.row_groups(columns, (), _ROWS):
-        flat = [each.flatten() for each in rows["replicas"].chunks]
+        flat = [chunk.flatten() for chunk in rows["replicas"].chunks]
         bookie, groups, depends = (
-            pa.chunked_array([each.field(name) for each in flat], kind)
+            pa.chunked_array([chunk.field(name) for chunk in flat], kind)
             for name, kind in zip(_FIELDS, (pa.string(), pa.binary(), pa.bool_()), strict=True)
         )
         ids = Coded.of(bookie)
         holds = pc.greater(pc.binary_length(groups), 0)
         counts = [np.bincount(ids.codes, minlength=len(ids.values))]
-        for each in (depends, holds):
-            true = each.fill_null(False).to_numpy()
+        for flags in (depends, holds):
+            true = flags.fill_null(False).to_numpy()
             counts.append(np.bincount(ids.codes[true], minlength=len(ids.values)))
         yield pa.RecordBatch.from_arrays(
-            [ids.values.cast(pa.string()), *(pa.array(each) for each in counts)], schema=MEMBERS
+            [ids.values.cast(pa.string()), *(pa.array(column) for column in counts)], schema=MEMBERS
         )

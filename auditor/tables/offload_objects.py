@@ -47,13 +47,13 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
     newest context whose objects it has: what was offloaded later than ``grace`` ms before may be absent.
     """
     # Full: a copy without a context is a leak in the bucket, a context without a copy a loss.
-    both = _copies(listing).join(_contexts(owners), [*_COPY], "full_outer")
+    copies = _copies(listing).join(_contexts(owners), [*_COPY], "full_outer")
     # An unreadable value may name any of the copies: one is enough to leave all of them in doubt.
     unread = owners.where("status != 'ok'").agg(
         F.min(F.concat("path", F.lit(": "), "damage")).alias("unread")
     )
-    seen = both.where("has_data and has_index").agg(F.max("offload_time").alias("reached"))
-    both = both.crossJoin(F.broadcast(unread)).crossJoin(F.broadcast(seen))
+    listing_reach = copies.where("has_data and has_index").agg(F.max("offload_time").alias("reached"))
+    copies = copies.crossJoin(F.broadcast(unread)).crossJoin(F.broadcast(listing_reach))
     whole = F.coalesce(F.col("has_data") & F.col("has_index"), F.lit(False))
     fault = F.when(F.col("path").isNull(), ORPHAN).when(
         F.col("offload").isin("complete", "deleted") & ~whole, MISSING
@@ -62,9 +62,9 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
     old = F.coalesce(F.col("offload_time") <= F.col("reached") - grace, F.lit(False))
     why = F.when((F.col("fault") == ORPHAN) & F.col("unread").isNotNull(), F.col("unread"))
     why = why.when((F.col("fault") == MISSING) & ~old, "the listing may be older than the copy")
-    both = both.withColumn("fault", fault).withColumn("why", why)
-    both = both.fillna(0, ["objects", "bytes"]).fillna(False, ["has_data", "has_index"])
-    return both.select(*OFFLOAD_OBJECTS.names)
+    copies = copies.withColumn("fault", fault).withColumn("why", why)
+    copies = copies.fillna(0, ["objects", "bytes"]).fillna(False, ["has_data", "has_index"])
+    return copies.select(*OFFLOAD_OBJECTS.names)
 
 
 def _copies(listing: DataFrame) -> DataFrame:
@@ -94,6 +94,8 @@ def _contexts(owners: DataFrame) -> DataFrame:
     """One row for each context that names a copy; a shadow topic's are its source's."""
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
-    one = F.min(F.struct("path", "offload", "offload_time", *(name for name in OWNER if name != "path")))
-    grouped = rows.groupBy(F.small_digits("offload_uid").alias("uid"), *LEDGER).agg(one.alias("one"))
+    first_owner = F.min(
+        F.struct("path", "offload", "offload_time", *(name for name in OWNER if name != "path"))
+    )
+    grouped = rows.groupBy(F.small_digits("offload_uid").alias("uid"), *LEDGER).agg(first_owner.alias("one"))
     return grouped.select(*_COPY, "one.*")

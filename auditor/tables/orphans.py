@@ -95,7 +95,7 @@ def orphans(
     scan_time: int,
     index_times: Mapping[str, int | None],
     doubtful: DataFrame | None = None,
-    every: DataFrame | None = None,
+    all_ledgers: DataFrame | None = None,
 ) -> DataFrame:
     """Ledgers on a bookie that the store does not list, one row per pair.
 
@@ -106,33 +106,35 @@ def orphans(
     in between, and is none. ``doubt`` says why the store may have the ledger all the same, unseen: its id is
     one of ``doubtful`` (`auditor.tables.scans`; None: no id is); null where nothing says so.
 
-    Of ``ledgers`` those of the unequal pairs are enough; ``every`` has all of them then. So it is with
+    Of ``ledgers`` those of the unequal pairs are enough; ``all_ledgers`` has all of them then. So it is with
     ``indexes`` where nothing moved. Of ``index_times`` those of RocksDB indexes are asked for.
     """
     had = unequal.where(F.col("index_state").isin(*ON_DISK))
-    known = scan_ids(ledgers)
+    scanned_ids = scan_ids(ledgers)
     # Of all ledgers only those that an unequal pair is of: what is joined stays as small as the pairs are.
-    never = had.join(known.join(had.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti")
-    gone = never.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
+    never = had.join(scanned_ids.join(had.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti")
+    orphan_rows = never.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
     candidates = had.select(*_PAIR)
     if again is not None and moved is not None:
-        left = indexes.where(_is_had()).join(deleted_ids(moved), [*LEDGER])
-        gone = gone.join(new_ids(moved), [*LEDGER], "left_anti").unionByName(
-            left.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
+        deleted_indexes = indexes.where(_is_had()).join(deleted_ids(moved), [*LEDGER])
+        orphan_rows = orphan_rows.join(new_ids(moved), [*LEDGER], "left_anti").unionByName(
+            deleted_indexes.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
         )
-        candidates = candidates.unionByName(left.select(*_PAIR))
-    gone = gone.withColumn("doubt", F.lit(None).cast("string"))
+        candidates = candidates.unionByName(deleted_indexes.select(*_PAIR))
+    orphan_rows = orphan_rows.withColumn("doubt", F.lit(None).cast("string"))
     if doubtful is not None:
         # One that the first scan lists is in question only where the second may have missed it.
         doubt = F.coalesce("second", F.when(~F.col("in_m0"), F.col("first")))
-        gone = with_both_doubts(gone.drop("doubt"), doubtful).withColumn("doubt", doubt)
-        gone = gone.drop("first", "second")
+        orphan_rows = with_both_doubts(orphan_rows.drop("doubt"), doubtful).withColumn("doubt", doubt)
+        orphan_rows = orphan_rows.drop("first", "second")
     dated = indexes.where(F.col("mtime") > scan_time).select(*_PAIR)
-    later = [name for name, at in index_times.items() if at is None or at > scan_time]
+    later = [name for name, index_time in index_times.items() if index_time is None or index_time > scan_time]
     if again is None and later:
-        dated = dated.unionByName(_above_all(indexes, scan_ids(ledgers if every is None else every), later))
+        dated = dated.unionByName(
+            _above_all(indexes, scan_ids(ledgers if all_ledgers is None else all_ledgers), later)
+        )
     newer = dated.join(candidates, [*_PAIR], "left_semi").distinct().withColumn("newer", F.lit(True))
-    return gone.join(newer, [*_PAIR], "left").select(
+    return orphan_rows.join(newer, [*_PAIR], "left").select(
         *_PAIR,
         "groups",
         "in_m0",
@@ -179,8 +181,8 @@ def _with_dropped(orphans: DataFrame, owned: DataFrame | None) -> DataFrame:
     """Return the orphans with ``dropped``: owners were read, and none of them names the ledger."""
     if owned is None:
         return orphans.withColumn("dropped", F.lit(False))
-    named = owned.select(*LEDGER).distinct().withColumn("named", F.lit(True))
-    rows = orphans.join(named, [*LEDGER], "left")
+    owned_ids = owned.select(*LEDGER).distinct().withColumn("named", F.lit(True))
+    rows = orphans.join(owned_ids, [*LEDGER], "left")
     return rows.withColumn("dropped", F.col("named").isNull()).drop("named")
 
 
@@ -207,8 +209,8 @@ def holdings(
     rows = _with_orphans(ledgers, dated, ["bookie_id"], recent, unexplained)
     if earlier is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
-    both = orphans.where("doubt is null").join(earlier.select(*_PAIR), [*_PAIR], "left_semi")
-    lasting = both.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
+    lasting_orphans = orphans.where("doubt is null").join(earlier.select(*_PAIR), [*_PAIR], "left_semi")
+    lasting = lasting_orphans.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
     return rows.join(lasting, "bookie_id", "left").fillna({"lasting": 0})
 
 
@@ -233,8 +235,8 @@ def vanished_ranges(
     many = (
         lost.where("not recent").groupBy(*leaves).count().where(F.col("count") >= settings.vanished_ledgers)
     )
-    held = availability.where(_is_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
-    ledgers = held.groupBy(*leaves).agg(F.count("*").alias("ledgers"))
+    held_ledgers = availability.where(_is_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
+    ledgers = held_ledgers.groupBy(*leaves).agg(F.count("*").alias("ledgers"))
     whole = _with_orphans(ledgers, lost, leaves).where(F.col("ledgers") == F.col("orphans"))
     # The first and the last leaf of all reach beyond the least and the greatest id.
     low = F.try_multiply("leaf", F.lit(block))

@@ -29,13 +29,13 @@ OWNER_STORES = schema_of(
 )
 
 
-def list_counts(ownership: DataFrame, applications: Collection[str], now: int) -> DataFrame:
+def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
     """Count per store: claims, foreign_claims, unowned, listed_before and dropped ledgers.
 
     Args:
         ownership: The table of this run.
         applications: Those whose owners were read.
-        now: The scan time, ms.
+        scan_time: The scan time, ms.
     """
     own = F.col("claim").isNotNull() & F.col("application").isin(*applications)
     claims = own & ~F.coalesce("borrowed", F.lit(False))
@@ -46,7 +46,7 @@ def list_counts(ownership: DataFrame, applications: Collection[str], now: int) -
         F.count_if(claims & (F.col("standing") == "foreign")).alias("foreign_claims"),
         F.count_if(F.col("standing") == "unowned").alias("unowned"),
         F.count_if(still_there).alias("listed_before"),
-        F.count_if(F.col("dropped_since") > now - DROPPED_MEMORY_MS).alias("dropped"),
+        F.count_if(F.col("dropped_since") > scan_time - DROPPED_MEMORY_MS).alias("dropped"),
     )
 
 

@@ -105,20 +105,20 @@ _REFERENCE = (
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """When what was read, ms: ages count from ``now``, and below ``grace`` nothing is called unowned.
+    """When what was read, ms: ages count from ``scan_time``, and below ``grace`` nothing is called unowned.
 
     ``chroots`` are the paths above the owners' trees, by store. ``first_zxid`` is where the store stood at
     the first scan of a running ZooKeeper that has both, None elsewhere; ``first_time`` when that scan began,
-    ms, where two running stores have them. ``apart`` is why owners and ledgers may not fit together; None
-    where they do.
+    ms, where two running stores have them. ``mismatch_reason`` is why owners and ledgers may not fit
+    together; None where they do.
     """
 
-    now: int
+    scan_time: int
     grace: int
     chroots: Mapping[str, str] = field(default_factory=dict)
     first_zxid: int | None = None
     first_time: int | None = None
-    apart: str | None = None
+    mismatch_reason: str | None = None
 
 
 def ownership(
@@ -138,27 +138,33 @@ def ownership(
     ``lists`` that of the newest earlier run, ``applications`` those whose owners were read.
     """
     owners = owners.withColumn("below_root", path_below_root(moments.chroots))
-    there = _ledgers(ledgers, moved)
-    named = owners.where("status = 'ok' and ledger_id is not null").select(
+    listed_ledgers = _ledgers(ledgers, moved)
+    named_ledgers = owners.where("status = 'ok' and ledger_id is not null").select(
         "ledger_id", *_REFERENCE, "below_root", "store"
     )
-    both = there.join(named, "ledger_id", "full_outer").withColumn("scope_id", F.lit(0).cast("bigint"))
-    both = _with_namespaces(_with_blocked(both, owners), owners)
-    both = _with_lists(both, lists, moments.now)
+    ownership_rows = listed_ledgers.join(named_ledgers, "ledger_id", "full_outer").withColumn(
+        "scope_id", F.lit(0).cast("bigint")
+    )
+    ownership_rows = _with_namespaces(_with_blocked(ownership_rows, owners), owners)
+    ownership_rows = _with_lists(ownership_rows, lists, moments.scan_time)
     # A ledger may be unseen by either scan; what the first could not read is the reason that is given.
-    both = with_both_doubts(both, doubtful).withColumn("doubt", F.coalesce("first", "second"))
-    both = _seen_before(both, earlier).withColumn("standing", _standing(applications, moments))
-    both = both.withColumns(
+    ownership_rows = with_both_doubts(ownership_rows, doubtful).withColumn(
+        "doubt", F.coalesce("first", "second")
+    )
+    ownership_rows = _seen_before(ownership_rows, earlier).withColumn(
+        "standing", _standing(applications, moments)
+    )
+    ownership_rows = ownership_rows.withColumns(
         {
             "why": _why(applications, moments),
             "fault": _fault(moments),
             "application": F.coalesce("application", "said"),
         }
     )
-    both = both.withColumn("claim", F.concat(_chroot(moments.chroots), "claim"))
+    ownership_rows = ownership_rows.withColumn("claim", F.concat(_chroot(moments.chroots), "claim"))
     fault = F.when(F.col("status") != "ok", UNREADABLE)
-    others = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", fault)
-    return select_columns(both, OWNERSHIP).unionByName(select_columns(others, OWNERSHIP))
+    unnamed_owners = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", fault)
+    return select_columns(ownership_rows, OWNERSHIP).unionByName(select_columns(unnamed_owners, OWNERSHIP))
 
 
 def _chroot(chroots: Mapping[str, str]) -> Column:
@@ -186,8 +192,12 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
     if moved is None:
         return rows.withColumn("settled", F.lit(True))
     # Gone from the second scan, it was deleted meanwhile, and its owner is right not to name it any more.
-    gone = deleted_ids(moved).where("scope_id = 0").select("ledger_id", F.lit(True).alias("gone"))
-    rows = rows.join(gone, "ledger_id", "left").withColumn("settled", F.col("gone").isNull()).drop("gone")
+    deleted_ledgers = deleted_ids(moved).where("scope_id = 0").select("ledger_id", F.lit(True).alias("gone"))
+    rows = (
+        rows.join(deleted_ledgers, "ledger_id", "left")
+        .withColumn("settled", F.col("gone").isNull())
+        .drop("gone")
+    )
     new = new_ids(moved).where("scope_id = 0").select("ledger_id")
     new = new.withColumns({"there": F.lit(True), "settled": F.lit(False)})
     return rows.unionByName(new, allowMissingColumns=True)
@@ -230,7 +240,7 @@ def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
     return joined.withColumn("namespace_read", F.when(F.col("claim").isNotNull(), is_there))
 
 
-def _with_lists(rows: DataFrame, lists: DataFrame | None, now: int) -> DataFrame:
+def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> DataFrame:
     """With ``listed_before`` and ``dropped_since``; of a ledger that nobody names, ``store`` is the last one.
 
     A ledger stays dropped in later runs, so that a store that lost its lists is not trusted one run later.
@@ -245,14 +255,14 @@ def _with_lists(rows: DataFrame, lists: DataFrame | None, now: int) -> DataFrame
         for name, kind in (("dropped_since", "bigint"), ("store", "string"))
     )
     dropped = F.col("dropped_since").isNotNull() if "dropped_since" in lists.columns else F.lit(False)
-    named = lists.where((F.col("standing") == "owned") | dropped).groupBy("ledger_id")
-    then = named.agg(F.lit(True).alias("had_owner"), since, store)
+    owned_ledgers = lists.where((F.col("standing") == "owned") | dropped).groupBy("ledger_id")
+    then = owned_ledgers.agg(F.lit(True).alias("had_owner"), since, store)
     joined = rows.join(then, "ledger_id", "left")
     lost = F.col("had_owner") & F.col("path").isNull() & F.col("there") & F.col("settled")
     return joined.withColumns(
         {
             "listed_before": F.coalesce("had_owner", F.lit(False)),
-            "dropped_since": F.when(lost, F.coalesce("dropped_since_then", F.lit(now))),
+            "dropped_since": F.when(lost, F.coalesce("dropped_since_then", F.lit(scan_time))),
             "store": F.coalesce("store", "store_then"),
         }
     )
@@ -266,23 +276,23 @@ def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
     if earlier is None:
         return rows.withColumn("seen_before", F.lit(False))
     ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS)
-    known = earlier.where((F.col("standing") == "unowned") | ageless).select("ledger_id").distinct()
-    both = rows.join(known.withColumn("before", F.lit(True)), "ledger_id", "left")
-    return both.withColumn("seen_before", F.coalesce("before", F.lit(False)))
+    earlier_unowned = earlier.where((F.col("standing") == "unowned") | ageless).select("ledger_id").distinct()
+    compared_rows = rows.join(earlier_unowned.withColumn("before", F.lit(True)), "ledger_id", "left")
+    return compared_rows.withColumn("seen_before", F.coalesce("before", F.lit(False)))
 
 
 def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
-    there, named = F.col("there").isNotNull(), F.col("path").isNotNull()
+    is_listed, is_named = F.col("there").isNotNull(), F.col("path").isNotNull()
     # Given up for its copy in an object store it is rightly gone; a shadow topic lists what another one owns.
     absent = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
-    age = F.lit(moments.now) - F.col("ctime")
+    age = F.lit(moments.scan_time) - F.col("ctime")
     undecided = (
         F.col("claim").isNull()
         | (F.col("ctime").isNull() & ~F.col("seen_before"))
         | F.col("blocked").isNotNull()
         | ~F.col("settled")
     )
-    alone = (
+    unnamed_standing = (
         F.when(F.col("said").isNull(), "unnamed")
         .when(~F.col("said").isin(*applications), "foreign")
         .when(age <= moments.grace, "young")
@@ -290,7 +300,11 @@ def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
         .when(undecided, "unknown")
         .otherwise("unowned")
     )
-    return F.when(there & named, "owned").when(named, absent.otherwise("dangling")).otherwise(alone)
+    return (
+        F.when(is_listed & is_named, "owned")
+        .when(is_named, absent.otherwise("dangling"))
+        .otherwise(unnamed_standing)
+    )
 
 
 def _is_foreign() -> Column:
@@ -307,7 +321,10 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
     if moments.first_time is not None:
         later = F.coalesce(F.col("mtime") >= moments.first_time, F.lit(True))
         changed = F.when(later, "its owner may have changed while the metadata was read")
-    apart, short = F.lit(moments.apart), F.lit(SHORT_GRACE if moments.grace < ROLLOVER_MS else None)
+    mismatch, short = (
+        F.lit(moments.mismatch_reason),
+        F.lit(SHORT_GRACE if moments.grace < ROLLOVER_MS else None),
+    )
     unknown = F.coalesce(
         F.when(F.col("borrowed"), "a shadow topic may list what its source has given up"),
         F.when(~F.col("settled"), "it was made or deleted while the metadata was read"),
@@ -317,8 +334,8 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
     )
     return (
         F.when(F.col("standing") == "unknown", unknown)
-        .when(F.col("standing") == "dangling", F.coalesce("doubt", changed, apart))
-        .when(F.col("standing") == "unowned", F.coalesce(apart, short))
+        .when(F.col("standing") == "dangling", F.coalesce("doubt", changed, mismatch))
+        .when(F.col("standing") == "unowned", F.coalesce(mismatch, short))
         .when(
             (F.col("standing") == "foreign") & ~F.col("namespace_read") & F.col("said").isin(*applications),
             F.concat(F.lit("no store of owners that was read has the namespace "), "claimed_namespace"),
@@ -337,7 +354,7 @@ def _fault(moments: Moments) -> Column:
     exact = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
     # An offload that waits is judged by the last thing that happened to it.
     waits = F.greatest("ctime", "timestamp", "offload_time")
-    old = F.lit(moments.now) - waits > moments.grace
+    old = F.lit(moments.scan_time) - waits > moments.grace
     return (
         F.when(F.col("standing") == "dangling", DANGLING)
         .when(F.col("standing") == "unowned", UNOWNED)

@@ -58,16 +58,16 @@ def part_questions(
     Tables that are known to be empty are not asked.
     """
     conditions: dict[str, list[str]] = {}
-    known = frozenset(empty)
+    empty_tables = frozenset(empty)
     for pairs in PARTS.values():
         for table, condition in pairs:
-            told = conditions.setdefault(table, [])
-            if table not in known and condition not in told:
-                told.append(condition)
+            table_conditions = conditions.setdefault(table, [])
+            if table not in empty_tables and condition not in table_conditions:
+                table_conditions.append(condition)
     return {
-        table: (tables[table], [f"count_if({condition})" for condition in told])
-        for table, told in conditions.items()
-        if told
+        table: (tables[table], [f"count_if({condition})" for condition in counted_conditions])
+        for table, counted_conditions in conditions.items()
+        if counted_conditions
     }
 
 
@@ -75,14 +75,14 @@ def empty_parts(
     questions: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:
     """The parts without a row, of the answers to `part_questions`."""
-    there = {
+    nonempty_parts = {
         (table, question)
-        for table, (_, asked) in questions.items()
-        for question, count in zip(asked, counts[table], strict=True)
+        for table, (_, table_questions) in questions.items()
+        for question, count in zip(table_questions, counts[table], strict=True)
         if count
     }
     return frozenset(
         name
         for name, pairs in PARTS.items()
-        if not any((table, f"count_if({condition})") in there for table, condition in pairs)
+        if not any((table, f"count_if({condition})") in nonempty_parts for table, condition in pairs)
     )

@@ -56,13 +56,16 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
     last = _end_of_run(coverage.at_least(list(present.values()), ledger.ack_quorum), first)
     if last >= first:
         answer.past_end_last, answer.past_end_by_takeover = last, changed_by_takeover(ledger)
-    held = {bookie: coverage.clip(groups, first, last) for bookie, groups in present.items()}
-    answer.past_end = [(bookie, groups) for bookie, groups in held.items() if len(groups)]
-    left = [
-        (bookie, coverage.difference(groups, held[bookie]) if bookie in held else groups)
+    past_end_groups = {bookie: coverage.clip(groups, first, last) for bookie, groups in present.items()}
+    answer.past_end = [(bookie, groups) for bookie, groups in past_end_groups.items() if len(groups)]
+    remaining_surplus = [
+        (
+            bookie,
+            coverage.difference(groups, past_end_groups[bookie]) if bookie in past_end_groups else groups,
+        )
         for bookie, groups in answer.surplus
     ]
-    answer.surplus = [(bookie, groups) for bookie, groups in left if len(groups)]
+    answer.surplus = [(bookie, groups) for bookie, groups in remaining_surplus if len(groups)]
 
 
 def closed_by_its_writer(ledger: LedgerFacts) -> bool:

@@ -101,7 +101,7 @@ class PlacementJudge:
         return cls(
             settings,
             names,
-            [CodedView.of(each, names) for each in views],
+            [CodedView.of(server_view, names) for server_view in views],
             CodedView.of(whole, names),
             [locations.path(name) for name in names],
             [locations.domain(name, level) for name in names],
@@ -123,9 +123,9 @@ def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordB
     """Rows of `PLACEMENT`, of the ledgers of some files."""
     for rows in files.row_groups(_READ, (), _ROWS):
         good = pc.and_(rows["ledger_id"].is_valid(), pc.equal(rows["undecidable"], False))
-        kept = rows.filter(good)
-        if kept.num_rows:
-            yield from judge_placement(kept.combine_chunks(), judge).to_batches()
+        judged_rows = rows.filter(good)
+        if judged_rows.num_rows:
+            yield from judge_placement(judged_rows.combine_chunks(), judge).to_batches()
 
 
 def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
@@ -183,39 +183,39 @@ class _Verdicts:
     at_risk: Flags
     start: NDArray[np.int64]
     windows: NDArray[np.int64]
-    alone: Flags
+    in_one_domain: Flags
 
     @classmethod
     def of_none(cls, number: int) -> _Verdicts:
-        broken, excused, at_risk, alone = np.zeros((4, number), np.bool_)
+        broken, excused, at_risk, in_one_domain = np.zeros((4, number), np.bool_)
         start, windows = np.zeros((2, number), np.int64)
-        return cls(broken, excused, at_risk, start, windows, alone)
+        return cls(broken, excused, at_risk, start, windows, in_one_domain)
 
     def judge(self, segments: _Segments, rows: NDArray[np.int64], judge: PlacementJudge) -> None:
         """Judge segments of one ensemble size and one pair of quorums, each ensemble once."""
         size, quorum, acks = (
-            int(each[rows[0]]) for each in (segments.size, segments.write_quorum, segments.ack_quorum)
+            int(column[rows[0]]) for column in (segments.size, segments.write_quorum, segments.ack_quorum)
         )
-        every = segments.members[segments.begin[rows][:, None] + np.arange(size)]
-        kind, examples = distinct_rows(every)
-        ensembles = every[examples]
-        said = [
+        all_ensembles = segments.members[segments.begin[rows][:, None] + np.arange(size)]
+        kind, examples = distinct_rows(all_ensembles)
+        ensembles = all_ensembles[examples]
+        judgements = [
             judge_ensembles(ensembles, quorum, view, judge.settings, by_places=True) for view in judge.views
         ]
-        broken = np.logical_and.reduce([each.adherence == Adherence.FAIL for each in said])
+        broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
         codes = judge.codes[ensembles]
-        alone = sole_domains(codes, quorum) >= 0
-        risky = alone
+        in_one_domain = sole_domains(codes, quorum) >= 0
+        risky = in_one_domain
         if judge.settings.policy is Policy.REGION and judge.settings.regions_to_write and quorum > 1:
-            risky = alone | regions_hold_acks(codes, quorum, acks, judge.settings.min_regions)
-        marked = np.where(broken[:, None], said[0].broken, risky)
+            risky = in_one_domain | regions_hold_acks(codes, quorum, acks, judge.settings.min_regions)
+        marked = np.where(broken[:, None], judgements[0].broken, risky)
         start = marked.argmax(axis=1)
         whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings, by_places=True)
         self.broken[rows] = broken[kind]
         self.excused[rows] = (broken & (whole.adherence != Adherence.FAIL))[kind]
         self.at_risk[rows] = (risky.any(axis=1) & ~broken)[kind] & segments.holds[rows]
         self.start[rows], self.windows[rows] = start[kind], marked.sum(axis=1)[kind]
-        self.alone[rows] = alone[np.arange(len(start)), start][kind]
+        self.in_one_domain[rows] = in_one_domain[np.arange(len(start)), start][kind]
 
 
 def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: PlacementJudge) -> pa.Table:
@@ -226,9 +226,9 @@ def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: Plac
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], quorum)
     place = (np.repeat(verdicts.start[shown], quorum) + within) % np.repeat(segments.size[shown], quorum)
     members = segments.members[np.repeat(segments.begin[shown], quorum) + place]
-    gone = ~judge.writable[members]
+    is_unwritable = ~judge.writable[members]
     first = members[offsets[:-1]]
-    alone = pa.array(verdicts.alone[shown])
+    in_one_domain = pa.array(verdicts.in_one_domain[shown])
     columns: dict[str, Any] = {
         name: pc.array_take(rows[name].combine_chunks(), pa.array(segments.row[shown])) for name in _OF_LEDGER
     }
@@ -239,9 +239,11 @@ def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: Plac
         "windows": verdicts.windows[shown].astype(np.int32),
         "bookies": _lists(judge.names, members, offsets),
         "locations": _lists(judge.paths, members, offsets),
-        "unwritable": _lists(judge.names, members[gone], np.concatenate([[0], np.cumsum(gone)])[offsets]),
+        "unwritable": _lists(
+            judge.names, members[is_unwritable], np.concatenate([[0], np.cumsum(is_unwritable)])[offsets]
+        ),
         "domain": pc.if_else(
-            alone, pc.array_take(pa.array(judge.domains, pa.string()), pa.array(first)), None
+            in_one_domain, pc.array_take(pa.array(judge.domains, pa.string()), pa.array(first)), None
         ),
     }
     return pa.table([columns[name] for name in PLACEMENT.names], schema=PLACEMENT)
@@ -267,8 +269,8 @@ BOOKIE_LOCATIONS = schema_of(
 
 def locations_of(rows: Iterable[Mapping[str, Any]], origin: str | None) -> Locations:
     """The mapping that rows of the table make; ``origin`` is what all of it was taken from."""
-    found = {
+    bookie_locations = {
         row["bookie_id"]: Location(row["location"], tuple(row["groups"]), row["origin"], row["given"])
         for row in rows
     }
-    return Locations(found, origin)
+    return Locations(bookie_locations, origin)

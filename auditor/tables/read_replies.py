@@ -92,31 +92,37 @@ class GoneCopies(NamedTuple):
     unknown: Groups
 
 
-def weigh_gone(gone: Groups, certain: bool, said: ReadReplies) -> GoneCopies:
+def weigh_gone(gone_groups: Groups, certain: bool, replies: ReadReplies) -> GoneCopies:
     """Decide whether entries in no entry log are missing.
 
     Args:
-        gone: the entries, none of which is known to be elsewhere.
+        gone_groups: the entries, none of which is known to be elsewhere.
         certain: whether index and list of logs agree in two readings, or the bookie was stopped.
-        said: what the bookie answered when it was asked.
+        replies: what the bookie answered when it was asked.
 
     Returns:
         What the bookie served is neither missing nor unknown. One entry that it served says that the list of
         its logs was incomplete, so that the rest is unknown. Else one that it denied, or could not read,
         decides all of them.
     """
-    rest = coverage.difference(gone, said.served)
-    denied = gone if said.no_ledger else coverage.union([said.denied, said.failed])
-    refused = coverage.intersection(rest, denied)
-    if len(coverage.intersection(gone, said.served)):
-        return GoneCopies(refused, coverage.difference(rest, refused))
-    nothing = rest[:0]
-    return GoneCopies(rest, nothing) if certain or len(refused) else GoneCopies(nothing, rest)
+    unserved_groups = coverage.difference(gone_groups, replies.served)
+    denied = gone_groups if replies.no_ledger else coverage.union([replies.denied, replies.failed])
+    refused = coverage.intersection(unserved_groups, denied)
+    if len(coverage.intersection(gone_groups, replies.served)):
+        return GoneCopies(refused, coverage.difference(unserved_groups, refused))
+    nothing = unserved_groups[:0]
+    return (
+        GoneCopies(unserved_groups, nothing)
+        if certain or len(refused)
+        else GoneCopies(nothing, unserved_groups)
+    )
 
 
 def unite_by_bookie(sets: Sequence[tuple[str, Groups]]) -> list[tuple[str, Groups]]:
     """Return the entries of each bookie in one set, in the order in which bookies come first."""
-    found: dict[str, Groups] = {}
+    groups_by_bookie: dict[str, Groups] = {}
     for bookie_id, groups in sets:
-        found[bookie_id] = coverage.union([found[bookie_id], groups]) if bookie_id in found else groups
-    return list(found.items())
+        groups_by_bookie[bookie_id] = (
+            coverage.union([groups_by_bookie[bookie_id], groups]) if bookie_id in groups_by_bookie else groups
+        )
+    return list(groups_by_bookie.items())

@@ -117,9 +117,9 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
     except (DecodeError, RuleError) as error:
         damage = str(error)
     empty = not znode.data
-    said = Registration(None) if empty else Registration(endpoints, damage)
-    found = resolve(name, said, reads_registrations=reads_registrations)
-    known = found if isinstance(found, Address) else None
+    registration = Registration(None) if empty else Registration(endpoints, damage)
+    resolution = resolve(name, registration, reads_registrations=reads_registrations)
+    address = resolution if isinstance(resolution, Address) else None
     return {
         "bookie_id": name,
         "mode": mode,
@@ -131,16 +131,18 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
         "damage": damage,
         "empty": empty,
         "ephemeral": None if znode.ephemeral_owner == OWNER_UNKNOWN else znode.ephemeral_owner != 0,
-        "host": known.host if known else None,
-        "port": known.port if known else None,
-        "unresolved": found.reason if isinstance(found, UnresolvedBookie) else None,
+        "host": address.host if address else None,
+        "port": address.port if address else None,
+        "unresolved": resolution.reason if isinstance(resolution, UnresolvedBookie) else None,
     }
 
 
 def _children(cluster: ClusterNodes, below: str) -> list[tuple[str, Znode]]:
     # Only direct children: below available/ lies readonly/, with bookies of its own.
-    found = [(path[len(below) :], znode) for path, znode in cluster.nodes.items() if path.startswith(below)]
-    return sorted((name, znode) for name, znode in found if "/" not in name)
+    children = [
+        (path[len(below) :], znode) for path, znode in cluster.nodes.items() if path.startswith(below)
+    ]
+    return sorted((name, znode) for name, znode in children if "/" not in name)
 
 
 def instance_id(cluster: ClusterNodes) -> str | None:

@@ -71,9 +71,9 @@ from auditor.tables.judge_replicas import (
     judge,
 )
 from auditor.tables.judged import (
+    ANSWER_COLUMNS,
     JUDGED,
     LEDGER_COLUMNS,
-    SAID,
     facts_of,
     irregular_judgement,
     pair_of,
@@ -159,20 +159,20 @@ def judge_again(
     ``askable`` are the bookies that could be asked; others without an answer are judged as `judge` does.
     Raises as that.
     """
-    said = replies_by_bookie(answers)
-    asked = [
-        replace(pair, replies=said.get(pair.bookie_id, ReadReplies(silent=BOUND)))
-        if pair.bookie_id in askable or pair.bookie_id in said
+    bookie_replies = replies_by_bookie(answers)
+    answered_pairs = [
+        replace(pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(silent=BOUND)))
+        if pair.bookie_id in askable or pair.bookie_id in bookie_replies
         else pair
         for pair in pairs
     ]
     unequal = {pair.bookie_id for pair in pairs}
-    for bookie_id, replies in said.items():
+    for bookie_id, replies in bookie_replies.items():
         if bookie_id not in unequal and len(replies.denied):
             # Its index shows all that it should: what was asked for stands for it.
             entries = entries_of(row for row in answers if row["bookie_id"] == bookie_id)
-            asked.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
-    return judge(ledger, asked, bookies, grace_ms)
+            answered_pairs.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
+    return judge(ledger, answered_pairs, bookies, grace_ms)
 
 
 ANSWERS_KEPT = 12
@@ -213,14 +213,14 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
     def make(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        found = [asked for row in rows for asked in _questions(row, names)]
-        return pa.RecordBatch.from_pylist(found, schema=_QUESTIONS)
+        question_rows = [question for row in rows for question in _questions(row, names)]
+        return pa.RecordBatch.from_pylist(question_rows, schema=_QUESTIONS)
 
-    asked = map_rows(facts.join(F.broadcast(chosen), [*LEDGER]), make, _QUESTIONS)
+    ledger_questions = map_rows(facts.join(F.broadcast(chosen), [*LEDGER]), make, _QUESTIONS)
     order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
     place = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*order))
     return (
-        asked.orderBy(*order)
+        ledger_questions.orderBy(*order)
         .limit(reads)
         .withColumn("place", place)
         .where(F.col("place") <= max(1, reads // 2))
@@ -242,18 +242,18 @@ def rejudge(
     Ledgers that lack copies and were not asked about keep their row; where a bookie that lacks something
     could have been asked, that is a doubt.
     """
-    said = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*SAID)).alias("said"))
-    pairs = unequal.join(F.broadcast(said.select(*LEDGER)), [*LEDGER], "left_semi")
+    answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
+    pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     names, states = frozenset(askable), dict(bookies)
-    again = facts.join(F.broadcast(said), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
-    heard = map_rows(again, partial(_again, askable=names, bookies=states, grace_ms=grace_ms), JUDGED)
-    others = judged.join(F.broadcast(said.select(*LEDGER)), [*LEDGER], "left_anti")
+    again = facts.join(F.broadcast(answers), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
+    answered_rows = map_rows(again, partial(_again, askable=names, bookies=states, grace_ms=grace_ms), JUDGED)
+    unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")
     # A later run may ask: it is not one of the lasting doubts.
     doubt = F.array_union("doubts", F.array(F.lit(unasked(BOUND).text)))
     doubts = F.when(_reachable(askable), doubt).otherwise(F.col("doubts"))
-    unheard = others.withColumn("doubts", doubts).select(*JUDGED.names)
-    return unheard.unionByName(heard)
+    unheard = unanswered_rows.withColumn("doubts", doubts).select(*JUDGED.names)
+    return unheard.unionByName(answered_rows)
 
 
 def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict[str, Any]]:
@@ -262,11 +262,11 @@ def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict
         for name in ("missing", "listed")
     )
     try:
-        asked = questions(facts_of(row), missing, askable, listed, row["undecided"])
+        chosen_entries = questions(facts_of(row), missing, askable, listed, row["undecided"])
     except CoverageLimitError:
         return  # too irregular to choose: not asked about, and the row says so
     of_ledger = {name: row[name] for name in (*LEDGER, "rank")}
-    for turn, bookie_id, entry in asked:
+    for turn, bookie_id, entry in chosen_entries:
         yield {**of_ledger, "entry_id": entry, "bookie_id": bookie_id, "turn": turn}
 
 
@@ -285,10 +285,13 @@ def _again(
     return rows_of(rows, answers, [_first_answers(row["said"]) for row in rows])
 
 
-def _first_answers(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _first_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The first answers, one entry after the other: what most bookies were asked for is the worst entry."""
-    asked = Counter(one["entry_id"] for one in said)
-    order = sorted(said, key=lambda one: (-asked[one["entry_id"]], one["entry_id"], one["bookie_id"]))
+    question_counts = Counter(answer["entry_id"] for answer in answers)
+    order = sorted(
+        answers,
+        key=lambda answer: (-question_counts[answer["entry_id"]], answer["entry_id"], answer["bookie_id"]),
+    )
     return order[:ANSWERS_KEPT]
 
 
@@ -298,10 +301,10 @@ def _reachable(askable: Sequence[str]) -> Column:
 
 def _undecided(askable: Sequence[str]) -> Column:
     """The bookies of which one answer decides a replica."""
-    wanted = F.filter(
+    undecided_copies = F.filter(
         "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED)
     )
-    return F.transform(wanted, lambda part: part["bookie_id"])
+    return F.transform(undecided_copies, lambda part: part["bookie_id"])
 
 
 def _rank() -> Column:

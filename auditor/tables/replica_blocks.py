@@ -33,7 +33,7 @@ class Account(IntEnum):
     INDEX = 1
     ANSWER = 2  # the bookie's own, when it was asked
     TAIL = 3  # its journal's
-    GONE = 4  # what its index has in entry logs that are not there
+    MISSING_LOGS = 4  # what its index has in entry logs that are not there
 
 
 NO_ANSWER = np.iinfo(np.int64).min
@@ -98,7 +98,7 @@ class ReplicaBatch(NamedTuple):
 
     def taken(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
         """Some of the rows."""
-        coded = (each.taken(rows) for each in (self.bookies, self.groups, self.states))
+        coded = (column.taken(rows) for column in (self.bookies, self.groups, self.states))
         return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *coded)
 
 
@@ -109,9 +109,15 @@ def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBat
     counts = np.bincount(bucket, minlength=buckets)
     ends = np.cumsum(counts)
     ordered = replicas.taken(order)
-    there = np.flatnonzero(counts).tolist()
-    blocks = [_block(ordered, slice(ends[each] - counts[each], ends[each])) for each in there]
-    columns = [pa.array(there, pa.int32()), pa.repeat(pa.scalar(account, pa.int8()), len(there))]
+    bucket_numbers = np.flatnonzero(counts).tolist()
+    blocks = [
+        _block(ordered, slice(ends[bucket_number] - counts[bucket_number], ends[bucket_number]))
+        for bucket_number in bucket_numbers
+    ]
+    columns = [
+        pa.array(bucket_numbers, pa.int32()),
+        pa.repeat(pa.scalar(account, pa.int8()), len(bucket_numbers)),
+    ]
     columns += [pa.array([block[place] for block in blocks], pa.binary()) for place in range(len(BLOCKS) - 2)]
     return pa.RecordBatch.from_arrays(columns, schema=BLOCKS)
 
@@ -135,7 +141,7 @@ def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.i
         for row in range(batch.num_rows)
     ]
     counts = [len(row["ledgers"]) // 8 for row in rows]
-    accounts = [each for batch in batches for each in batch.column("account").to_pylist()]
+    accounts = [account for batch in batches for account in batch.column("account").to_pylist()]
     replicas = ReplicaBatch(
         _numbers(rows, "ledgers", counts, 0),
         _numbers(rows, "scopes", counts, 0),
@@ -151,17 +157,17 @@ def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
         replicas.ledgers[rows].tobytes(),
         scopes.tobytes() if scopes.any() else b"",
         answered.tobytes() if (answered != NO_ANSWER).any() else b"",
-        *(part for each in replicas[3:] for part in _coded(each.codes[rows], each.values)),
+        *(part for coded in replicas[3:] for part in _coded(coded.codes[rows], coded.values)),
     ]
 
 
 def _coded(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
     """Codes of those values alone that these rows have, the ends of these values, and their bytes."""
-    seen = np.zeros(len(values) + 1, bool)
-    seen[codes] = True  # null is the last
-    own = np.cumsum(seen, dtype=np.int32) - 1
+    is_used = np.zeros(len(values) + 1, bool)
+    is_used[codes] = True  # null is the last
+    own = np.cumsum(is_used, dtype=np.int32) - 1
     own[-1] = -1
-    used = values.filter(pa.array(seen[:-1]))
+    used = values.filter(pa.array(is_used[:-1]))
     _, offsets, octets = used.buffers()
     ends = np.frombuffer(offsets, np.int32)[used.offset : used.offset + len(used) + 1]
     narrow = np.min_scalar_type(-max(1, len(used)))  # signed, for null is -1
@@ -190,9 +196,9 @@ def _united(rows: Sequence[dict[str, pa.Buffer]], name: str) -> Coded:
         np.frombuffer(packed, f"i{len(packed) // count}")
         for packed, count in ((row[f"{name}_codes"], len(row["ledgers"]) // 8) for row in rows)
     ]
-    sizes = [len(each) for each in ends]
-    starts = np.cumsum([0, *(len(each) for each in octets)])
-    offsets = _joined([each + start for each, start in zip(ends, starts, strict=False)])
+    sizes = [len(row_ends) for row_ends in ends]
+    starts = np.cumsum([0, *(len(row_octets) for row_octets in octets)])
+    offsets = _joined([row_ends + start for row_ends, start in zip(ends, starts, strict=False)])
     # Long offsets: the groups of a bucket's ledgers that are full of holes may be more than 2 GiB.
     values = pa.Array.from_buffers(
         pa.large_binary(),
@@ -203,7 +209,7 @@ def _united(rows: Sequence[dict[str, pa.Buffer]], name: str) -> Coded:
     place = np.append(once.indices.to_numpy(), -1).astype(np.int32)
     bases = np.cumsum([0, *sizes])
     own = _joined(codes)
-    shift = np.repeat(bases[:-1], [len(each) for each in codes])
+    shift = np.repeat(bases[:-1], [len(row_codes) for row_codes in codes])
     return Coded(place[np.where(own < 0, len(values), own + shift)], once.dictionary)
 
 

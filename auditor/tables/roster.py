@@ -169,5 +169,5 @@ class Roster:
         )
 
 
-ROSTER_TABLES = tuple(each.name for each in fields(Roster) if each.name != "cluster")
+ROSTER_TABLES = tuple(roster_field.name for roster_field in fields(Roster) if roster_field.name != "cluster")
 """The tables of a run that it is made of."""

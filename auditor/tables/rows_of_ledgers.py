@@ -37,20 +37,22 @@ def rows_of_ledgers(
     """
     from pyspark.sql.types import StructType
 
-    kept = StructType([each for each in schema.fields if columns is None or each.name in columns])
-    return from_files(spark, kept, table, partial(_matching_rows, few=few, columns=kept.names))
+    kept_schema = StructType(
+        [column for column in schema.fields if columns is None or column.name in columns]
+    )
+    return from_files(spark, kept_schema, table, partial(_matching_rows, few=few, columns=kept_schema.names))
 
 
 def _matching_rows(files: TableFiles, few: TableFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    wanted = few.read([_ID])[_ID].unique()
+    ledger_ids = few.read([_ID])[_ID].unique()
     for file in files.open():
         for group in range(file.num_row_groups):
             ids = file.read_row_group(group, [_ID], use_threads=False)[_ID]
-            found = pc.is_in(ids, value_set=wanted, skip_nulls=True)
-            if pc.any(found).as_py():
+            is_match = pc.is_in(ids, value_set=ledger_ids, skip_nulls=True)
+            if pc.any(is_match).as_py():
                 size = column_bytes(file.metadata, group, columns)
                 most = batch_rows(ids.length(), size, ids.length())
                 place = 0
                 for rows in file.iter_batches(most, [group], list(columns), use_threads=False):
-                    yield rows.select(columns).filter(found.slice(place, rows.num_rows).combine_chunks())
+                    yield rows.select(columns).filter(is_match.slice(place, rows.num_rows).combine_chunks())
                     place += rows.num_rows

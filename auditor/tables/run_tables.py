@@ -71,7 +71,7 @@ class Table:
 
 
 LIVE = "runs of a live store"
-ASKED = "runs that asked bookies for their ledgers"
+LISTING_RUNS = "runs that asked bookies for their ledgers"
 WITNESSED = "runs that asked bookies for entries"
 OWNED = "runs that read owners"
 LOGS = "runs with `--entry-logs`"
@@ -107,7 +107,7 @@ _ALL = (
         "answers",
         "as availability, as the bookie itself answered; only of what differed",
         AVAILABILITY,
-        ASKED,
+        LISTING_RUNS,
     ),
     Table(
         "entry_logs", "an entry log, or a ledger in one: how many bytes, and what says so", ENTRY_LOGS, LOGS

@@ -39,21 +39,24 @@ IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
 """Which rows are records at a path that another layout has for a ledger."""
 
 
-def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, every: str | None = None) -> DataFrame:
-    """Rows of `DOUBTFUL_IDS`, of one scan of the ledgers or of two; ``every``: why any id may be missing."""
-    rows = _ranges(ledgers, every).withColumn("scan", F.lit(1))
-    if every is not None:
+def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, any_id_reason: str | None = None) -> DataFrame:
+    """Rows of `DOUBTFUL_IDS`, of one scan of the ledgers or of two.
+
+    ``any_id_reason`` is why any id may be missing; None: not any.
+    """
+    rows = _ranges(ledgers, any_id_reason).withColumn("scan", F.lit(1))
+    if any_id_reason is not None:
         whole = ledgers.sparkSession.range(1).select(
             F.lit(None).cast("bigint").alias("scope_id"),
             F.lit(MIN_LEDGER_ID).alias("low"),
             F.lit(MAX_LEDGER_ID).alias("high"),
             F.lit(True).alias("unseen"),
-            F.lit(every).alias("why"),
+            F.lit(any_id_reason).alias("why"),
             F.lit(1).alias("scan"),
         )
         rows = rows.unionByName(whole)
     if again is not None:
-        rows = rows.unionByName(_ranges(again, every).withColumn("scan", F.lit(2)))
+        rows = rows.unionByName(_ranges(again, any_id_reason).withColumn("scan", F.lit(2)))
     return _apart(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
 
 
@@ -88,10 +91,10 @@ def with_both_doubts(rows: DataFrame, doubtful: DataFrame) -> DataFrame:
     return rows
 
 
-def _ranges(scan: DataFrame, every: str | None) -> DataFrame:
-    """What each damaged znode leaves open; where ``every`` id is open, nothing of other layouts' places."""
+def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
+    """What each damaged znode leaves open; with an ``any_id_reason``, nothing of other layouts' places."""
     rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({IN_ANOTHER_LAYOUT})")
-    if every is None:
+    if any_id_reason is None:
         rows = rows.unionByName(lost_elsewhere(scan))
     unseen = F.col("low").isNotNull()
     return rows.where("low is not null or ledger_id is not null").select(
@@ -118,10 +121,13 @@ def _why() -> Column:
     return F.concat("path", F.lit(": "), F.coalesce("damage", misplaced, F.lit("could not be read")))
 
 
-def _apart(ranges: DataFrame, of: Sequence[str]) -> DataFrame:
-    """The ranges cut so that those with the same ``of`` do not meet; what an earlier one covers goes."""
+def _apart(ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
+    """Cut the ranges so that those with the same ``partition_columns`` do not meet.
+
+    What an earlier one covers goes.
+    """
     # Of ranges that begin together the widest comes first, so that it covers the others.
-    order = F.Window.partitionBy(*of).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
+    order = F.Window.partitionBy(*partition_columns).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
     reached = F.max("high").over(order.rowsBetween(F.Window.unboundedPreceding, -1))
     # Ids reach from -2^63 to 2^63 - 1: one past the greatest does not fit a long.
     low = F.col("low").cast(WIDE)
@@ -152,8 +158,8 @@ def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None 
     first = _versions(ledgers, F.col("version"))
     second = _versions(again, F.col("version").alias("version_again"))
     # Sorted by what tells most rows apart: the scope is nearly always the same.
-    both = first.join(second, ["ledger_id", "scope_id", "listed"], "full_outer")
-    odd = both.where("not (version <=> version_again)")
+    versions = first.join(second, ["ledger_id", "scope_id", "listed"], "full_outer")
+    odd = versions.where("not (version <=> version_again)")
     if doubtful is None:
         return odd.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED.names)
     odd = with_both_doubts(odd, doubtful)
@@ -167,14 +173,14 @@ LEAF_IDS = 10_000
 """The hierarchical layouts keep so many ids in one leaf; a lost inner znode takes whole leaves along."""
 
 
-def shrunken_leaves(earlier: DataFrame, now: DataFrame, share: int, least: int) -> DataFrame:
+def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, least: int) -> DataFrame:
     """Return the leaves of which a scan lists fewer ledgers than an earlier one: scope_id, leaf, lost.
 
     Counts are enough: the ids of a leaf are given out once, in order, so that a leaf only loses ledgers.
 
     Args:
         earlier: the ledgers of the earlier scan.
-        now: the ledgers of this scan.
+        current_ledgers: the ledgers of this scan.
         share: more than one in so many of a leaf's ledgers are lost.
         least: so many of them are lost at least.
     """
@@ -183,7 +189,7 @@ def shrunken_leaves(earlier: DataFrame, now: DataFrame, share: int, least: int) 
     def counts(ledgers: DataFrame, name: str) -> DataFrame:
         return scan_ids(ledgers).groupBy("scope_id", leaf).agg(F.count("*").alias(name))
 
-    rows = counts(earlier, "before").join(counts(now, "after"), ["scope_id", "leaf"], "left")
+    rows = counts(earlier, "before").join(counts(current_ledgers, "after"), ["scope_id", "leaf"], "left")
     rows = rows.withColumn("lost", F.col("before") - F.coalesce("after", F.lit(0)))
     return rows.where((F.col("lost") >= least) & (F.col("lost") * share > F.col("before")))
 
@@ -208,8 +214,8 @@ def unsettled_ledgers(moved: DataFrame) -> DataFrame:
 
     scope_id, ledger_id, deleted (the second scan does not have it at all, and can not have missed it).
     """
-    known = moved.where("version is not null")
-    return known.groupBy(*LEDGER).agg(
+    first_scan_rows = moved.where("version is not null")
+    return first_scan_rows.groupBy(*LEDGER).agg(
         F.max(F.expr("version_again is null and doubt is null")).alias("deleted")
     )
 
@@ -222,8 +228,8 @@ def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
     if moved is None:
         return rows.withColumn("moved", F.lit(False))
     joined = rows.join(unsettled_ledgers(moved), [*LEDGER], "left")
-    kept = joined.where("deleted is null or not deleted")
-    return kept.withColumn("moved", F.col("deleted").isNotNull()).drop("deleted")
+    remaining_rows = joined.where("deleted is null or not deleted")
+    return remaining_rows.withColumn("moved", F.col("deleted").isNotNull()).drop("deleted")
 
 
 def with_since(rows: DataFrame, same: list[str], scan_time: int, earlier: DataFrame | None) -> DataFrame:
@@ -231,11 +237,11 @@ def with_since(rows: DataFrame, same: list[str], scan_time: int, earlier: DataFr
 
     ``earlier`` is this table of the run before; one of an older version may not say it.
     """
-    now = F.lit(scan_time).cast("long")
+    this_time = F.lit(scan_time).cast("long")
     if earlier is None or "since" not in earlier.columns:
-        return rows.withColumn("since", now)
-    known = earlier.select(*same, F.col("since").alias("was"))
-    return rows.join(known, same, "left").withColumn("since", F.coalesce("was", now))
+        return rows.withColumn("since", this_time)
+    earlier_since = earlier.select(*same, F.col("since").alias("was"))
+    return rows.join(earlier_since, same, "left").withColumn("since", F.coalesce("was", this_time))
 
 
 def _versions(scan: DataFrame, version: Column) -> DataFrame:

@@ -67,8 +67,8 @@ UNFLUSHED = 3
 """So many of the newest logs of a directory may have entries that its index lacks; a flush is no larger."""
 
 _FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current")
-_HAD = [each.value for each in ON_DISK]
-_UNCLEAR = [each.value for each in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
+_HAD = [state.value for state in ON_DISK]
+_UNCLEAR = [state.value for state in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
 
 
 def space(
@@ -96,20 +96,22 @@ def space(
         .join(F.broadcast(files.select(*_FILE[1:], "young")), "path")
     )
     located = locations.where(F.col("log_id").isNotNull())
-    here = located.groupBy("bookie_id", "logger", "log_id", *LEDGER).agg(F.sum("entries").alias("located"))
+    located_entries = located.groupBy("bookie_id", "logger", "log_id", *LEDGER).agg(
+        F.sum("entries").alias("located")
+    )
     whole = located.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
     # A row without a log says that this logger's index could not be read: nothing is known of its bytes.
     unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
-    named = ledgers.where(F.col("ledger_id").isNotNull()).select(
+    named_ledgers = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
         F.coalesce("undecidable", F.lit(False)).alias("undecidable"),
-        F.transform("replicas", lambda each: each["bookie_id"]).alias("members"),
+        F.transform("replicas", lambda replica: replica["bookie_id"]).alias("members"),
     )
     # Two records may say that they are one ledger.
-    named = named.groupBy(*LEDGER).agg(
+    named_ledgers = named_ledgers.groupBy(*LEDGER).agg(
         F.max("undecidable").alias("undecidable"), F.flatten(F.collect_list("members")).alias("members")
     )
-    gone = orphans.select(
+    orphan_doubts = orphans.select(
         *REPLICA, (F.col("newer_than_scan") | F.col("doubt").isNotNull()).alias("orphan_in_doubt")
     )
     referred = ownership.where(
@@ -128,10 +130,10 @@ def space(
     )
     # Columns for `_class`: what is known of each ledger in a log.
     joined = (
-        rows.join(here, ["bookie_id", "logger", "log_id", *LEDGER], "left")
+        rows.join(located_entries, ["bookie_id", "logger", "log_id", *LEDGER], "left")
         .join(whole, [*REPLICA], "left")
-        .join(named, [*LEDGER], "left")
-        .join(gone, [*REPLICA], "left")
+        .join(named_ledgers, [*LEDGER], "left")
+        .join(orphan_doubts, [*REPLICA], "left")
         .join(owner_named, [*LEDGER], "left")
         .join(lacking, ["path", *LEDGER], "left")
         .join(foreign, [*REPLICA], "left")
@@ -187,9 +189,9 @@ def _files(
 
 def _surplus(judged: DataFrame) -> DataFrame:
     """Entries of a ledger on a bookie that striping does not put there."""
-    both = F.concat("surplus", "stale")
-    each = judged.select(*LEDGER, F.explode(both).alias("held"))
-    return each.groupBy(F.col("held.bookie_id").alias("bookie_id"), *LEDGER).agg(
+    extra_entries = F.concat("surplus", "stale")
+    entry_rows = judged.select(*LEDGER, F.explode(extra_entries).alias("held"))
+    return entry_rows.groupBy(F.col("held.bookie_id").alias("bookie_id"), *LEDGER).agg(
         F.sum("held.count").alias("besides")
     )
 
@@ -234,24 +236,24 @@ def _split(rows: DataFrame) -> DataFrame:
         F.least(F.coalesce("needed_bytes", unread), F.col("bytes")),
     )
     rows = rows.withColumn("not_indexed", F.coalesce(lacking, F.lit(0)))
-    rest = F.col("bytes") - F.col("not_indexed")
-    besides = F.least(F.coalesce("besides", F.lit(0)), F.coalesce("held", F.lit(0)))
+    indexed_bytes = F.col("bytes") - F.col("not_indexed")
+    surplus_entries = F.least(F.coalesce("besides", F.lit(0)), F.coalesce("held", F.lit(0)))
     # Bytes times entries passes a long.
-    share = rest.cast("decimal(38,0)") * besides
+    share = indexed_bytes.cast("decimal(38,0)") * surplus_entries
     part = F.when(
         F.col("class") == SpaceClass.LIVE,
         F.floor(share / F.col("held").cast("decimal(20,0)")).cast("long"),
     )
     part = F.coalesce(part, F.lit(0))
     sizes = F.array(
-        F.struct(F.col("class"), (rest - part).alias("bytes")),
+        F.struct(F.col("class"), (indexed_bytes - part).alias("bytes")),
         F.struct(F.lit(SpaceClass.NOT_INDEXED).alias("class"), F.col("not_indexed").alias("bytes")),
         F.struct(F.lit(SpaceClass.SURPLUS).alias("class"), part.alias("bytes")),
     )
     goes = F.coalesce(~F.col("orphan_in_doubt"), F.lit(False))
     remains = F.coalesce("had", F.lit(False)) & ~goes
-    each = rows.withColumns({"sizes": sizes, "estimated": (part > 0) & (part < rest)})
-    flat = each.select(
+    sized_rows = rows.withColumns({"sizes": sizes, "estimated": (part > 0) & (part < indexed_bytes)})
+    flat = sized_rows.select(
         *_FILE, *LEDGER, "estimated", remains.alias("remains"), F.explode("sizes").alias("size")
     )
     return flat.select(*_FILE, *LEDGER, "estimated", "remains", "size.*").where("bytes > 0")
@@ -265,10 +267,12 @@ def _of_files(files: DataFrame) -> DataFrame:
     young = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
     unclear = F.when(young, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
     of_rest = F.when(F.col("kind") == LogFileKind.COMPACTING, SpaceClass.NOT_YET_MAPPED).otherwise(unclear)
-    named = F.when(F.col("kind") == LogFileKind.LOG, F.coalesce("entry_bytes", F.lit(0))).otherwise(F.lit(0))
+    ledger_bytes = F.when(F.col("kind") == LogFileKind.LOG, F.coalesce("entry_bytes", F.lit(0))).otherwise(
+        F.lit(0)
+    )
     sizes = F.array(
         F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS).alias("class"), of_format.alias("bytes")),
-        F.struct(of_rest.alias("class"), (F.col("bytes") - of_format - named).alias("bytes")),
+        F.struct(of_rest.alias("class"), (F.col("bytes") - of_format - ledger_bytes).alias("bytes")),
     )
     flat = files.select(*_FILE, F.explode(sizes).alias("size"))
     return flat.select(
@@ -321,21 +325,23 @@ def misplaced_locations(
     if digests is not None:
         wrong = wrong.unionByName(_other_entries(digests))
     had = availability.where(F.col("state").isin(*_INDEXED)).select(*REPLICA).distinct()
-    kept = wrong.join(had, [*REPLICA], "left_semi").join(orphans.select(*REPLICA), [*REPLICA], "left_anti")
-    one = F.min(F.struct("probe", "probe_entry", "probe_offset", "there_ledger_id", "there_entry_id"))
+    misplaced_rows = wrong.join(had, [*REPLICA], "left_semi").join(
+        orphans.select(*REPLICA), [*REPLICA], "left_anti"
+    )
+    first_probe = F.min(F.struct("probe", "probe_entry", "probe_offset", "there_ledger_id", "there_entry_id"))
     # An entry that was looked at whole may be one of those that its ledger has in the log.
     entries = F.greatest(
         F.sum(F.when(F.col("deep"), F.col("entries"))), F.sum(F.when(~F.col("deep"), F.col("entries")))
     )
-    rows = kept.groupBy(*_LOG_AND_LEDGER).agg(entries.alias("entries"), one.alias("one"))
+    rows = misplaced_rows.groupBy(*_LOG_AND_LEDGER).agg(entries.alias("entries"), first_probe.alias("one"))
     same = [*_LOG_AND_LEDGER, "probe", "probe_entry", "probe_offset"]
-    found = with_since(rows.select(*_LOG_AND_LEDGER, "entries", "one.*"), same, scan_time, earlier)
-    return found.select(*MISPLACED.names)
+    dated_rows = with_since(rows.select(*_LOG_AND_LEDGER, "entries", "one.*"), same, scan_time, earlier)
+    return dated_rows.select(*MISPLACED.names)
 
 
 def _other_entries(digests: DataFrame) -> DataFrame:
     """Entries that were looked at whole, and are others than the index says."""
-    other = digests.where(F.col("reason") == NotChecked.OTHER).withColumns(
+    other_entries = digests.where(F.col("reason") == NotChecked.OTHER).withColumns(
         {
             "probe": F.lit(Probe.OTHER),
             "probe_entry": F.col("entry_id"),
@@ -343,4 +349,4 @@ def _other_entries(digests: DataFrame) -> DataFrame:
             "deep": F.lit(True),
         }
     )
-    return other.select(*_LOCATED, "deep")
+    return other_entries.select(*_LOCATED, "deep")

@@ -61,7 +61,7 @@ STARTS = schema_of(
 
 
 def starts(
-    found: Sequence[OwnedDirectory],
+    owned_directories: Sequence[OwnedDirectory],
     cookies: Iterable[StoreCookie],
     instance_id: str | None,
     replays: Mapping[str, Refusal] | None = None,
@@ -70,22 +70,24 @@ def starts(
     """Return rows of `STARTS`, by bookie.
 
     Args:
-        found: All directories, each with the place in which it lies.
+        owned_directories: All directories, each with the place in which it lies.
         cookies: All cookies of the store.
         instance_id: The cluster's, None if it has none.
         replays: The bookies that could not replay their journals, if their cookies let them start.
         conf: What the file of ``--bookie-conf`` says.
     """
-    stored = {each.bookie_id: each for each in cookies}
+    stored = {cookie.bookie_id: cookie for cookie in cookies}
     places: dict[str, list[OwnedDirectory]] = {}
-    for each in found:
-        if each.place_id is not None:
-            places.setdefault(each.place_id, []).append(each)
+    for directory in owned_directories:
+        if directory.place_id is not None:
+            places.setdefault(directory.place_id, []).append(directory)
     inferred = {name: _inferred(name, directories, stored) for name, directories in sorted(places.items())}
     readdressed = None
     if conf is not None:
-        known = {name: each for name, each in inferred.items() if each is not None}
-        readdressed = readdressed_place(conf, {*stored, *places}, known)
+        known_lists = {
+            name: directory_lists for name, directory_lists in inferred.items() if directory_lists is not None
+        }
+        readdressed = readdressed_place(conf, {*stored, *places}, known_lists)
     rows = []
     for name, lists in inferred.items():
         own = conf if conf is not None and (conf.is_of(name, lists) or name == readdressed) else None
@@ -97,7 +99,7 @@ def starts(
 def _inferred(
     name: str, directories: Sequence[OwnedDirectory], stored: Mapping[str, StoreCookie]
 ) -> BookieConfiguration | None:
-    versions = [each.cookie for each in directories if each.cookie is not None]
+    versions = [directory.cookie for directory in directories if directory.cookie is not None]
     return configuration(name, versions, stored[name].cookie if name in stored else None)
 
 
@@ -114,12 +116,12 @@ class _Bookie:
     @property
     def versions(self) -> list[Cookie]:
         """The cookies in its directories, whatever id they carry."""
-        return [each.cookie for each in self.directories if each.cookie is not None]
+        return [directory.cookie for directory in self.directories if directory.cookie is not None]
 
     @property
     def in_rocksdb(self) -> bool:
         """Whether its storage is DbLedgerStorage."""
-        return any(each.found.has_rocksdb for each in self.directories)
+        return any(directory.found.has_rocksdb for directory in self.directories)
 
     @property
     def starts_as(self) -> str:
@@ -177,13 +179,13 @@ def _refusals(
     later: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
     """What ends the start as configured, and with allowStorageExpansion; ``later`` follows the cookies."""
-    there = _configured_directories(expected, matched)
+    present_directories = _configured_directories(expected, matched)
     # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
     cookie = (stored.cookie or Unreadable(stored.damage or "damaged")) if stored else None
     in_store = [] if cookie is None else [(expected.bookie_id, cookie)]
     allows = bookie.conf is not None and bookie.conf.allow_expansion
-    plain = legacy_refusal(expected, in_store, there, allow_expansion=allows) or later
-    grown = legacy_refusal(expected, in_store, there, allow_expansion=True) or later
+    plain = legacy_refusal(expected, in_store, present_directories, allow_expansion=allows) or later
+    grown = legacy_refusal(expected, in_store, present_directories, allow_expansion=True) or later
     return plain, grown
 
 
@@ -207,9 +209,11 @@ def _store_differences(
 
 def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
     """The row of a bookie with data and without any cookie: in no directory of it, and not in the store."""
-    directories = [each.found for each in bookie.directories]
-    filled = [each.path for each in directories if each.version_absent and each.empty is False]
-    if not filled or not all(each.version_absent for each in directories if each.has_current):
+    directories = [directory.found for directory in bookie.directories]
+    filled = [
+        directory.path for directory in directories if directory.version_absent and directory.empty is False
+    ]
+    if not filled or not all(directory.version_absent for directory in directories if directory.has_current):
         return None
     what = "no VERSION and is not empty, and the store has no cookie of the bookie"
     refusal = lacking(Fault.NOT_EMPTY, filled, what, bookie.name)
@@ -237,12 +241,12 @@ def _unnamed_index(
     bookie: _Bookie, stored: StoreCookie | None, matched: Mapping[str, OwnedDirectory]
 ) -> Refusal | None:
     """The refusal of index directories that no cookie of the bookie names; None if it has none."""
-    named = {directory.found.path for directory in matched.values()}
+    matched_paths = {directory.found.path for directory in matched.values()}
     paths = {
         directory.found.path
         for directory in bookie.directories
         if directory.found.index_alone
-        and directory.found.path not in named
+        and directory.found.path not in matched_paths
         and directory.cookie is not None
         and directory.cookie.bookie_id == bookie.name
         and directory.cookie.layout < FIRST_INDEX_LAYOUT
@@ -257,13 +261,13 @@ def _unnamed_index(
 
 
 def _version(directory: OwnedDirectory) -> Cookie | Unreadable | NoVersion | None:
-    found = directory.found
+    scan = directory.found
     if directory.cookie is not None:
         return directory.cookie
-    if found.version_absent:
-        return NoVersion(found.empty, found.old_data)
+    if scan.version_absent:
+        return NoVersion(scan.empty, scan.old_data)
     # Unreadable by the audit is not unreadable by the bookie: only bytes that were read say so.
-    return Unreadable(directory.damage or "damaged") if found.version is not None else None
+    return Unreadable(directory.damage or "damaged") if scan.version is not None else None
 
 
 def _refusal(refusal: Refusal | None, prefix: str) -> dict[str, Any]:

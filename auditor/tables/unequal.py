@@ -90,7 +90,9 @@ def find_unequal(
 
     Tasks of ``spark`` compare them, in so many ``buckets`` of ledgers; None: they are compared here and now.
     """
-    readers = [(partial(_blocks, each.account, each.read, buckets), each.files) for each in accounts]
+    readers = [
+        (partial(_blocks, account.account, account.read, buckets), account.files) for account in accounts
+    ]
     if spark is None:
         blocks = chain.from_iterable(read(files) for read, files in readers)
         return pa.Table.from_batches(_compare(blocks, words), UNEQUAL)
@@ -123,12 +125,12 @@ def unequal_rows(
     filled = np.append(pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False) > 0, False)
     due = (pairs.expected >= 0) & filled[replicas.groups.codes[pairs.expected]]
     # What a journal has of a ledger that is gone, or has left its bookie, is nothing.
-    told = (pairs.tail >= 0) & (pairs.expected >= 0)
+    has_tail = (pairs.tail >= 0) & (pairs.expected >= 0)
     pairs = pairs._replace(
         expected=np.where(due, pairs.expected, -1),
-        tail=np.where(told, pairs.tail, -1),
-        gone=np.where(pairs.indexed >= 0, pairs.gone, -1),
-    ).taken(due | told | (pairs.indexed >= 0) | (pairs.answer >= 0))
+        tail=np.where(has_tail, pairs.tail, -1),
+        missing_logs=np.where(pairs.indexed >= 0, pairs.missing_logs, -1),
+    ).taken(due | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
     compared = _Comparison(replicas, words)
     several = compared.have_several_accounts(pairs)
     yield from compared.of_one_account(pairs.taken(~several))
@@ -142,33 +144,38 @@ class _Pairs(NamedTuple):
     indexed: Longs
     answer: Longs
     tail: Longs
-    gone: Longs
+    missing_logs: Longs
 
     def taken(self, rows: slice | NDArray[np.bool_]) -> _Pairs:
-        return _Pairs(*(each[rows] for each in self))
+        return _Pairs(*(places[rows] for places in self))
 
 
 def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
     """The accounts of the same ledger and bookie, each with each."""
     order, heads = _by_pair(replicas, accounts)
-    whose = accounts[order]
+    sorted_accounts = accounts[order]
     sizes = np.diff(np.append(heads, len(order)))
     after = np.minimum(heads + 1, len(order) - 1)
-    usual = (sizes == 2) & (whose[heads] == Account.EXPECTED)
-    usual &= (whose[after] == Account.INDEX) | (whose[after] == Account.ANSWER)
+    usual = (sizes == 2) & (sorted_accounts[heads] == Account.EXPECTED)
+    usual &= (sorted_accounts[after] == Account.INDEX) | (sorted_accounts[after] == Account.ANSWER)
     first, second = order[heads[usual]], order[after[usual]]
     nothing = np.full(len(first), -1)
     answered = accounts[second] == Account.ANSWER
-    alike = _Pairs(first, np.where(answered, -1, second), np.where(answered, second, -1), nothing, nothing)
-    return _Pairs(*map(np.append, alike, _across(order, whose, heads[~usual], sizes[~usual])))
+    simple_pairs = _Pairs(
+        first, np.where(answered, -1, second), np.where(answered, second, -1), nothing, nothing
+    )
+    return _Pairs(
+        *map(np.append, simple_pairs, _across(order, sorted_accounts, heads[~usual], sizes[~usual]))
+    )
 
 
-def _across(order: Longs, whose: NDArray[np.int8], heads: Longs, sizes: Longs) -> _Pairs:
+def _across(order: Longs, sorted_accounts: NDArray[np.int8], heads: Longs, sizes: Longs) -> _Pairs:
     """Of some pairs every account with every other; what is alone is beside nothing."""
     rows = np.repeat(heads - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
     group = np.repeat(np.arange(len(heads)), sizes)
     numbers = np.array(
-        [np.bincount(group[whose[rows] == each], minlength=len(heads)) for each in Account], np.int64
+        [np.bincount(group[sorted_accounts[rows] == account], minlength=len(heads)) for account in Account],
+        np.int64,
     )
     starts = heads + np.cumsum(numbers, axis=0) - numbers
     choices = np.maximum(numbers, 1)
@@ -176,11 +183,11 @@ def _across(order: Longs, whose: NDArray[np.int8], heads: Longs, sizes: Longs) -
     pair = np.repeat(np.arange(len(heads)), times)
     number = np.arange(len(pair)) - np.repeat(np.cumsum(times) - times, times)
     places = []
-    for each in Account:
-        place = starts[each][pair] + number % choices[each][pair]
-        number //= choices[each][pair]
-        there = numbers[each][pair] > 0
-        places.append(np.where(there, order[np.minimum(place, len(order) - 1)], -1))
+    for account_kind in Account:
+        place = starts[account_kind][pair] + number % choices[account_kind][pair]
+        number //= choices[account_kind][pair]
+        has_account = numbers[account_kind][pair] > 0
+        places.append(np.where(has_account, order[np.minimum(place, len(order) - 1)], -1))
     return _Pairs(*places)
 
 
@@ -196,7 +203,7 @@ def _by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs,
     else:
         keys = (replicas.bookies.codes, replicas.scopes, replicas.ledgers)
         order = np.lexsort((accounts, *keys))
-        begins = np.logical_or.reduce([each[order][1:] != each[order][:-1] for each in keys])
+        begins = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
     return order, np.flatnonzero(np.append(True, begins))
 
 
@@ -222,51 +229,58 @@ class _Comparison:
         """Which pairs have more than one account of what is held, or one beside a disk without an index."""
         whole = self._whole[self._replicas.bookies.codes[pairs.answer]]
         answered: NDArray[np.bool_] = (pairs.answer >= 0) & (whole | (pairs.indexed >= 0))
-        return answered | (pairs.tail >= 0) | (pairs.gone >= 0)
+        return answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
 
     def of_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
         """The rows of pairs in which what is held is reported once, or nothing is."""
         replicas, expected = self._replicas, pairs.expected
-        held = np.maximum(pairs.indexed, pairs.answer)
-        bookie = replicas.bookies.codes[np.maximum(expected, held)]
-        healthy = (expected >= 0) & (held >= 0) & self._ok[replicas.states.codes[held]]
-        healthy &= (replicas.groups.codes[expected] == replicas.groups.codes[held]) & ~self._foreign[bookie]
-        open_end = self._partly[bookie] & (replicas.answered[held] != NO_ANSWER)
+        held_places = np.maximum(pairs.indexed, pairs.answer)
+        bookie = replicas.bookies.codes[np.maximum(expected, held_places)]
+        healthy = (expected >= 0) & (held_places >= 0) & self._ok[replicas.states.codes[held_places]]
+        healthy &= (replicas.groups.codes[expected] == replicas.groups.codes[held_places]) & ~self._foreign[
+            bookie
+        ]
+        open_end = self._partly[bookie] & (replicas.answered[held_places] != NO_ANSWER)
         open_end &= ~self._closed[replicas.states.codes[expected]]
         rows = np.flatnonzero(~healthy | open_end)
-        for part in byte_slices(self._sizes(expected[rows], held[rows]), _ROWS):
-            some = rows[part]
-            yield self._rows(expected[some], held[some])
+        for part in byte_slices(self._sizes(expected[rows], held_places[rows]), _ROWS):
+            batch_rows = rows[part]
+            yield self._rows(expected[batch_rows], held_places[batch_rows])
 
     def of_several(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
         """The rows of pairs in which accounts of what is held are put together, one by one."""
         replicas = self._replicas
         for part in byte_slices(self._sizes(*pairs), _ROWS):
-            some = pairs.taken(part)
-            either = np.max(np.stack(some), axis=0)
-            columns = self._columns(either)
-            columns["expected"] = replicas.groups.column(some.expected, pa.binary())
+            batch_pairs = pairs.taken(part)
+            any_account = np.max(np.stack(batch_pairs), axis=0)
+            columns = self._columns(any_account)
+            columns["expected"] = replicas.groups.column(batch_pairs.expected, pa.binary())
             rows = zip(
                 columns["bookie_id"].to_pylist(),
                 columns["expected"].to_pylist(),
-                self._closed[replicas.states.codes[some.expected]].tolist(),
-                self._held(some.indexed),
-                self._held(some.answer),
-                replicas.groups.column(some.tail, pa.binary()).to_pylist(),
-                replicas.groups.column(some.gone, pa.binary()).to_pylist(),
-                replicas.states.column(some.gone, pa.string()).to_pylist(),
+                self._closed[replicas.states.codes[batch_pairs.expected]].tolist(),
+                self._held(batch_pairs.indexed),
+                self._held(batch_pairs.answer),
+                replicas.groups.column(batch_pairs.tail, pa.binary()).to_pylist(),
+                replicas.groups.column(batch_pairs.missing_logs, pa.binary()).to_pylist(),
+                replicas.states.column(batch_pairs.missing_logs, pa.string()).to_pylist(),
                 strict=True,
             )
-            held = [self._one(*row) for row in rows]
+            held_accounts = [self._one(*row) for row in rows]
             for name in HeldAccount._fields:
-                columns[name] = [getattr(each, name) if each else None for each in held]
-            batch = rows_of_columns(UNEQUAL, len(held), columns)
-            yield batch.filter(pa.array([each is not None for each in held]))
+                columns[name] = [
+                    getattr(held_account, name) if held_account else None for held_account in held_accounts
+                ]
+            batch = rows_of_columns(UNEQUAL, len(held_accounts), columns)
+            yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
     def _sizes(self, *places: Longs) -> Longs:
         """The bytes of the groups of each pair, of some of its accounts together; -1 is no account."""
         codes = self._replicas.groups.codes
-        sizes: Longs = np.sum([self._lengths[codes[each]] * (each >= 0) for each in places], axis=0)
+        sizes: Longs = np.sum(
+            [self._lengths[codes[account_places]] * (account_places >= 0) for account_places in places],
+            axis=0,
+        )
         return sizes
 
     def _one(
@@ -277,26 +291,26 @@ class _Comparison:
         index: HeldAccount | None,
         answer: HeldAccount | None,
         tail: bytes | None,
-        gone: bytes | None,
+        gone_groups: bytes | None,
         gone_state: str | None,
     ) -> HeldAccount | None:
         """What is held of a pair; None where it is what is expected, and leaves no row."""
-        if index is not None and gone is not None and gone_state is not None:
-            index = subtract_gone(index, gone, gone_state)
-        held = index
+        if index is not None and gone_groups is not None and gone_state is not None:
+            index = subtract_gone(index, gone_groups, gone_state)
+        held_account = index
         if answer is not None:
-            held = unite_answer(index, answer, bookie in self._words.whole)
+            held_account = unite_answer(index, answer, bookie in self._words.whole)
             if index is not None:
-                held = held._replace(gone=index.gone, gone_state=index.gone_state)
+                held_account = held_account._replace(gone=index.gone, gone_state=index.gone_state)
         if tail is not None:
-            held = unite_tail(held, tail)
-        assert held is not None
+            held_account = unite_tail(held_account, tail)
+        assert held_account is not None
         foreign = bookie in self._words.foreign
-        alone = held.index_state == IndexState.OK and held.listed is None and not foreign
-        if not alone or expected is None or held.held != expected:
-            return held
-        open_end = bookie in self._words.partly and held.answered is not None and not closed
-        return held if open_end else None
+        is_simple = held_account.index_state == IndexState.OK and held_account.listed is None and not foreign
+        if not is_simple or expected is None or held_account.held != expected:
+            return held_account
+        open_end = bookie in self._words.partly and held_account.answered is not None and not closed
+        return held_account if open_end else None
 
     def _held(self, places: Longs) -> list[HeldAccount | None]:
         replicas = self._replicas
@@ -308,25 +322,27 @@ class _Comparison:
             strict=True,
         )
         return [
-            None if place < 0 else HeldAccount(groups, state, None if at == NO_ANSWER else at)
-            for place, groups, state, at in rows
+            None
+            if place < 0
+            else HeldAccount(groups, state, None if answer_time == NO_ANSWER else answer_time)
+            for place, groups, state, answer_time in rows
         ]
 
-    def _columns(self, either: Longs) -> dict[str, Any]:
+    def _columns(self, any_account: Longs) -> dict[str, Any]:
         replicas = self._replicas
         return {
-            "scope_id": replicas.scopes[either],
-            "ledger_id": replicas.ledgers[either],
-            "bookie_id": replicas.bookies.column(either, pa.string()),
+            "scope_id": replicas.scopes[any_account],
+            "ledger_id": replicas.ledgers[any_account],
+            "bookie_id": replicas.bookies.column(any_account, pa.string()),
         }
 
-    def _rows(self, expected: Longs, held: Longs) -> pa.RecordBatch:
+    def _rows(self, expected: Longs, held_places: Longs) -> pa.RecordBatch:
         replicas = self._replicas
-        answered = np.where(held < 0, NO_ANSWER, replicas.answered[held])
-        columns = self._columns(np.maximum(expected, held)) | {
+        answered = np.where(held_places < 0, NO_ANSWER, replicas.answered[held_places])
+        columns = self._columns(np.maximum(expected, held_places)) | {
             "expected": replicas.groups.column(expected, pa.binary()),
-            "held": replicas.groups.column(held, pa.binary()),
-            "index_state": replicas.states.column(held, pa.string()).fill_null(IndexState.ABSENT),
+            "held": replicas.groups.column(held_places, pa.binary()),
+            "index_state": replicas.states.column(held_places, pa.string()).fill_null(IndexState.ABSENT),
             "answered": pa.array(answered, mask=answered == NO_ANSWER),
         }
         return rows_of_columns(UNEQUAL, len(expected), columns)

@@ -94,24 +94,24 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_to: int | None) -
     try:
         with open_log(path) as (read_at, status):
             direct = is_direct(read_at(0, DIRECT_HEADER_BYTES))
-            found = scan_log(read_at, status.st_size, direct)
+            log_scan = scan_log(read_at, status.st_size, direct)
     except OSError as error:
         # A running bookie may have deleted it by now.
         reason = error.strerror or str(error)
         return [_unknown(part, reason) for part in ledgers if part["last"] > (read_to or 0)]
-    if found is None:
+    if log_scan is None:
         return []
     rows = []
     for part in ledgers:
         # An index points behind the four bytes of a record's size.
         ends = np.unique(np.array([part["first"], part["last"]], np.int64) - LENGTH.size)
-        hidden = ends[~found.contains(ends)]
-        between = slice(*np.searchsorted(found.offsets, [ends[0], ends[-1] + 1]))
-        seen = int((found.ledger_ids[between] == part["ledger_id"]).sum())
-        unseen = max(len(hidden), part["entries"] - seen)
+        hidden = ends[~log_scan.contains(ends)]
+        between = slice(*np.searchsorted(log_scan.offsets, [ends[0], ends[-1] + 1]))
+        seen_count = int((log_scan.ledger_ids[between] == part["ledger_id"]).sum())
+        unseen = max(len(hidden), part["entries"] - seen_count)
         if unseen > 0 and not part["scope_id"]:
             offset = int(hidden[0]) + LENGTH.size if len(hidden) else None
-            rows.append(_of(part) | {"unseen": unseen, "offset": offset, "may_fail": found.may_fail})
+            rows.append(_of(part) | {"unseen": unseen, "offset": offset, "may_fail": log_scan.may_fail})
     return rows
 
 

@@ -68,12 +68,12 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
 def class_of(copies: str) -> Column:
     """The class of a ledger whose worst entry lacks so many copies; only a closed one has lost an entry."""
     # Each entry has as many copies as the write quorum, in any ensemble.
-    left = F.col("write_quorum") - F.col(copies)
+    copy_count = F.col("write_quorum") - F.col(copies)
     closed = F.col("state") == LedgerState.CLOSED
     return (
         F.when(F.col(copies) == 0, F.when(closed, LedgerClass.HEALTHY).otherwise(LedgerClass.NOT_CLOSED))
-        .when(closed & (left <= 0), LedgerClass.ENTRY_LOST)
-        .when(left < F.col("ack_quorum"), LedgerClass.BELOW_ACK_QUORUM)
+        .when(closed & (copy_count <= 0), LedgerClass.ENTRY_LOST)
+        .when(copy_count < F.col("ack_quorum"), LedgerClass.BELOW_ACK_QUORUM)
         .otherwise(LedgerClass.BELOW_WRITE_QUORUM)
     )
 
@@ -103,12 +103,14 @@ def verdicts(
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:
     """Rows of `VERDICTS`, of the ledgers of some files that the table ``judged`` does not have."""
-    others = _Ledgers(judged.read(LEDGER))
-    known = pa.array([status.value for status in LISTED])
+    judged_ledgers = _Ledgers(judged.read(LEDGER))
+    listed_statuses = pa.array([status.value for status in LISTED])
     for rows in files.row_groups((*LEDGER, *_CODED, "undecidable"), _CODED, _ROWS):
-        listed = pc.and_(rows[LEDGER[-1]].is_valid(), pc.is_in(rows["status"].cast(pa.string()), known))
-        kept = listed.to_numpy() & ~others.have(rows)
-        yield from _healthy(rows.filter(pa.array(kept))).to_batches()
+        listed = pc.and_(
+            rows[LEDGER[-1]].is_valid(), pc.is_in(rows["status"].cast(pa.string()), listed_statuses)
+        )
+        is_healthy = listed.to_numpy() & ~judged_ledgers.have(rows)
+        yield from _healthy(rows.filter(pa.array(is_healthy))).to_batches()
 
 
 class _Ledgers:
@@ -123,25 +125,25 @@ class _Ledgers:
     def have(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Which rows are of one of these ledgers."""
         scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
-        found = np.zeros(rows.num_rows, bool)
-        for scope, mine in self._of_scope.items():
-            place = np.minimum(np.searchsorted(mine, ids), len(mine) - 1)
-            found |= (mine[place] == ids) & (scopes == scope)
-        return found
+        is_member = np.zeros(rows.num_rows, bool)
+        for scope, scope_ids in self._of_scope.items():
+            place = np.minimum(np.searchsorted(scope_ids, ids), len(scope_ids) - 1)
+            is_member |= (scope_ids[place] == ids) & (scopes == scope)
+        return is_member
 
 
 def _healthy(rows: pa.Table) -> pa.Table:
     undecided = rows["undecidable"].fill_null(False).to_numpy()
     closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED).fill_null(False).to_numpy()
     classes = _codes(np.where(undecided, 2, np.where(closed, 0, 1)), _CLASSES)
-    none = pa.array(np.zeros(rows.num_rows, np.int32))
+    zeros = pa.array(np.zeros(rows.num_rows, np.int32))
     no_bookies = pa.ListArray.from_arrays(np.zeros(rows.num_rows + 1, np.int32), pa.array([], pa.string()))
     columns = {
         **{name: rows[name] for name in (*LEDGER, "state")},
         "class": classes,
         "potential_class": classes,
-        "m": none,
-        "mu": none,
+        "m": zeros,
+        "mu": zeros,
         "unread_bookies": no_bookies,
         # A class is sure without an unknown copy, and of none there is a doubt.
         "confidence": _codes(undecided.astype(np.int64), _CONFIDENCES),

@@ -31,7 +31,7 @@ class Connected:
 @pytest.mark.parametrize(
     "start",
     [
-        lambda session, path: build_session(given=session),
+        lambda session, path: build_session(user_session=session),
         lambda session, path: Audit(f"dump://{path}/m", (), str(path / "run")).run(session),
         lambda session, path: collect([str(path)], str(path / "out"), spark=session),
     ],

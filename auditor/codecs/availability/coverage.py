@@ -65,55 +65,57 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     >>> steps.start.tolist(), steps.end.tolist(), steps.value.tolist()
     ([0, 1], [1, 3], [1, 0])
     """
-    weights = [weight for one, weight in zip(sets, weights, strict=True) if len(one.first)]
-    sets = [one for one in sets if len(one.first)]
-    ends = [one.last + one.size for one in sets]
+    weights = [weight for batch, weight in zip(sets, weights, strict=True) if len(batch.first)]
+    sets = [batch for batch in sets if len(batch.first)]
+    ends = [batch.last + batch.size for batch in sets]
     # Ends are exclusive here: ids stay below 2^63 - 1, so that one past the last still fits.
-    edges = np.unique(np.concatenate([np.empty(0, np.int64), *(one.first for one in sets), *ends]))
+    edges = np.unique(np.concatenate([np.empty(0, np.int64), *(batch.first for batch in sets), *ends]))
     low, high = edges[:-1], edges[1:]
-    active = [_active(one, end, low) for one, end in zip(sets, ends, strict=True)]
+    active = [_active(batch, end, low) for batch, end in zip(sets, ends, strict=True)]
     window = np.ones_like(low)
-    for one, rows in zip(sets, active, strict=True):
-        window = _common(window, np.where(rows < 0, 1, np.maximum(one.period[rows], 1)), high - low)
+    for set_batch, rows in zip(sets, active, strict=True):
+        window = _common(window, np.where(rows < 0, 1, np.maximum(set_batch.period[rows], 1)), high - low)
     # Every window opens and closes with a change of nothing: a step begins there even where no run does.
     positions, deltas = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
-    seen = 0
-    for one, rows, weight in zip(sets, active, weights, strict=True):
-        start, end, extra = _runs(one, rows, low, window, MOST_RUNS - seen)
-        seen += extra
+    run_count = 0
+    for set_batch, rows, weight in zip(sets, active, weights, strict=True):
+        start, end, extra = _runs(set_batch, rows, low, window, MOST_RUNS - run_count)
+        run_count += extra
         positions += [start, end]
         deltas += [np.full_like(start, weight), np.full_like(end, -weight)]
-    at = np.concatenate(positions)
-    order = np.argsort(at, kind="stable")
-    at, value = at[order], np.cumsum(np.concatenate(deltas)[order])
+    change_ids = np.concatenate(positions)
+    order = np.argsort(change_ids, kind="stable")
+    change_ids, value = change_ids[order], np.cumsum(np.concatenate(deltas)[order])
     # Of several changes at one id the running sum is right only after the last.
-    final = np.append(at[1:] != at[:-1], np.ones(min(len(at), 1), np.bool_))
-    at, value = at[final], value[final]
-    interval = np.searchsorted(low, at, side="right") - 1
-    inside = at < (low + window)[interval] if len(low) else np.zeros(0, np.bool_)
+    final = np.append(change_ids[1:] != change_ids[:-1], np.ones(min(len(change_ids), 1), np.bool_))
+    change_ids, value = change_ids[final], value[final]
+    interval = np.searchsorted(low, change_ids, side="right") - 1
+    inside = change_ids < (low + window)[interval] if len(low) else np.zeros(0, np.bool_)
     begins = np.flatnonzero(inside)
-    return Steps(low, high, window, at[begins], at[begins + 1], interval[begins], value[begins])
+    return Steps(
+        low, high, window, change_ids[begins], change_ids[begins + 1], interval[begins], value[begins]
+    )
 
 
-def _active(one: GroupBatch, end: Longs, low: Longs) -> Longs:
+def _active(batch: GroupBatch, end: Longs, low: Longs) -> Longs:
     """The group of the set that reaches over each interval, or -1."""
-    rows = np.searchsorted(one.first, low, side="right") - 1
+    rows = np.searchsorted(batch.first, low, side="right") - 1
     return np.where(low < end[rows], rows, -1)
 
 
 def _common(window: Longs, period: Longs, span: Longs) -> Longs:
     """The least common multiple, but no more than the interval's span."""
     # Compared before it is multiplied: the product could pass int64.
-    rest = window // np.gcd(window, period)
-    return np.where(rest > span // period, span, rest * period)
+    cofactor = window // np.gcd(window, period)
+    return np.where(cofactor > span // period, span, cofactor * period)
 
 
-def _runs(one: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int) -> tuple[Longs, Longs, int]:
+def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int) -> tuple[Longs, Longs, int]:
     """The runs of a set inside each window, and how many of them are beyond two an interval."""
-    held = np.flatnonzero(rows >= 0)
-    rows, low, high = rows[held], low[held], (low + window)[held]
-    first, size, period = one.first[rows], one.size[rows], np.maximum(one.period[rows], 1)
-    repeats = one.last[rows] > first
+    interval_rows = np.flatnonzero(rows >= 0)
+    rows, low, high = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
+    first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
+    repeats = batch.last[rows] > first
     lowest = np.where(repeats, (low - first) // period, 0)
     count = np.where(repeats, (high - 1 - first) // period - lowest, 0) + 1
     extra = np.maximum(count - 2, 0)
@@ -135,11 +137,11 @@ def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, 
     >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
     [[1], [3], [0]]
     """
-    at = np.flatnonzero(keep)
-    start, end, interval = steps.start[at], steps.end[at], steps.interval[at]
-    opens = np.ones(len(at), np.bool_)
+    step_numbers = np.flatnonzero(keep)
+    start, end, interval = steps.start[step_numbers], steps.end[step_numbers], steps.interval[step_numbers]
+    opens = np.ones(len(step_numbers), np.bool_)
     opens[1:] = (start[1:] != end[:-1]) | (interval[1:] != interval[:-1])
-    closes = np.ones(len(at), np.bool_)
+    closes = np.ones(len(step_numbers), np.bool_)
     closes[:-1] = opens[1:]
     return start[opens], end[closes], interval[opens]
 
@@ -168,8 +170,12 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     # A run that ends with the window goes on where the next repetition begins with one.
     head = np.flatnonzero(np.append(True, interval[1:] != interval[:-1])[: len(interval)])
     foot = np.append(head[1:], len(interval))[: len(head)] - 1
-    of = interval[head]
-    wraps = (foot > head) & (start[head] == steps.low[of]) & (end[foot] == (steps.low + steps.window)[of])
+    head_interval = interval[head]
+    wraps = (
+        (foot > head)
+        & (start[head] == steps.low[head_interval])
+        & (end[foot] == (steps.low + steps.window)[head_interval])
+    )
     into, out_of = head[wraps], foot[wraps]
     parts.append(_singles(start[into], end[into]))
     end[out_of] += end[into] - start[into]
@@ -188,9 +194,9 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     regular = one_group[interval]
     opens = regular & np.append(True, ~same)[: len(start)]
     parts.append(_repeat_runs(start[opens], end[opens], period[interval[opens]], steps.high[interval[opens]]))
-    rest = ~regular
-    owner = interval[rest]
-    parts.append(_repetitions(start[rest], end[rest], steps.window[owner], steps.high[owner]))
+    is_irregular = ~regular
+    owner = interval[is_irregular]
+    parts.append(_repetitions(start[is_irregular], end[is_irregular], steps.window[owner], steps.high[owner]))
 
     first, last, size, of_period = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(first, kind="stable")
@@ -264,7 +270,7 @@ def at_least(sets: Sequence[Groups], k: int) -> Groups:
     >>> at_least([np.array([(first, first, 3, 0)], GROUP) for first in range(3)], 3).tolist()
     [(2, 2, 1, 0)]
     """
-    steps = sweep([GroupBatch.one(one) for one in sets], [1] * len(sets))
+    steps = sweep([GroupBatch.one(groups) for groups in sets], [1] * len(sets))
     return unroll(steps, steps.value >= k).groups()
 
 
@@ -289,7 +295,7 @@ def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, in
     >>> worst([a, b], [c])
     (2, 2)
     """
-    sets = [GroupBatch.one(one) for one in (*missing, *unknown)]
+    sets = [GroupBatch.one(groups) for groups in (*missing, *unknown)]
     # Both sums in one sweep: what is missing counts in both halves, what is unknown in the high one alone.
     weights = [1 + (1 << _HIGH_HALF)] * len(missing) + [1 << _HIGH_HALF] * len(unknown)
     value = sweep(sets, weights).value
@@ -344,7 +350,7 @@ def most_shared_entry(sets: Sequence[Groups]) -> int | None:
     >>> most_shared_entry([every_third, np.array([(3, 3, 4, 0)], GROUP)]), most_shared_entry([])
     (3, None)
     """
-    steps = sweep([GroupBatch.one(one) for one in sets], [1] * len(sets))
+    steps = sweep([GroupBatch.one(groups) for groups in sets], [1] * len(sets))
     if not len(steps.value) or not steps.value.max():
         return None
     return int(steps.start[int(steps.value.argmax())])
@@ -363,11 +369,11 @@ def even_sample(groups: Groups, most: int) -> list[int]:
     ends = np.cumsum(entries)
     count = min(total, most)
     # Python's numbers: a rank times a count may be beyond 64 bits.
-    ranks = np.array([at * (total - 1) // max(count - 1, 1) for at in range(count)], np.int64)
+    ranks = np.array([rank * (total - 1) // max(count - 1, 1) for rank in range(count)], np.int64)
     group = np.searchsorted(ends, ranks, side="right")
     within = ranks - (ends - entries)[group]
-    found = first[group] + within // size[group] * period[group] + within % size[group]
-    return [int(entry) for entry in found]
+    sample_entries = first[group] + within // size[group] * period[group] + within % size[group]
+    return [int(entry) for entry in sample_entries]
 
 
 def contains(groups: Groups, entries: Longs) -> NDArray[np.bool_]:
@@ -378,12 +384,12 @@ def contains(groups: Groups, entries: Longs) -> NDArray[np.bool_]:
     """
     if not len(groups):
         return np.zeros(len(entries), np.bool_)
-    one = GroupBatch.one(groups)
-    rows = np.searchsorted(one.first, entries, side="right") - 1
+    batch = GroupBatch.one(groups)
+    rows = np.searchsorted(batch.first, entries, side="right") - 1
     # Groups of a folded set do not reach over each other: the last that begins before an entry decides.
-    known = rows >= 0
+    has_group = rows >= 0
     rows = np.maximum(rows, 0)
-    offset = entries - one.first[rows]
-    period = np.maximum(one.period[rows], 1)
-    in_run = np.where(one.last[rows] > one.first[rows], offset % period, offset) < one.size[rows]
-    return known & in_run & (entries < one.last[rows] + one.size[rows])
+    offset = entries - batch.first[rows]
+    period = np.maximum(batch.period[rows], 1)
+    in_run = np.where(batch.last[rows] > batch.first[rows], offset % period, offset) < batch.size[rows]
+    return has_group & in_run & (entries < batch.last[rows] + batch.size[rows])

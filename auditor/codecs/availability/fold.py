@@ -68,29 +68,29 @@ def fold(batch: GroupBatch) -> GroupBatch:
     before = np.where(several, period, distance)
     opens[1:, 0] = ~joins[1:, 0] | (distance[1:] != before[:-1])
     opens[:, 1] = several & (distance != period)
-    # Flat places of the two columns: the row is `at >> 1`, and `at & 1` says that it is the group's second
-    # run.
-    at = np.flatnonzero(opens)
+    # Flat places of the two columns: the row is `places >> 1`, and `places & 1` says that it is the group's
+    # second run.
+    places = np.flatnonzero(opens)
     runs = np.where(several, (last - first) // np.maximum(period, 1), 0) + 1
     ends = np.cumsum(runs)
     # Runs numbered over the whole batch, as if groups were unrolled, which they never are.
-    number = (ends - runs)[at >> 1] + (at & 1)
+    number = (ends - runs)[places >> 1] + (places & 1)
     # An opener right behind another becomes the second run of its group, if it can follow; every other one of
     # a row of such, for a group has one second run.
-    second = joins.ravel()[at]
+    second = joins.ravel()[places]
     second[1:] &= number[1:] - number[:-1] == 1
-    begins = np.ones(len(at), np.bool_)
+    begins = np.ones(len(places), np.bool_)
     begins[every_other(np.flatnonzero(second))] = False
     starts = np.flatnonzero(begins)
-    at, number = at[starts], number[starts]
-    row, second = at >> 1, (at & 1).astype(np.bool_)
+    places, number = places[starts], number[starts]
+    row, second = places >> 1, (places & 1).astype(np.bool_)
     # A group ends with the run before the next group's first.
     before_it = np.where(second, first[row], last[row - 1])
     first = first[row] + np.where(second, period[row], 0)
     last = np.append(before_it[1:], last[-1])
     # Of one run the period comes out as 0.
     period = (last - first) // np.maximum(np.diff(number, append=ends[-1]) - 1, 1)
-    offsets = np.searchsorted(at, 2 * batch.offsets).astype(np.int64, copy=False)
+    offsets = np.searchsorted(places, 2 * batch.offsets).astype(np.int64, copy=False)
     return GroupBatch(first, last, size[row], period, offsets)
 
 
@@ -113,8 +113,8 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     entries, offsets = np.asarray(entries, np.int64), np.asarray(offsets, np.int64)
     if not len(entries):
         return fold_runs(entries, entries, offsets)
-    at, size, first = map(np.concatenate, zip(*openers(entries, set_heads(offsets)), strict=True))
-    batch = _groups(at, size, first, entries, offsets, by_run=False)
+    positions, size, first = map(np.concatenate, zip(*openers(entries, set_heads(offsets)), strict=True))
+    batch = _groups(positions, size, first, entries, offsets, by_run=False)
     return batch if int(batch.size.max()) <= LONGEST else fold(batch)
 
 
@@ -128,12 +128,12 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
     """
     bounds = np.asarray(bounds, np.int64)
     low, high = int(bounds[0]), int(bounds[-1])
-    held = np.zeros(high - low + 2, np.bool_)
-    np.not_equal(slots[low:high], 0, out=held[1:-1])
+    is_held = np.zeros(high - low + 2, np.bool_)
+    np.not_equal(slots[low:high], 0, out=is_held[1:-1])
     bounds = bounds - low
     heads = set_heads(bounds)
-    cut = heads[held[heads] & held[heads + 1]]
-    edges = np.flatnonzero(held[1:] != held[:-1])
+    cut = heads[is_held[heads] & is_held[heads + 1]]
+    edges = np.flatnonzero(is_held[1:] != is_held[:-1])
     if len(cut):
         # A run that goes on over the edge of a ledger ends there, and another starts.
         edges = np.sort(np.concatenate((edges, cut, cut)), kind="stable")
@@ -147,24 +147,28 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     """The fold where no runs touch, each its own group: the same rules with fewer passes."""
     if not len(start) or int(size.max()) > LONGEST:
         return fold_runs(start, size, offsets)
-    at = opening_runs(start, size, set_heads(offsets))
-    return _groups(at, size[at], start[at], start, offsets, by_run=True)
+    positions = opening_runs(start, size, set_heads(offsets))
+    return _groups(positions, size[positions], start[positions], start, offsets, by_run=True)
 
 
-def _groups(at: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
-    """The groups that open at places ``at`` of ``starts``, which are runs if ``by_run``, else ids.
+def _groups(
+    positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, by_run: bool
+) -> GroupBatch:
+    """The groups that open at ``positions`` of ``starts``, which are runs if ``by_run``, else ids.
 
     From a run to the next it is one place ``by_run``, else as many as the run has ids.
     """
     step = np.ones_like(size) if by_run else size
     # Groups of more than one run: more places lie up to the next opener than the first run takes.
-    ends = np.append(at[1:], len(starts))
-    several = np.flatnonzero(ends - at > step)
+    ends = np.append(positions[1:], len(starts))
+    several = np.flatnonzero(ends - positions > step)
     step = step[several]
     last, period = first.copy(), np.zeros_like(first)
     last[several] = starts[ends[several] - step]
-    period[several] = starts[at[several] + step] - first[several]
-    return GroupBatch(first, last, size, period, np.searchsorted(at, offsets).astype(np.int64, copy=False))
+    period[several] = starts[positions[several] + step] - first[several]
+    return GroupBatch(
+        first, last, size, period, np.searchsorted(positions, offsets).astype(np.int64, copy=False)
+    )
 
 
 def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:

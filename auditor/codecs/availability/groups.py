@@ -77,10 +77,10 @@ class GroupBatch:
         byte_offsets = np.asarray(byte_offsets, np.int64)
         # A slice of an Arrow column keeps the buffer and the offsets of the whole.
         origin = int(byte_offsets[0])
-        offsets, rest = np.divmod(byte_offsets - origin, GROUP.itemsize)
-        if rest.any():
-            at = int(byte_offsets[rest.argmax()])
-            raise DecodeError("groups", at, f"a set that ends inside a group of {GROUP.itemsize} bytes")
+        offsets, remainder = np.divmod(byte_offsets - origin, GROUP.itemsize)
+        if remainder.any():
+            offset = int(byte_offsets[remainder.argmax()])
+            raise DecodeError("groups", offset, f"a set that ends inside a group of {GROUP.itemsize} bytes")
         if byte_offsets[-1] > len(data):
             raise DecodeError("groups", len(data), f"{int(byte_offsets[-1])} bytes promised")
         groups = np.frombuffer(data, GROUP, count=int(offsets[-1]), offset=origin)

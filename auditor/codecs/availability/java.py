@@ -107,7 +107,7 @@ class JavaAvailability:
         >>> JavaAvailability(((0, 10, 4, 5), (7, 7, 2, 0))).entries(100)
         [0, 1, 2, 3, 5, 6, 7, 8]
         """
-        found: list[int] = []
+        available_entries: list[int] = []
         ends = [*(group[0] for group in self.groups), _MAX_LONG + 1][1:]
         for group, next_first in zip(self.groups, ends, strict=True):
             first, _, size, period = group
@@ -119,31 +119,31 @@ class JavaAvailability:
                 raise CoverageLimitError(f"more than {limit} runs to list")
             for start in runs:
                 run = range(start, min(start + min(size, step), end))
-                if len(found) + len(run) > limit:
+                if len(available_entries) + len(run) > limit:
                     raise CoverageLimitError(f"more than {limit} entries to list")
-                found += run
-        return found
+                available_entries += run
+        return available_entries
 
-    def unavailable(self, start: int, last: int, wanted: Iterable[int]) -> list[int]:
-        """Return what ``getUnavailableEntries`` answers for the entries ``wanted`` of ``start..last``.
+    def unavailable(self, start: int, last: int, entries: Iterable[int]) -> list[int]:
+        """Return what ``getUnavailableEntries`` answers for ``entries`` of ``start..last``.
 
         >>> JavaAvailability.of([1, 5]).unavailable(0, 6, range(7))
         [0, 2, 3, 4, 5, 6]
         """
-        wanted = set(wanted)
+        entries = set(entries)
         missing: list[int] = []
         current: Group | None = None
         exhausted = False
         for entry in range(start, last + 1):
-            held = False
+            is_available = False
             if not exhausted:
                 if current is None or entry > _reach(current):
                     row = self._floor(entry)
                     current = self.groups[row] if row >= 0 else None
                     # The class stops looking here, although later groups may hold what is wanted.
                     exhausted = not self.groups if current is None else entry > _reach(current)
-                held = not exhausted and current is not None and _holds(current, entry)
-            if entry in wanted and not held:
+                is_available = not exhausted and current is not None and _holds(current, entry)
+            if entry in entries and not is_available:
                 missing.append(entry)
         return missing
 
@@ -176,8 +176,8 @@ def _holds(group: Group, entry: int) -> bool:
     if not period:
         return since < size
     # Java's remainder has the sign of what is divided.
-    rest = abs(since) % abs(period)
-    return (rest if since >= 0 else -rest) < size
+    remainder = abs(since) % abs(period)
+    return (remainder if since >= 0 else -remainder) < size
 
 
 def _reach(group: Group) -> int:

@@ -89,27 +89,33 @@ def _split_groups(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
     bodiless = head & tail & (batch.last - batch.first == batch.period)
     parts = 1 + head + tail - bodiless
     row, rank, offsets = _spread(parts, batch.offsets)
-    first, last, size, period = (each[row] for each in (batch.first, batch.last, batch.size, batch.period))
+    first, last, size, period = (
+        column[row] for column in (batch.first, batch.last, batch.size, batch.period)
+    )
     # Few touch, most often: what is done to their parts is done to these alone.
-    at = np.flatnonzero((head | tail)[row])
-    row, rank = row[at], rank[at]
+    part_rows = np.flatnonzero((head | tail)[row])
+    row, rank = row[part_rows], rank[part_rows]
     is_head = head[row] & (rank == 0)
     is_tail = tail[row] & (rank == parts[row] - 1)
-    first[at] += np.where(is_tail, last[at] - first[at], np.where(head[row] & ~is_head, period[at], 0))
-    last[at] = np.where(is_head, batch.first[row], last[at] - np.where(tail[row] & ~is_tail, period[at], 0))
-    period[at] = np.where(last[at] > first[at], period[at], 0)
+    first[part_rows] += np.where(
+        is_tail, last[part_rows] - first[part_rows], np.where(head[row] & ~is_head, period[part_rows], 0)
+    )
+    last[part_rows] = np.where(
+        is_head, batch.first[row], last[part_rows] - np.where(tail[row] & ~is_tail, period[part_rows], 0)
+    )
+    period[part_rows] = np.where(last[part_rows] > first[part_rows], period[part_rows], 0)
     return GroupBatch(first, last, size, period, offsets)
 
 
 def _join_chains(batch: GroupBatch) -> GroupBatch:
     """Make one run of each chain of touching runs; whatever touches is a single run by now."""
     keeps = ~_touches(batch)
-    kept = np.flatnonzero(keeps)
+    chain_heads = np.flatnonzero(keeps)
     return GroupBatch(
-        batch.first[kept],
-        batch.last[kept],
-        np.add.reduceat(batch.size, kept),
-        batch.period[kept],
+        batch.first[chain_heads],
+        batch.last[chain_heads],
+        np.add.reduceat(batch.size, chain_heads),
+        batch.period[chain_heads],
         offsets_of(keeps.astype(np.int64))[batch.offsets],
     )
 
@@ -149,7 +155,7 @@ BLOCK = 1 << 17
 class Openers(NamedTuple):
     """The first run of each group: position of its first id in the row, number of ids, that first id."""
 
-    at: Longs
+    positions: Longs
     size: Longs
     first: Longs
 
@@ -157,35 +163,38 @@ class Openers(NamedTuple):
 def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
     """Find where groups open in at least one ascending id; a set begins at the positions ``heads``, one at 0.
 
-    >>> [found.at.tolist() for found in openers(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))]
+    >>> [found.positions.tolist() for found in openers(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))]
     [[0], [6]]
     """
-    known = np.zeros(1, np.int64)  # where the last three runs begin; the very last may not be over
+    run_starts = np.zeros(1, np.int64)  # where the last three runs begin; the very last may not be over
     newest = -1  # where the last group opens that was found
     length = min(BLOCK, len(entries))
     distances, begin = np.empty(length, np.int64), np.empty(length, np.bool_)
     for low in range(1, len(entries), BLOCK):
         high = min(low + BLOCK, len(entries))
-        passed = _state_at(entries, heads, known, high)
+        passed = _state_at(entries, heads, run_starts, high)
         if passed is not None:
-            known = passed
+            run_starts = passed
             continue
         distance = np.subtract(entries[low:high], entries[low - 1 : high - 1], out=distances[: high - low])
         begins = np.not_equal(distance, 1, out=begin[: high - low])
         begins[_within(heads, low, high) - low] = True
-        at = np.concatenate((known - low, np.flatnonzero(begins)))
-        at += low
-        found = _openers_among(entries, heads, at, len(known) - 1, newest)
-        newest = int(found.at[-1]) if len(found.at) else newest
-        known = at[-3:]
-        yield found
-    yield _openers_among(entries, heads, np.append(known, len(entries)), len(known) - 1, newest)
+        starts = np.concatenate((run_starts - low, np.flatnonzero(begins)))
+        starts += low
+        block_openers = _openers_among(entries, heads, starts, len(run_starts) - 1, newest)
+        newest = int(block_openers.positions[-1]) if len(block_openers.positions) else newest
+        run_starts = starts[-3:]
+        yield block_openers
+    yield _openers_among(entries, heads, np.append(run_starts, len(entries)), len(run_starts) - 1, newest)
 
 
-def opening_runs(first: Longs, size: Longs, heads: Longs, seen: int = 0, may_join: bool = True) -> Longs:
+def opening_runs(
+    first: Longs, size: Longs, heads: Longs, settled_runs: int = 0, may_join: bool = True
+) -> Longs:
     """Which of some runs, by their first ids and sizes, open a group; ``heads`` are the first of their set.
 
-    Of the first ``seen``, none or more, it is known already: the last of them opened one if ``may_join``.
+    Of the first ``settled_runs``, none or more, it is known already: the last of them opened one if
+    ``may_join``.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
@@ -202,13 +211,13 @@ def opening_runs(first: Longs, size: Longs, heads: Longs, seen: int = 0, may_joi
     # A second run comes right behind one that opens a group, so not behind one that continues.
     joins[1:] &= ~continues[:-1]
     joins &= ~continues
-    if seen:
-        joins[: seen - 1] = False
-        joins[seen - 1 : seen] &= may_join
+    if settled_runs:
+        joins[: settled_runs - 1] = False
+        joins[settled_runs - 1 : settled_runs] &= may_join
     opens = np.ones(len(first), np.bool_)
     np.logical_not(continues, out=opens[1:])
     opens[every_other(np.flatnonzero(joins)) + 1] = False
-    opens[:seen] = False
+    opens[:settled_runs] = False
     return np.flatnonzero(opens)
 
 
@@ -221,39 +230,44 @@ def every_other(numbers: Longs) -> Longs:
     chained = np.zeros(len(numbers), np.bool_)
     np.equal(numbers[1:] - numbers[:-1], 1, out=chained[1:])
     begin = np.maximum.accumulate(np.where(chained, 0, numbers))
-    every: Longs = numbers[(numbers - begin) & 1 == 0]
-    return every
+    alternates: Longs = numbers[(numbers - begin) & 1 == 0]
+    return alternates
 
 
-def _openers_among(entries: Longs, heads: Longs, at: Longs, seen: int, newest: int) -> Openers:
-    """Those among the runs that begin ``at``; the last is open, of the first ``seen`` it is known already."""
-    size, at = at[1:] - at[:-1], at[:-1]
-    first = entries[at]
-    head = np.searchsorted(at, _within(heads, int(at[0]), int(at[-1]) + 1))
-    row = opening_runs(first, size, head, seen, may_join=seen > 0 and newest == int(at[seen - 1]))
-    return Openers(at[row], size[row], first[row])
+def _openers_among(entries: Longs, heads: Longs, starts: Longs, settled_runs: int, newest: int) -> Openers:
+    """Those among the runs that begin at ``starts``.
+
+    The last is open, and of the first ``settled_runs`` it is known already.
+    """
+    size, starts = starts[1:] - starts[:-1], starts[:-1]
+    first = entries[starts]
+    head = np.searchsorted(starts, _within(heads, int(starts[0]), int(starts[-1]) + 1))
+    row = opening_runs(
+        first, size, head, settled_runs, may_join=settled_runs > 0 and newest == int(starts[settled_runs - 1])
+    )
+    return Openers(starts[row], size[row], first[row])
 
 
-def _state_at(entries: Longs, heads: Longs, known: Longs, high: int) -> Longs | None:
-    """What is ``known`` at ``high`` if no run changes on the way there; None if one does, or a set begins."""
-    starts, last = known.tolist(), high - 1
+def _state_at(entries: Longs, heads: Longs, run_starts: Longs, high: int) -> Longs | None:
+    """Return ``run_starts`` at ``high``; None if a run changes on the way there, or a set begins."""
+    starts, last = run_starts.tolist(), high - 1
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.
     if entries[last] - entries[open_run] == last - open_run:
-        return None if len(_within(heads, open_run + 1, high)) else known
+        return None if len(_within(heads, open_run + 1, high)) else run_starts
     if len(starts) < 3 or open_run - starts[1] != starts[1] - starts[0]:
         return None
     size, distance = open_run - starts[1], int(entries[open_run] - entries[starts[1]])
     if distance != entries[starts[1]] - entries[starts[0]] or distance > LONGEST:
         return None
     # The pattern goes on only if the last entry is where it says; that is one comparison, before one of each.
-    runs, rest = divmod(last - open_run, size)
-    if entries[last] != entries[starts[1] + rest] + distance * (runs + 1):
+    runs, remainder = divmod(last - open_run, size)
+    if entries[last] != entries[starts[1] + remainder] + distance * (runs + 1):
         return None
     if len(_within(heads, starts[0] + 1, high)):
         return None
     repeats = entries[open_run:high] - entries[open_run - size : high - size] == distance
-    return known + runs * size if repeats.all() else None
+    return run_starts + runs * size if repeats.all() else None
 
 
 def _within(heads: Longs, low: int, high: int) -> Longs:

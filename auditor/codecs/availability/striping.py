@@ -50,31 +50,32 @@ def stripe(
     span = end - start
     whole = quorum == ensemble
     phase = (member - quorum + 1 - start) % ensemble
-    left = quorum - ensemble + phase  # of the run under way at the segment's first entry; none at 0 or below
+    # Of the run under way at the segment's first entry; none at 0 or below.
+    open_run_size = quorum - ensemble + phase
     room = span - phase - (quorum - 1)
     full = np.where(room >= 0, room // ensemble, -1)
     tail_at = phase + full * ensemble
     has_tail = span - tail_at >= ensemble
     tail_at = np.where(has_tail, tail_at + ensemble, 0)
-    head_size = np.where(whole, span + 1, np.minimum(left, span + 1))
+    head_size = np.where(whole, span + 1, np.minimum(open_run_size, span + 1))
 
-    some, part = span >= 0, (span >= 0) & ~whole
-    head, body, tail = some & (whole | (left > 0)), part & (full >= 0), part & has_tail
-    at = np.flatnonzero(np.stack((head, body, tail), axis=1))
+    is_nonempty, part = span >= 0, (span >= 0) & ~whole
+    head, body, tail = is_nonempty & (whole | (open_run_size > 0)), part & (full >= 0), part & has_tail
+    positions = np.flatnonzero(np.stack((head, body, tail), axis=1))
     nothing = np.zeros_like(start)
     body_end = phase + np.maximum(full, 0) * ensemble
     return GroupBatch(
-        _runs_taken(at, start, start + phase, start + tail_at),
-        _runs_taken(at, start, start + body_end, start + tail_at),
-        _runs_taken(at, head_size, quorum, span - tail_at + 1),
-        _runs_taken(at, nothing, np.where(full > 0, ensemble, 0), nothing),
+        _runs_taken(positions, start, start + phase, start + tail_at),
+        _runs_taken(positions, start, start + body_end, start + tail_at),
+        _runs_taken(positions, head_size, quorum, span - tail_at + 1),
+        _runs_taken(positions, nothing, np.where(full > 0, ensemble, 0), nothing),
         offsets_of(head.astype(np.int64) + body + tail),
     )
 
 
-def _runs_taken(at: Longs, head: Longs, body: Longs, tail: Longs) -> Longs:
-    """Head, body and tail of each row, in that order: those of them that are ``at`` some places."""
-    return np.stack((head, body, tail), axis=1).ravel()[at]
+def _runs_taken(positions: Longs, head: Longs, body: Longs, tail: Longs) -> Longs:
+    """Head, body and tail of each row, in that order: those of them at ``positions``."""
+    return np.stack((head, body, tail), axis=1).ravel()[positions]
 
 
 Ints = NDArray[np.int64]
@@ -126,12 +127,12 @@ def worst_of_whole(
     last: NDArray[np.int64],
     ensemble_size: NDArray[np.int64],
     write_quorum: NDArray[np.int64],
-    gone: NDArray[np.bool_],
+    is_missing: NDArray[np.bool_],
     doubtful: NDArray[np.bool_],
 ) -> tuple[Longs, Longs]:
     """The most copies of one entry that are gone, and that are gone or in doubt, in each segment.
 
-    One row per segment: entries ``first`` to ``last``, inclusive (0 for an empty segment); ``gone`` and
+    One row per segment: entries ``first`` to ``last``, inclusive (0 for an empty segment); ``is_missing`` and
     ``doubtful`` are (n, widest ensemble), by ensemble index, columns beyond a row's ensemble unused.
 
     >>> gone = np.array([[True, True, False]])
@@ -142,9 +143,12 @@ def worst_of_whole(
     first, last, ensemble, quorum = (
         np.asarray(column, np.int64)[:, None] for column in (first, last, ensemble_size, write_quorum)
     )
-    residue = np.arange(gone.shape[1])
+    residue = np.arange(is_missing.shape[1])
     present = (residue < ensemble) & ((residue - first) % ensemble <= last - first)
-    return (_worst(gone, ensemble, quorum, present), _worst(gone | doubtful, ensemble, quorum, present))
+    return (
+        _worst(is_missing, ensemble, quorum, present),
+        _worst(is_missing | doubtful, ensemble, quorum, present),
+    )
 
 
 def short_of_whole(
@@ -152,7 +156,7 @@ def short_of_whole(
     last: NDArray[np.int64],
     ensemble_size: NDArray[np.int64],
     write_quorum: NDArray[np.int64],
-    gone: NDArray[np.bool_],
+    is_missing: NDArray[np.bool_],
     least: NDArray[np.int64],
 ) -> tuple[GroupBatch, NDArray[np.bool_]]:
     """The entries of each segment of which ``least`` copies or more are gone: one set a row, not yet folded.
@@ -166,8 +170,8 @@ def short_of_whole(
     ([(0, 9, 1, 3)], [True])
     """
     ensemble, quorum = (np.asarray(column, np.int64)[:, None] for column in (ensemble_size, write_quorum))
-    residue = np.arange(gone.shape[1])
-    short = (_copies(gone, ensemble, quorum) >= least[:, None]) & (residue < ensemble)
+    residue = np.arange(is_missing.shape[1])
+    short = (_copies(is_missing, ensemble, quorum) >= least[:, None]) & (residue < ensemble)
     opens = short & ~np.take_along_axis(short, (residue - 1) % ensemble, axis=1)
     length = short.sum(axis=1)
     # One run of residues is what a member of a write quorum of its length would hold.

@@ -59,9 +59,9 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     version, count = HEADER.unpack_from(data)
     if version != VERSION:
         raise DecodeError(_WHAT, 0, f"version {version}, not {VERSION}")
-    present, rest = divmod(len(data) - HEADER.size, GROUP.itemsize)
-    if rest or present != count:
-        raise DecodeError(_WHAT, 4, f"{count} groups promised, {present} and {rest} bytes present")
+    present, remainder = divmod(len(data) - HEADER.size, GROUP.itemsize)
+    if remainder or present != count:
+        raise DecodeError(_WHAT, 4, f"{count} groups promised, {present} and {remainder} bytes present")
     groups = np.frombuffer(data, GROUP, offset=HEADER.size)
     first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
     span = last - first
@@ -151,20 +151,20 @@ def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
     >>> holds_entries(np.array([(1, 10, 2, 3)], GROUP), np.array([0, 1, 3, 11, 12])).tolist()
     [False, True, False, True, False]
     """
-    batch, wanted = GroupBatch.one(groups), np.asarray(entries, np.int64)
-    row = np.searchsorted(batch.first, wanted, side="right") - 1
-    held = np.zeros(len(wanted), np.bool_)
+    batch, entry_ids = GroupBatch.one(groups), np.asarray(entries, np.int64)
+    row = np.searchsorted(batch.first, entry_ids, side="right") - 1
+    is_held = np.zeros(len(entry_ids), np.bool_)
     inside = np.flatnonzero(row >= 0)
     row = row[inside]
-    since, span = wanted[inside] - batch.first[row], batch.last[row] - batch.first[row]
+    since, span = entry_ids[inside] - batch.first[row], batch.last[row] - batch.first[row]
     # Behind the last run's start nothing repeats: what counts there is the distance from that start.
     place = np.where(since > span, since - span, since % np.maximum(batch.period[row], 1))
-    held[inside] = place < batch.size[row]
-    return held
+    is_held[inside] = place < batch.size[row]
+    return is_held
 
 
-def missing_entries(held: Groups, wanted: Groups) -> Groups:
-    """Return the entries of ``wanted`` that ``held`` lacks, as folded groups.
+def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
+    """Return the entries of ``expected_groups`` that ``held_groups`` lacks, as folded groups.
 
     The answer is exact, unlike that of the server's ``getUnavailableEntries``
     (`JavaAvailability.unavailable`). Cost follows groups, never entries.
@@ -172,7 +172,7 @@ def missing_entries(held: Groups, wanted: Groups) -> Groups:
     >>> missing_entries(np.array([(0, 6, 2, 3)], GROUP), np.array([(0, 0, 9, 0)], GROUP)).tolist()
     [(2, 8, 1, 3)]
     """
-    return difference(wanted, held)
+    return difference(expected_groups, held_groups)
 
 
 def expand(groups: Groups) -> NDArray[np.int64]:

@@ -63,8 +63,8 @@ class ScannedLog(NamedTuple):
         if not len(self.offsets):
             return np.zeros(len(offsets), np.bool_)
         place = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
-        found: NDArray[np.bool_] = self.offsets[place] == offsets
-        return found
+        is_counted: NDArray[np.bool_] = self.offsets[place] == offsets
+        return is_counted
 
 
 def scan_log(
@@ -108,27 +108,27 @@ def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[t
     """Start, ledger and size of each record. Raises EOFError where the server's scan fails."""
     # The last buffer that is read reaches past the end of the file, in zeros.
     limit = -(-size // buffer_bytes) * buffer_bytes
-    at, head = HEADER_BYTES, bytes(_LEDGER_BYTES)
+    offset, head = HEADER_BYTES, bytes(_LEDGER_BYTES)
     begin, block = 0, b""
-    while at < size:
-        if not begin <= at <= begin + len(block) - LENGTH.size - _LEDGER_BYTES:
-            begin, block = at, read_at(at, min(BLOCK, size - at))
+    while offset < size:
+        if not begin <= offset <= begin + len(block) - LENGTH.size - _LEDGER_BYTES:
+            begin, block = offset, read_at(offset, min(BLOCK, size - offset))
             block = block.ljust(LENGTH.size + _LEDGER_BYTES, b"\0")
-        place = at - begin
+        place = offset - begin
         (length,) = LENGTH.unpack_from(block, place)
         if length < 0:
-            if at % DIRECT_HEADER_BYTES == 0:
+            if offset % DIRECT_HEADER_BYTES == 0:
                 # The next block is this one: the server looks at the same four bytes for ever.
                 raise EOFError
-            at += -at % DIRECT_HEADER_BYTES
+            offset += -offset % DIRECT_HEADER_BYTES
             continue
         if not length:
             return
-        start = at + LENGTH.size
+        start = offset + LENGTH.size
         if start >= size or start + length > limit:
             raise EOFError
         # Of a shorter record the server takes what the one before it left in the buffer.
-        taken = block[place + LENGTH.size :][: min(length, _LEDGER_BYTES)]
-        head = taken + head[len(taken) :]
-        yield at, int.from_bytes(head, signed=True), LENGTH.size + length
-        at = start + length
+        id_bytes = block[place + LENGTH.size :][: min(length, _LEDGER_BYTES)]
+        head = id_bytes + head[len(id_bytes) :]
+        yield offset, int.from_bytes(head, signed=True), LENGTH.size + length
+        offset = start + length

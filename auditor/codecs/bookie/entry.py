@@ -89,10 +89,10 @@ def decode_header(data: bytes) -> EntryHeader:
     return EntryHeader(_VERSION_2, ledger, entry_id, confirmed, length, DIGESTS[digest], _V2.size)
 
 
-def _enough(data: bytes, wanted: int) -> bytes:
-    if len(data) < wanted:
-        raise DecodeError(WHAT, len(data), f"a header of {wanted} bytes ends after {len(data)}")
-    return data[:wanted]
+def _enough(data: bytes, size: int) -> bytes:
+    if len(data) < size:
+        raise DecodeError(WHAT, len(data), f"a header of {size} bytes ends after {len(data)}")
+    return data[:size]
 
 
 DIGEST_BYTES = {"CRC32C": 4, "CRC32": 8, "MAC": 20, "DUMMY": 0}

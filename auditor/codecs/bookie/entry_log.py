@@ -124,40 +124,42 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
     >>> decode_map(bytes.fromhex(record), header).tolist()
     [(9, 22)]
     """
-    found: list[NDArray[np.void]] = []
-    at, total = 0, 0
-    while at + _SIZE.size <= len(data) and _SIZE.unpack_from(data, at)[0] > 0:
-        ledgers = _record(data, at, header.map_offset)
-        found.append(ledgers)
+    records: list[NDArray[np.void]] = []
+    offset, total = 0, 0
+    while offset + _SIZE.size <= len(data) and _SIZE.unpack_from(data, offset)[0] > 0:
+        ledgers = _record(data, offset, header.map_offset)
+        records.append(ledgers)
         total += len(ledgers)
-        at += _RECORD.size + ledgers.nbytes
+        offset += _RECORD.size + ledgers.nbytes
         # More than promised is wrong however many follow: a damaged file need not be read to its end.
         if total > header.map_ledgers:
             break
     if total != header.map_ledgers:
         raise DecodeError(
-            _WHAT, header.map_offset + at, f"{header.map_ledgers} ledgers promised, {total} in the map"
+            _WHAT, header.map_offset + offset, f"{header.map_ledgers} ledgers promised, {total} in the map"
         )
-    whole = np.concatenate(found) if found else np.empty(0, LEDGER)
+    whole = np.concatenate(records) if records else np.empty(0, LEDGER)
     if len(np.unique(whole["ledger_id"])) != total:
         raise DecodeError(_WHAT, header.map_offset, "a ledger that is twice in the map")
     return whole
 
 
-def _record(data: bytes, at: int, start: int) -> NDArray[np.void]:
-    """The ledgers of the record at ``at``; errors count from ``start``."""
-    if len(data) - at < _RECORD.size:
+def _record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
+    """The ledgers of the record at ``offset``; errors count from ``start``."""
+    if len(data) - offset < _RECORD.size:
         raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
-    size, ledger, entry, count = _RECORD.unpack_from(data, at)
+    size, ledger, entry, count = _RECORD.unpack_from(data, offset)
     if (ledger, entry) != _MAP_ID:
-        raise DecodeError(_WHAT, start + at + 4, f"entry {entry} of ledger {ledger} instead of a ledgers map")
+        raise DecodeError(
+            _WHAT, start + offset + 4, f"entry {entry} of ledger {ledger} instead of a ledgers map"
+        )
     if count < 0 or size != _RECORD.size - _SIZE.size + LEDGER.itemsize * count:
-        raise DecodeError(_WHAT, start + at, f"{size} bytes for a ledgers map of {count} ledgers")
-    if len(data) - at < _SIZE.size + size:
+        raise DecodeError(_WHAT, start + offset, f"{size} bytes for a ledgers map of {count} ledgers")
+    if len(data) - offset < _SIZE.size + size:
         raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
-    ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER, count, at + _RECORD.size)
+    ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER, count, offset + _RECORD.size)
     if (negative := np.flatnonzero((ledgers["bytes"] < 0) | (ledgers["ledger_id"] < 0))).size:
-        where = start + at + _RECORD.size + LEDGER.itemsize * int(negative[0])
+        where = start + offset + _RECORD.size + LEDGER.itemsize * int(negative[0])
         ledger, size = ledgers[negative[0]].tolist()
         if ledger < 0:
             raise DecodeError(_WHAT, where, f"a ledger {ledger} in the map")
@@ -198,6 +200,8 @@ def decode_metadata(data: bytes) -> EntryLogMetadata:
     if total < 0 or not 0 <= remaining <= total:
         raise DecodeError(_METADATA_WHAT, 10 if total < 0 else 18, f"{remaining} of {total} bytes remain")
     if count < 0 or len(data) - _METADATA_HEAD.size != count * LEDGER.itemsize:
-        rest = len(data) - _METADATA_HEAD.size
-        raise DecodeError(_METADATA_WHAT, 26, f"{rest} bytes for {count} ledgers of {LEDGER.itemsize} bytes")
+        ledger_bytes = len(data) - _METADATA_HEAD.size
+        raise DecodeError(
+            _METADATA_WHAT, 26, f"{ledger_bytes} bytes for {count} ledgers of {LEDGER.itemsize} bytes"
+        )
     return EntryLogMetadata(log_id, total, remaining, np.frombuffer(data, LEDGER, count, _METADATA_HEAD.size))

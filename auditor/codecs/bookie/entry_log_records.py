@@ -109,60 +109,63 @@ class EntryLogRecords(LengthPrefixed):
         Raises `DecodeError` at a record that no server can have written; what comes before it is given first.
         """
         self.end = start
-        for block, at, starts in self._records(start):
-            yield from self._entries_of(block, at, starts)
+        for block, base, starts in self._records(start):
+            yield from self._entries_of(block, base, starts)
 
     def as_collected(self, start: int) -> Iterator[tuple[Longs, Longs, Longs]]:
         """Starts, ledgers and sizes of all whole records from byte ``start`` on, whether a server can have
         written them or not: a collector's scan does not ask."""
-        for block, at, starts in self._records(start):
+        for block, base, starts in self._records(start):
             heads = heads_at(block, starts, HEAD)
             ledgers, sizes = (heads[name].astype(np.int64) for name in ("ledger_id", "length"))
             # It reads twelve bytes of each, and ends where they are not there.
-            taken = (ledgers >= 0) & (at + starts + LENGTH.size + 8 <= self.size)
-            yield at + starts[taken], ledgers[taken], sizes[taken] + LENGTH.size
+            is_readable = (ledgers >= 0) & (base + starts + LENGTH.size + 8 <= self.size)
+            yield base + starts[is_readable], ledgers[is_readable], sizes[is_readable] + LENGTH.size
 
     def _records(self, start: int) -> Iterator[tuple[bytes, int, Longs]]:
         """Blocks, where each begins, and where in it whole records start."""
-        at, wanted = start, next_block(0)
-        while at < self.size and not self.cut:
-            block = self._block(at, wanted)
-            starts, stop = self._walk(block, at)
+        offset, block_size = start, next_block(0)
+        while offset < self.size and not self.cut:
+            block = self._block(offset, block_size)
+            starts, stop = self._walk(block, offset)
             if len(starts):
-                yield block, at, starts
-            wanted = next_block(stop - len(block))
-            at += stop
+                yield block, offset, starts
+            block_size = next_block(stop - len(block))
+            offset += stop
 
     def _walk(self, block: bytes, base: int) -> tuple[Longs, int]:
         """Where whole records start in a block, and where to go on."""
         pieces: list[Longs] = []
         starts: list[int] = []
         add, unpack = starts.append, LENGTH.unpack_from
-        at, last, rest = 0, len(block) - V2_BEFORE, self.size - base
+        place, last, bytes_left = 0, len(block) - V2_BEFORE, self.size - base
         before = same = 0
-        while at <= last:
-            (length,) = unpack(block, at)
+        while place <= last:
+            (length,) = unpack(block, place)
             if length == before and same == _SAME:
                 # Writers often write entries of one length: such a run needs no steps.
-                run = min(alike(block, at, length), (last - at) // (4 + length) + 1)
-                pieces += [np.array(starts, np.int64), np.arange(at, at + run * (4 + length), 4 + length)]
+                run = min(alike(block, place, length), (last - place) // (4 + length) + 1)
+                pieces += [
+                    np.array(starts, np.int64),
+                    np.arange(place, place + run * (4 + length), 4 + length),
+                ]
                 starts.clear()
-                at += run * (4 + length)
+                place += run * (4 + length)
                 same = 0
             elif length > 0:
-                add(at)
-                at += 4 + length
+                add(place)
+                place += 4 + length
                 same = same + 1 if length == before else 0
                 before = length
             else:
-                ahead = _SIZE_AHEAD.search(block, at)
-                at = min(ahead.start() if ahead else len(block), last + 1)
-        found = np.concatenate([*pieces, np.array(starts, np.int64)])
-        if at > rest and len(found) and _whole(block, int(found[-1])) > rest:
-            at = int(found[-1])
-            found = found[:-1]
-            self.cut, self.cut_at = True, base + at
-        return found, at
+                ahead = _SIZE_AHEAD.search(block, place)
+                place = min(ahead.start() if ahead else len(block), last + 1)
+        record_starts = np.concatenate([*pieces, np.array(starts, np.int64)])
+        if place > bytes_left and len(record_starts) and _whole(block, int(record_starts[-1])) > bytes_left:
+            place = int(record_starts[-1])
+            record_starts = record_starts[:-1]
+            self.cut, self.cut_at = True, base + place
+        return record_starts, place
 
     def _entries_of(self, block: bytes, base: int, starts: Longs) -> Iterator[LogEntries]:
         """The entries that start in a block; counts what else does."""
@@ -170,27 +173,27 @@ class EntryLogRecords(LengthPrefixed):
         sizes, ledgers, entries = (
             heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
         )
-        found = LogEntries(base + starts, sizes, np.zeros(len(sizes), np.int64), ledgers, entries)
+        records = LogEntries(base + starts, sizes, np.zeros(len(sizes), np.int64), ledgers, entries)
         if ledgers.min() >= 0 and entries.min() >= 0 and sizes.min() >= RECORD_IDS:
-            self._count(found)
-            yield found
+            self._count(records)
+            yield records
             return
-        other, fault = _others(found, block, starts)
+        is_other, fault = _others(records, block, starts)
         sound = len(sizes) if fault is None else fault[0]
-        found = LogEntries(*(column[:sound] for column in found))
+        records = LogEntries(*(column[:sound] for column in records))
         if sound:
-            self._count(found)
-            kept = np.flatnonzero(~other[:sound])
-            self.other_bytes += int(found.sizes.sum() - found.sizes[kept].sum())
-            yield LogEntries(*(column[kept] for column in found))
+            self._count(records)
+            entry_rows = np.flatnonzero(~is_other[:sound])
+            self.other_bytes += int(records.sizes.sum() - records.sizes[entry_rows].sum())
+            yield LogEntries(*(column[entry_rows] for column in records))
         if fault is not None:
             raise DecodeError(_WHAT, base + int(starts[sound]), fault[1])
 
-    def _count(self, found: LogEntries) -> None:
+    def _count(self, records: LogEntries) -> None:
         """Count what lies between records, and make sizes those of whole records."""
-        found.sizes[:] += LENGTH.size
-        first, end = int(found.offsets[0]), int(found.offsets[-1] + found.sizes[-1])
-        between = end - first - int(found.sizes.sum())
+        records.sizes[:] += LENGTH.size
+        first, end = int(records.offsets[0]), int(records.offsets[-1] + records.sizes[-1])
+        between = end - first - int(records.sizes.sum())
         self.padding_bytes += first - self.end + between
         self.end = end
 
@@ -198,26 +201,26 @@ class EntryLogRecords(LengthPrefixed):
 _Fault = tuple[int, str]
 
 
-def _others(found: LogEntries, block: bytes, starts: Longs) -> tuple[NDArray[np.bool_], _Fault | None]:
+def _others(records: LogEntries, block: bytes, starts: Longs) -> tuple[NDArray[np.bool_], _Fault | None]:
     """Which records are not entries, and the first that nobody can have written; corrects ids of BP-35."""
-    _, sizes, scopes, ledgers, entries = found
-    other = ledgers == NO_ENTRY
+    _, sizes, scopes, ledgers, entries = records
+    is_other = ledgers == NO_ENTRY
     second = ledgers < NO_ENTRY
     wide = heads_at(block, starts, V2_HEAD)
     flags = wide["flags"]
     for column, name in ((scopes, "scope"), (ledgers, "ledger"), (entries, "entry")):
         column[second] = wide[name][second]
-    known = has_v2_flags(flags)
-    short = sizes < np.where(second, V2_HEADER, np.where(other, 8, RECORD_IDS))
-    wrong = np.flatnonzero(short | second & ~known | ~second & ~other & (entries < 0))
+    has_known_flags = has_v2_flags(flags)
+    short = sizes < np.where(second, V2_HEADER, np.where(is_other, 8, RECORD_IDS))
+    wrong = np.flatnonzero(short | second & ~has_known_flags | ~second & ~is_other & (entries < 0))
     if not wrong.size:
-        return other, None
+        return is_other, None
     first = int(wrong[0])
     if short[first]:
-        return other, (first, f"a record of {sizes[first]} bytes, shorter than its header")
+        return is_other, (first, f"a record of {sizes[first]} bytes, shorter than its header")
     if second[first]:
-        return other, (first, f"an entry with flags {int(flags[first]):#04x}, which no format has")
-    return other, (first, "an entry with a negative id")
+        return is_other, (first, f"an entry with flags {int(flags[first]):#04x}, which no format has")
+    return is_other, (first, "an entry with a negative id")
 
 
 def _whole(block: bytes, start: int) -> int:
@@ -251,38 +254,38 @@ def extract_ledgers(
         return _ledgers(read_at, size, header.map_offset, direct) if sound else None
     if header.map_offset < 0:
         return _astray(read_at, size, -header.map_offset, buffer_bytes)
-    found = _ledgers(read_at, size, header.map_offset, direct)
-    return found if found and len(found) == header.map_ledgers else None
+    sums = _ledgers(read_at, size, header.map_offset, direct)
+    return sums if sums and len(sums) == header.map_ledgers else None
 
 
-def _ledgers(read_at: ReadAt, size: int, at: int, direct: bool) -> Sums | None:
+def _ledgers(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | None:
     """What the records of a map add up to; None where one of them is refused."""
-    found: Sums = {}
+    sums: Sums = {}
     # What the direct logger reads from before a file's end goes on in zeros, where its buffer was new.
     beyond = size + _LARGEST_OF_DIRECT if direct else size
 
-    def part(at: int, length: int) -> bytes:
-        return read_at(at, min(length, size - at)).ljust(length if direct else 0, b"\0")
+    def part(position: int, length: int) -> bytes:
+        return read_at(position, min(length, size - position)).ljust(length if direct else 0, b"\0")
 
-    while at < size:
-        length = int.from_bytes(start := part(at, LENGTH.size), signed=True)
-        at += LENGTH.size
+    while offset < size:
+        length = int.from_bytes(start := part(offset, LENGTH.size), signed=True)
+        offset += LENGTH.size
         if len(start) == LENGTH.size and length <= 0:
             break
-        if at >= size or (direct and length >= _LARGEST_OF_DIRECT):
+        if offset >= size or (direct and length >= _LARGEST_OF_DIRECT):
             return None
         # The other reads a record that the file cuts as one that ends there.
-        whole = min(length, beyond - at)
-        ids = part(at, min(_IDS, whole))
+        whole = min(length, beyond - offset)
+        ids = part(offset, min(_IDS, whole))
         count = int.from_bytes(ids[16:], signed=True)
         if ids[:16] != _MAP_IDS or whole - _IDS != LEDGER.itemsize * max(0, count):
             return None
-        for ledger, more in np.frombuffer(part(at + _IDS, whole - _IDS), LEDGER).tolist():
-            found[ledger] = found.get(ledger, 0) + more
-            if ledger < 0 or not 0 <= found[ledger] < 2**63:
+        for ledger, ledger_bytes in np.frombuffer(part(offset + _IDS, whole - _IDS), LEDGER).tolist():
+            sums[ledger] = sums.get(ledger, 0) + ledger_bytes
+            if ledger < 0 or not 0 <= sums[ledger] < 2**63:
                 return None
-        at += length
-    return found
+        offset += length
+    return sums
 
 
 def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums | None:
@@ -291,31 +294,31 @@ def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums |
     edge = len(buffer) - shift  # where it reads on, from where it is
     if edge <= HEADER_BYTES:
         return None
-    found: Sums = {}
-    at = HEADER_BYTES
+    sums: Sums = {}
+    offset = HEADER_BYTES
     for ledger, length in _shifted(read_at, buffer, edge):
-        at += LENGTH.size + length if length > 0 else 1
+        offset += LENGTH.size + length if length > 0 else 1
         if ledger >= 0 and length > 0:
-            if at > size:
-                return found
-            found[ledger] = found.get(ledger, 0) + LENGTH.size + length
-    for _, ledgers, sizes in EntryLogRecords(read_at, size).as_collected(at):
+            if offset > size:
+                return sums
+            sums[ledger] = sums.get(ledger, 0) + LENGTH.size + length
+    for _, ledgers, sizes in EntryLogRecords(read_at, size).as_collected(offset):
         for ledger, length in zip(ledgers.tolist(), sizes.tolist(), strict=True):
-            found[ledger] = found.get(ledger, 0) + length
-    return found
+            sums[ledger] = sums.get(ledger, 0) + length
+    return sums
 
 
 def _shifted(read_at: ReadAt, buffer: bytes, edge: int) -> Iterator[tuple[int, int]]:
     """Ledgers and lengths of the records that begin in the buffer; where no length is above 0, one byte."""
-    at, shift = HEADER_BYTES, len(buffer) - edge
-    while at < edge:
-        head = buffer[at + shift : at + shift + 12]
+    offset, shift = HEADER_BYTES, len(buffer) - edge
+    while offset < edge:
+        head = buffer[offset + shift : offset + shift + 12]
         across = len(head) < 12
         head += read_at(edge, 12 - len(head))
         if len(head) < 12:
             return
-        length, ledger = (int.from_bytes(each, signed=True) for each in (head[:4], head[4:]))
+        length, ledger = (int.from_bytes(octets, signed=True) for octets in (head[:4], head[4:]))
         yield ledger, length
         if across:
             return
-        at += LENGTH.size + length if length > 0 else 1
+        offset += LENGTH.size + length if length > 0 else 1

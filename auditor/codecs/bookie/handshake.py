@@ -99,8 +99,10 @@ def handshake_answer(message: bytes) -> HandshakeAnswer:
         raise DecodeError(_WHAT, 0, f"version {header.version}, not {VERSION}")
     if not response.HasField("authResponse"):
         return HandshakeAnswer(header.operation, response.status, header.txnId)
-    said = response.authResponse
-    return HandshakeAnswer(header.operation, response.status, header.txnId, said.authPluginName, said.payload)
+    auth_message = response.authResponse
+    return HandshakeAnswer(
+        header.operation, response.status, header.txnId, auth_message.authPluginName, auth_message.payload
+    )
 
 
 def is_late_start_tls(head: bytes) -> bool:
@@ -123,9 +125,9 @@ def _answer_2(message: bytes) -> HandshakeAnswer:
     version, operation, _ = _AUTH_2.unpack_from(message)
     if (version, operation) != (VERSION_2, _OPERATION_2):
         raise DecodeError(_WHAT, 0, f"version {version}, operation {operation}: an answer to no question")
-    said = proto_wire.parse(pb.AuthMessage, message, _WHAT, _AUTH_2.size, most=MAX_HANDSHAKE_BYTES)
+    auth_message = proto_wire.parse(pb.AuthMessage, message, _WHAT, _AUTH_2.size, most=MAX_HANDSHAKE_BYTES)
     # Version 2 has no status here: a bookie that refuses ends the connection.
-    return HandshakeAnswer(AUTH, int(Status.EOK), None, said.authPluginName, said.payload)
+    return HandshakeAnswer(AUTH, int(Status.EOK), None, auth_message.authPluginName, auth_message.payload)
 
 
 def _framed(message: bytes) -> bytes:

@@ -37,12 +37,12 @@ def decode(data: bytes) -> dict[str, str]:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise DecodeError("properties", error.start, "is not text in UTF-8") from None
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for line in _lines(text):
         match = _KEY.match(line)
         assert match is not None  # an empty key matches
-        found.setdefault(_plain(match[1]), _plain(line[match.end() :].rstrip()))
-    return found
+        properties.setdefault(_plain(match[1]), _plain(line[match.end() :].rstrip()))
+    return properties
 
 
 def _lines(text: str) -> list[str]:
@@ -54,9 +54,9 @@ def _lines(text: str) -> list[str]:
         if open_line is None and (not line or line[0] in "#!"):
             continue
         ends = len(line) - len(line.rstrip("\\"))
-        more = ends % 2 == 1
-        open_line = (open_line or "") + (line[:-1] if more else line)
-        if not more:
+        is_continued = ends % 2 == 1
+        open_line = (open_line or "") + (line[:-1] if is_continued else line)
+        if not is_continued:
             lines.append(open_line)
             open_line = None
     return lines if open_line is None else [*lines, open_line]

@@ -72,8 +72,8 @@ class Records(NamedTuple):
 
     def entries(self) -> Records:
         """Those that are entries. In scopes other than 0 ledger ids may be negative."""
-        kept = (self.entry_ids >= 0) & ((self.ledger_ids >= 0) | (self.scope_ids != 0))
-        return Records(*(column[kept] for column in self))
+        is_entry = (self.entry_ids >= 0) & ((self.ledger_ids >= 0) | (self.scope_ids != 0))
+        return Records(*(column[is_entry] for column in self))
 
 
 @dataclass
@@ -113,12 +113,12 @@ class Journal(LengthPrefixed):
 
         Raises `DecodeError` at a record that no server can have written; what comes before it is given first.
         """
-        at = start if start > 0 else self.first
-        wanted = next_block(0)
+        offset = start if start > 0 else self.first
+        block_size = next_block(0)
         while self.end is None:
-            block = self._block(at, wanted)
-            starts, stop, damage = self._walk(block, at)
-            records, fault = _block_records(block, at, starts, self.version)
+            block = self._block(offset, block_size)
+            starts, stop, damage = self._walk(block, offset)
+            records, fault = _block_records(block, offset, starts, self.version)
             if fault is not None:
                 yield Records(*(column[: fault.record] for column in records))
                 self.replay_error = fault.replay_error
@@ -127,41 +127,41 @@ class Journal(LengthPrefixed):
                 yield records
             if damage is not None:
                 self.replay_error = damage.replay_error
-                raise DecodeError(_WHAT, at + stop, damage.reason)
-            wanted = next_block(stop - len(block))
-            at += stop
+                raise DecodeError(_WHAT, offset + stop, damage.reason)
+            block_size = next_block(stop - len(block))
+            offset += stop
 
     def _walk(self, block: bytes, base: int) -> tuple[list[int], int, _Fault | None]:
         """Where records start in a block, where to go on, and why that is impossible in a damaged file."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         add, unpack = starts.append, LENGTH.unpack_from
-        at, last = 0, len(block) - V2_BEFORE
-        while at <= last:
-            (length,) = unpack(block, at)
+        place, last = 0, len(block) - V2_BEFORE
+        while place <= last:
+            (length,) = unpack(block, place)
             if length > 0:
-                add(at)
-                at += 4 + length
+                add(place)
+                place += 4 + length
             # A block has zeros behind the end of the file: a length that is cut there reads as another.
-            elif length == 0 or base + at + 4 > self.size:
-                self.end, self.cut = base + at, 0 < self.size - base - at < 4
+            elif length == 0 or base + place + 4 > self.size:
+                self.end, self.cut = base + place, 0 < self.size - base - place < 4
                 break
             elif length != _PADDING or self.version < _FIRST_ALIGNED:
                 fault = _Fault(len(starts), f"a record of {length} bytes", ReplayError.INVALID_RECORD)
-                return starts, at, fault
+                return starts, place, fault
             else:
-                (length,) = unpack(block, at + 4)
+                (length,) = unpack(block, place + 4)
                 if length < 0:
                     reason = f"padding of {length} bytes"
-                    return starts, at, _Fault(len(starts), reason, ReplayError.INVALID_PADDING)
-                if base + at + 8 + length > self.size:
-                    self.end, self.cut = base + at, True
+                    return starts, place, _Fault(len(starts), reason, ReplayError.INVALID_PADDING)
+                if base + place + 8 + length > self.size:
+                    self.end, self.cut = base + place, True
                     break
-                at += 8 + length
+                place += 8 + length
         # The last record reaches beyond the file: it was not written to its end, and a restart drops it too.
-        if base + at > self.size and starts:
+        if base + place > self.size and starts:
             self.end, self.cut = base + starts.pop(), True
-        return starts, at, None
+        return starts, place, None
 
 
 def _block_records(block: bytes, base: int, starts: list[int], version: int) -> tuple[Records, _Fault | None]:

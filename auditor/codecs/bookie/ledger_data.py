@@ -87,10 +87,10 @@ def are_plain(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[
     [True]
     """
     starts, lengths = offsets[:-1], np.diff(offsets)
-    found = (lengths >= _SHORTEST) & (lengths < 0x80)
-    starts, lengths = starts[found], lengths[found]
+    is_plain = (lengths >= _SHORTEST) & (lengths < 0x80)
+    starts, lengths = starts[is_plain], lengths[is_plain]
     heads = values[starts[:, None] + np.arange(_SHORTEST)]
     same = heads[:, :5] == _PLAIN
     same[:, 3] |= heads[:, 3] == 1
-    found[found] = same.all(axis=1) & (heads[:, 5] == lengths - _SHORTEST)
-    return found
+    is_plain[is_plain] = same.all(axis=1) & (heads[:, 5] == lengths - _SHORTEST)
+    return is_plain

@@ -62,13 +62,13 @@ class LengthPrefixed:
     read_at: ReadAt
     size: int
 
-    def _block(self, at: int, wanted: int) -> bytes:
-        """The bytes from ``at`` on; those at the end of the file with zeros behind, which end or pad it."""
-        wanted = min(wanted, max(0, self.size - at))
-        block = self.read_at(at, wanted) if wanted else b""
-        if len(block) < wanted:
-            self.size = at + len(block)
-        return block if at + len(block) < self.size else block + bytes(V2_BEFORE)
+    def _block(self, offset: int, block_size: int) -> bytes:
+        """Return the bytes from ``offset`` on; at the end of the file zeros follow, which end or pad it."""
+        block_size = min(block_size, max(0, self.size - offset))
+        block = self.read_at(offset, block_size) if block_size else b""
+        if len(block) < block_size:
+            self.size = offset + len(block)
+        return block if offset + len(block) < self.size else block + bytes(V2_BEFORE)
 
 
 def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np.void]:
@@ -77,8 +77,8 @@ def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np
     >>> heads_at(bytes(2) + bytes.fromhex("00000010") + bytes(16), np.array([2]), HEAD)["length"].tolist()
     [16]
     """
-    every = np.ndarray((len(block) - head.itemsize + 1,), head, block, strides=(1,))
-    return every[starts]
+    all_heads = np.ndarray((len(block) - head.itemsize + 1,), head, block, strides=(1,))
+    return all_heads[starts]
 
 
 def has_v2_flags(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -99,6 +99,6 @@ def alike(block: bytes, start: int, length: int) -> int:
     step = LENGTH.size + length
     count = (len(block) - start - LENGTH.size) // step + 1
     lengths = np.ndarray((count,), ">i4", block, start, (step,))
-    other = lengths != length
-    first = int(other.argmax())
-    return first if other[first] else count
+    is_different = lengths != length
+    first = int(is_different.argmax())
+    return first if is_different[first] else count

@@ -170,13 +170,13 @@ def answer(message: bytes) -> BookieAnswer:
             raise DecodeError(_WHAT, len(message), "status 0 (EOK) without a listing")
         return BookieAnswer(header.txnId, response.status)
     body = response.getListOfEntriesOfLedgerResponse
-    at = proto_wire.begins(message, _BODY)
+    offset = proto_wire.begins(message, _BODY)
     if body.status != response.status:
-        raise DecodeError(_WHAT, at, f"status {response.status} outside and {body.status} inside")
+        raise DecodeError(_WHAT, offset, f"status {response.status} outside and {body.status} inside")
     listed = body.HasField("availabilityOfEntriesOfLedger")
     if listed != (response.status == Status.EOK):
-        found = "with" if listed else "without"
-        raise DecodeError(_WHAT, at, f"status {response.status} {found} a listing")
+        presence = "with" if listed else "without"
+        raise DecodeError(_WHAT, offset, f"status {response.status} {presence} a listing")
     if not listed:
         return BookieAnswer(header.txnId, response.status, body.ledgerId)
     value = body.availabilityOfEntriesOfLedger
@@ -300,8 +300,8 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
         raise DecodeError(_WHAT, tag, f"status {response.status} outside and {inner.status} inside")
     unasked = entry is not None and response.status == Status.EUNKNOWNLEDGERSTATE
     if not unasked and (entry is not None) != (response.status == Status.EOK):
-        found = "without" if entry is None else "with"
-        raise DecodeError(_WHAT, tag, f"status {response.status} {found} an entry")
+        presence = "without" if entry is None else "with"
+        raise DecodeError(_WHAT, tag, f"status {response.status} {presence} an entry")
     if entry is not None:
         _same_ids(head, entry[1], entry[2], inner.ledgerId, inner.entryId)
     return ReadAnswer(inner.status, inner.ledgerId, inner.entryId, header.txnId)
@@ -317,8 +317,8 @@ def _answer_2(head: bytes, length: int) -> ReadAnswer:
         raise DecodeError(_WHAT, 1, f"operation {operation}, not {_OPERATION_2}: an answer to no question")
     status = int(_STATUS_2.get(code, code))
     if (length > _RESPONSE_2.size) != (status == Status.EOK):
-        found = "with" if length > _RESPONSE_2.size else "without"
-        raise DecodeError(_WHAT, 4, f"status {code} {found} an entry")
+        presence = "with" if length > _RESPONSE_2.size else "without"
+        raise DecodeError(_WHAT, 4, f"status {code} {presence} an entry")
     if status == Status.EOK:
         _same_ids(head, _RESPONSE_2.size, length, ledger_id, entry_id)
     return ReadAnswer(status, ledger_id, entry_id)
@@ -330,8 +330,8 @@ def _same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_id: int) 
         raise DecodeError(_WHAT, start, f"an entry of {end - start} bytes: it begins with {_IDS.size} of ids")
     if start + _IDS.size > len(head):
         raise DecodeError(_WHAT, start, f"an entry that begins after the first {HEAD_BYTES} bytes")
-    found = _IDS.unpack_from(head, start)
-    if found != (ledger_id, entry_id):
+    ids = _IDS.unpack_from(head, start)
+    if ids != (ledger_id, entry_id):
         raise DecodeError(
-            _WHAT, start, f"entry {found[1]} of ledger {found[0]}, announced as {entry_id} of {ledger_id}"
+            _WHAT, start, f"entry {ids[1]} of ledger {ids[0]}, announced as {entry_id} of {ledger_id}"
         )

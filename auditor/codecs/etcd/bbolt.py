@@ -44,13 +44,13 @@ _IS_BUCKET = 1
 
 
 class Meta(NamedTuple):
-    """What the newest valid meta page says; ``both``: whether the other one is valid too."""
+    """What the newest valid meta page says; ``both_valid``: whether the other one is valid too."""
 
     page_size: int
     root: int
     pages: int
     transaction: int
-    both: bool
+    both_valid: bool
 
 
 class PageSpan(NamedTuple):
@@ -97,7 +97,7 @@ def read_meta(data: memoryview) -> Meta:
     valid = sorted(filter(None, (first, second)), key=lambda meta: meta.transaction)
     if not valid:
         raise DecodeError(WHAT, 0, "neither of the first two pages is a valid meta page")
-    return valid[-1]._replace(both=len(valid) == 2)
+    return valid[-1]._replace(both_valid=len(valid) == 2)
 
 
 def bucket(data: memoryview, meta: Meta, name: bytes) -> PageSpan | None:
@@ -126,22 +126,24 @@ def items(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[tuple[bytes,
 
 def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
     """The bytes of a branch or leaf page. Raises `DecodeError` if there is no such page at that number."""
-    at = number * meta.page_size
+    offset = number * meta.page_size
     if not 2 <= number < meta.pages:
-        raise DecodeError(WHAT, min(at, len(data)), f"no page has number {number}; there are {meta.pages}")
-    if at + meta.page_size > len(data):
+        raise DecodeError(
+            WHAT, min(offset, len(data)), f"no page has number {number}; there are {meta.pages}"
+        )
+    if offset + meta.page_size > len(data):
         raise DecodeError(WHAT, len(data), f"the file ends before the end of page {number}")
-    own, kind, count, overflow = PAGE_HEADER.unpack_from(data, at)
-    end = at + (1 + overflow) * meta.page_size
+    own, kind, count, overflow = PAGE_HEADER.unpack_from(data, offset)
+    end = offset + (1 + overflow) * meta.page_size
     if own != number:
-        raise DecodeError(WHAT, at, f"page {number} calls itself page {own}")
+        raise DecodeError(WHAT, offset, f"page {number} calls itself page {own}")
     if kind not in (BRANCH, LEAF):
-        raise DecodeError(WHAT, at + 8, f"page {number} is of kind {kind}, neither branch nor leaf")
+        raise DecodeError(WHAT, offset + 8, f"page {number} is of kind {kind}, neither branch nor leaf")
     if number + overflow >= meta.pages or end > len(data):
-        raise DecodeError(WHAT, at + 12, f"page {number} is continued beyond the end of the file")
-    if PAGE_HEADER.size + 16 * count > end - at:
-        raise DecodeError(WHAT, at + 10, f"page {number} has no room for {count} elements")
-    return PageSpan(at, end)
+        raise DecodeError(WHAT, offset + 12, f"page {number} is continued beyond the end of the file")
+    if PAGE_HEADER.size + 16 * count > end - offset:
+        raise DecodeError(WHAT, offset + 10, f"page {number} has no room for {count} elements")
+    return PageSpan(offset, end)
 
 
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
@@ -150,7 +152,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
     Each page is visited once, so a file in which pages point at one another is left as any other.
     """
     # The smaller of what the meta page says and what the file has room for: a false number allocates nothing.
-    seen = np.zeros(min(meta.pages, len(data) // meta.page_size + 1), bool)
+    is_visited = np.zeros(min(meta.pages, len(data) // meta.page_size + 1), bool)
     if PAGE_HEADER.unpack_from(data, root.at)[1] == LEAF:
         yield root
         return
@@ -165,9 +167,9 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
             if isinstance(child, DecodeError):
                 raise child
             span = page_span(data, meta, child)
-            if seen[child]:
+            if is_visited[child]:
                 raise DecodeError(WHAT, span.at, f"page {child} is pointed at twice")
-            seen[child] = True
+            is_visited[child] = True
             if PAGE_HEADER.unpack_from(data, span.at)[1] == BRANCH:
                 if len(path) == MAX_DEPTH:
                     raise DecodeError(WHAT, span.at, f"more than {MAX_DEPTH} branch pages above one another")
@@ -178,19 +180,19 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
             yield damage
 
 
-def elements(data: memoryview, at: NDArray[np.int64], end: NDArray[np.int64]) -> Elements:
+def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64]) -> Elements:
     """Take many leaves apart at once; what `leaves` gave."""
-    heads = _windows(data, at, _HEADER)
+    heads = _windows(data, offsets, _HEADER)
     counts = heads["count"].astype(np.int64)
-    fits = (heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - at)
+    fits = (heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
     damaged = {
-        int(leaf): DecodeError(WHAT, int(at[leaf]), "no leaf page, or no room for its elements")
+        int(leaf): DecodeError(WHAT, int(offsets[leaf]), "no leaf page, or no room for its elements")
         for leaf in np.flatnonzero(~fits)
     }
     counts[~fits] = 0
-    leaf = np.repeat(np.arange(len(at)), counts)
+    leaf = np.repeat(np.arange(len(offsets)), counts)
     firsts = np.cumsum(counts) - counts
-    where = at[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - firsts[leaf])
+    where = offsets[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - firsts[leaf])
     fields = _windows(data, where, _LEAF)
     key_at = where + fields["position"]
     value_at = key_at + fields["key"]
@@ -199,50 +201,50 @@ def elements(data: memoryview, at: NDArray[np.int64], end: NDArray[np.int64]) ->
     # have no checksum: that this holds is all that tells a damaged leaf.
     begins = np.empty_like(key_at)
     begins[1:] = value_end[:-1]
-    begins[firsts[counts > 0]] = (at + PAGE_HEADER.size + 16 * counts)[counts > 0]
+    begins[firsts[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
     wrong = np.flatnonzero((key_at != begins) | (value_end > end[leaf]) | (fields["flags"] > _IS_BUCKET))
     for row in wrong.tolist():
         reason = "an element's key and value do not lie where the one before it ends"
         damaged.setdefault(int(leaf[row]), DecodeError(WHAT, int(where[row]), reason))
     # One element in the wrong place puts its whole leaf in doubt.
-    kept = np.ones(len(leaf), bool)
+    is_sound = np.ones(len(leaf), bool)
     if wrong.size:
-        kept = ~np.isin(leaf, leaf[wrong])
+        is_sound = ~np.isin(leaf, leaf[wrong])
     return Elements(
-        leaf[kept],
-        key_at[kept],
-        value_at[kept],
-        value_end[kept],
-        (fields["flags"] == _IS_BUCKET)[kept],
+        leaf[is_sound],
+        key_at[is_sound],
+        value_at[is_sound],
+        value_end[is_sound],
+        (fields["flags"] == _IS_BUCKET)[is_sound],
         damaged,
     )
 
 
-def windows(data: memoryview, at: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+def windows(data: memoryview, offsets: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
     """``width`` bytes at each offset, one row each.
 
     >>> windows(memoryview(b"abcdef"), np.array([1, 3]), 2).tobytes()
     b'bcde'
     """
-    if not len(at):
+    if not len(offsets):
         return np.empty((0, width), np.uint8)
-    return sliding_window_view(np.frombuffer(data, np.uint8), width)[at]
+    return sliding_window_view(np.frombuffer(data, np.uint8), width)[offsets]
 
 
-def _windows(data: memoryview, at: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:
-    return windows(data, at, kind.itemsize).view(kind).ravel()
+def _windows(data: memoryview, offsets: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:
+    return windows(data, offsets, kind.itemsize).view(kind).ravel()
 
 
-def _meta(data: memoryview, at: int, number: int) -> Meta | None:
-    fields_at = at + PAGE_HEADER.size
+def _meta(data: memoryview, offset: int, number: int) -> Meta | None:
+    fields_at = offset + PAGE_HEADER.size
     if fields_at + META_FIELDS.size > len(data):
         return None
-    own, kind, _, _ = PAGE_HEADER.unpack_from(data, at)
+    own, kind, _, _ = PAGE_HEADER.unpack_from(data, offset)
     magic, version, page_size, _, root, _, _, pages, transaction, checksum = META_FIELDS.unpack_from(
         data, fields_at
     )
-    said = (own, bool(kind & META), magic, version)
-    if said != (number, True, MAGIC, FORMAT) or page_size not in PAGE_SIZES:
+    header = (own, bool(kind & META), magic, version)
+    if header != (number, True, MAGIC, FORMAT) or page_size not in PAGE_SIZES:
         return None
     if checksum != fnv_1a(bytes(data[fields_at : fields_at + META_FIELDS.size - 8])):
         return None
@@ -267,22 +269,22 @@ def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
 def _children(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
     count = PAGE_HEADER.unpack_from(data, branch.at)[2]
     first = branch.at + PAGE_HEADER.size
-    found = np.frombuffer(data, _BRANCH, count, first)
-    begins = first + 16 * np.arange(count) + found["position"]
-    ends = begins + found["key"]
+    branch_elements = np.frombuffer(data, _BRANCH, count, first)
+    begins = first + 16 * np.arange(count) + branch_elements["position"]
+    ends = begins + branch_elements["key"]
     expected = np.concatenate([[first + 16 * count], ends[:-1]])
     wrong = np.flatnonzero((begins != expected) | (ends > branch.end))
     if count == 0 or wrong.size:
-        at = first + 16 * int(wrong[0]) if count else branch.at + 10
-        return [DecodeError(WHAT, at, "a branch page whose keys do not lie one after another")]
-    pages: list[int | DecodeError] = found["page"].tolist()
+        offset = first + 16 * int(wrong[0]) if count else branch.at + 10
+        return [DecodeError(WHAT, offset, "a branch page whose keys do not lie one after another")]
+    pages: list[int | DecodeError] = branch_elements["page"].tolist()
     return pages
 
 
 def _items(data: memoryview, leaf: PageSpan) -> Iterator[tuple[bytes, PageSpan, bool]]:
-    found = elements(data, np.array([leaf.at]), np.array([leaf.end]))
-    for damage in found.damaged.values():
+    leaf_elements = elements(data, np.array([leaf.at]), np.array([leaf.end]))
+    for damage in leaf_elements.damaged.values():
         raise damage
-    columns = (found.key_at, found.value_at, found.value_end, found.is_bucket)
+    columns = (leaf_elements.key_at, leaf_elements.value_at, leaf_elements.value_end, leaf_elements.is_bucket)
     for key_at, value_at, value_end, is_bucket in zip(*(column.tolist() for column in columns), strict=True):
         yield bytes(data[key_at:value_at]), PageSpan(value_at, value_end), is_bucket

@@ -86,38 +86,40 @@ def decode_revision(data: bytes) -> tuple[int, int]:
     return main, sub
 
 
-def revisions(data: memoryview, found: Elements) -> Revisions:
+def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
     """Read the bucket's keys of many changes at once."""
-    length = found.value_at - found.key_at
+    length = leaf_elements.value_at - leaf_elements.key_at
     marked = length == REVISION_BYTES + 1
-    valid = ((length == REVISION_BYTES) | marked) & ~found.is_bucket
+    valid = ((length == REVISION_BYTES) | marked) & ~leaf_elements.is_bucket
     # Rows of another length are read too, from the beginning of the file, and not used.
-    rows = windows(data, np.where(valid, found.key_at, 0), REVISION_BYTES)
+    rows = windows(data, np.where(valid, leaf_elements.key_at, 0), REVISION_BYTES)
     main = np.ascontiguousarray(rows[:, :8]).view(">i8").ravel().astype(np.int64)
     sub = np.ascontiguousarray(rows[:, 9:]).view(">i8").ravel().astype(np.int64)
     valid &= (rows[:, _SEPARATOR_AT] == _SEPARATOR) & (main >= 0) & (sub >= 0)
     octets = np.frombuffer(data, np.uint8)
-    valid &= ~marked | (octets[np.where(marked, found.value_at - 1, 0)] == _DELETED)
+    valid &= ~marked | (octets[np.where(marked, leaf_elements.value_at - 1, 0)] == _DELETED)
     return Revisions(main, sub, marked, valid)
 
 
-def key_spans(data: memoryview, found: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the changed keys lie, from and to; both -1 where a value does not begin with a key."""
     octets = np.frombuffer(data, np.uint8)
-    size = found.value_end - found.value_at
+    size = leaf_elements.value_end - leaf_elements.value_at
 
     def octet(nth: int) -> NDArray[np.int64]:
-        return np.where(size > nth, octets[np.where(size > nth, found.value_at + nth, 0)], 0).astype(np.int64)
+        return np.where(size > nth, octets[np.where(size > nth, leaf_elements.value_at + nth, 0)], 0).astype(
+            np.int64
+        )
 
     first, second = octet(1), octet(2)
     long = first >= 0x80
-    begin = found.value_at + np.where(long, 3, 2)
+    begin = leaf_elements.value_at + np.where(long, 3, 2)
     length = np.where(long, (first & 0x7F) | (second & 0x7F) << 7, first)
     # A key of more than 16 KiB would need a third byte.
     good = (
         (octet(0) == _KEY_TAG)
         & (length > 0)
-        & (begin + length <= found.value_end)
+        & (begin + length <= leaf_elements.value_end)
         & ~(long & (second >= 0x80))
     )
     return np.where(good, begin, -1), np.where(good, begin + length, -1)

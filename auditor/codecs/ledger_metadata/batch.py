@@ -80,7 +80,7 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
     custom_owners = read.ledgers.blobs[LedgerField.CUSTOM].owners
     keys, key_names, values = _custom(read, custom_owners, sound)
     rows = np.flatnonzero(sound)
-    kept, kept_custom = sound[owners], sound[custom_owners]
+    sound_segments, kept_custom = sound[owners], sound[custom_owners]
     closed = state[rows] == CLOSED
     return sound, LedgerColumns(
         damage={},
@@ -97,9 +97,9 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         has_ctime=present[LedgerField.CTIME][rows],
         has_password=present[LedgerField.PASSWORD][rows],
         segment_counts=np.bincount(owners, minlength=len(sound))[rows],
-        segment_firsts=first[kept],
-        member_counts=number[LedgerField.ENSEMBLE][owners[kept]],
-        members=codes[kept[members.owners]],
+        segment_firsts=first[sound_segments],
+        member_counts=number[LedgerField.ENSEMBLE][owners[sound_segments]],
+        members=codes[sound_segments[members.owners]],
         bookies=[name.decode("utf-8", "replace") for name in bookies],
         custom_counts=np.bincount(custom_owners, minlength=len(sound))[rows],
         custom_keys=keys[kept_custom],
@@ -127,16 +127,16 @@ def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, lis
     """Custom metadata: for each item its key, as a place in a list of names, and where its value lies."""
     keys, values = read.custom.blobs[CustomField.KEY], read.custom.blobs[CustomField.VALUE]
     count = len(owners)
-    single = [np.bincount(each.owners, minlength=count) == 1 for each in (keys, values)]
+    single = [np.bincount(blobs.owners, minlength=count) == 1 for blobs in (keys, values)]
     _leave(sound, owners, read.custom.odd | ~(single[0] & single[1]))
     sound &= np.bincount(owners, minlength=len(sound)) <= _WIDEST
     codes, names = _words(read.octets, keys)
     _leave(sound, owners[keys.owners], ~_each(names, is_text)[codes])
     # One item a key and value: what is not so was left out above, and its place holds anything.
-    at, starts, ends = (np.zeros(count, np.int64) for _ in range(3))
-    at[keys.owners], starts[values.owners], ends[values.owners] = codes, values.starts, values.ends
-    sound &= ~_repeats(owners, at, len(sound))
-    return at, names, Blobs(owners, starts, ends)
+    key_codes, starts, ends = (np.zeros(count, np.int64) for _ in range(3))
+    key_codes[keys.owners], starts[values.owners], ends[values.owners] = codes, values.starts, values.ends
+    sound &= ~_repeats(owners, key_codes, len(sound))
+    return key_codes, names, Blobs(owners, starts, ends)
 
 
 def _leave(sound: Bools, owners: Longs, broken: Bools) -> None:
@@ -149,12 +149,12 @@ def _repeats(owners: Longs, codes: Longs, count: int) -> Bools:
 
     Lists longer than `_WIDEST` are not looked at to their end; they are left out for their length.
     """
-    found = np.zeros(count, np.bool_)
+    has_repeat = np.zeros(count, np.bool_)
     most = int(np.bincount(owners, minlength=1).max())
-    for apart in range(1, min(most, _WIDEST)):
-        same = (owners[apart:] == owners[:-apart]) & (codes[apart:] == codes[:-apart])
-        found[owners[apart:][same]] = True
-    return found
+    for distance in range(1, min(most, _WIDEST)):
+        same = (owners[distance:] == owners[:-distance]) & (codes[distance:] == codes[:-distance])
+        has_repeat[owners[distance:][same]] = True
+    return has_repeat
 
 
 def _words(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
@@ -196,7 +196,7 @@ def read_text(values: ByteColumn, start: int) -> LedgerFields:
     """
     messages = (read_as_written(value, start) for value in values)
     # Of an empty message what is required is not there, so that it is not sound.
-    written = ByteColumn.of([b"" if each is None else each.SerializeToString() for each in messages])
+    written = ByteColumn.of([b"" if message is None else message.SerializeToString() for message in messages])
     return _read_messages(2, written.octets, written.starts, written.ends)
 
 
@@ -229,7 +229,7 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     ([1, 0], ['bk1:3181'], {1: ('the header is not that of ledger metadata', 0)})
     """
     column = ByteColumn.of(values)
-    left = np.ones(len(column), np.bool_)
+    is_unread = np.ones(len(column), np.bool_)
     parts: list[tuple[Longs, LedgerColumns]] = []
     whole = np.flatnonzero(column.ends - column.starts >= _HEADER)
     for version, read in READERS.items():
@@ -238,11 +238,11 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
         if len(rows):
             sound, columns = sound_ledgers(read(column.taken(rows), _HEADER))
             parts.append((rows[sound], columns))
-            left[rows[sound]] = False
-    alone = np.flatnonzero(left)
+            is_unread[rows[sound]] = False
+    unread_rows = np.flatnonzero(is_unread)
     # Of no values at all there is still one part, so that the columns have their types.
-    if len(alone) or not parts:
-        parts.append((alone, _alone(column.taken(alone))))
+    if len(unread_rows) or not parts:
+        parts.append((unread_rows, _alone(column.taken(unread_rows))))
     return merge_columns(parts)
 
 
@@ -322,5 +322,5 @@ class _Rows:
 def _places(words: list[str]) -> tuple[Longs, list[str]]:
     """Each word as a place in a list of the different ones."""
     places: dict[str, int] = {}
-    found = [places.setdefault(word, len(places)) for word in words]
-    return np.array(found, np.int64), list(places)
+    word_places = [places.setdefault(word, len(places)) for word in words]
+    return np.array(word_places, np.int64), list(places)

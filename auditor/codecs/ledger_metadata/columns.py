@@ -110,11 +110,14 @@ def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns
     columns = [column for _, column in parts]
     # Of every item the row that it ends in: in order of these, rows are in order, and the items within each
     # as they were. Members are two steps down: rows of segments first, then of each segment's members.
-    segment_rows = [np.repeat(at, each.segment_counts) for at, each in parts]
-    member_rows = [np.repeat(at, each.member_counts) for at, each in zip(segment_rows, columns, strict=True)]
-    rows = _order([at for at, _ in parts])
+    segment_rows = [np.repeat(part_rows, part_columns.segment_counts) for part_rows, part_columns in parts]
+    member_rows = [
+        np.repeat(part_rows, part_columns.member_counts)
+        for part_rows, part_columns in zip(segment_rows, columns, strict=True)
+    ]
+    rows = _order([part_rows for part_rows, _ in parts])
     segments, members = _order(segment_rows), _order(member_rows)
-    custom = _order([np.repeat(at, each.custom_counts) for at, each in parts])
+    custom = _order([np.repeat(part_rows, part_columns.custom_counts) for part_rows, part_columns in parts])
     return LedgerColumns(
         damage=_by_row(parts, "damage"),
         rules=_by_row(parts, "rules"),
@@ -122,10 +125,12 @@ def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns
         segment_firsts=_concatenate(columns, "segment_firsts")[segments],
         member_counts=_concatenate(columns, "member_counts")[segments],
         members=_renumber(columns, "members", "bookies")[members],
-        bookies=list(chain.from_iterable(each.bookies for each in columns)),
+        bookies=list(chain.from_iterable(part_columns.bookies for part_columns in columns)),
         custom_keys=_renumber(columns, "custom_keys", "key_names")[custom],
-        key_names=list(chain.from_iterable(each.key_names for each in columns)),
-        custom_values=pa.concat_arrays([each.custom_values for each in columns]).take(pa.array(custom)),
+        key_names=list(chain.from_iterable(part_columns.key_names for part_columns in columns)),
+        custom_values=pa.concat_arrays([part_columns.custom_values for part_columns in columns]).take(
+            pa.array(custom)
+        ),
     )
 
 
@@ -134,21 +139,27 @@ def _order(rows: Sequence[Longs]) -> NDArray[np.intp]:
 
 
 def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
-    return np.concatenate([getattr(each, name) for each in columns])
+    return np.concatenate([getattr(part_columns, name) for part_columns in columns])
 
 
 def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
     """Places in each part's own list of names, as places in all of these lists one behind the other."""
-    starts = np.cumsum([0, *(len(getattr(each, names)) for each in columns[:-1])])
-    return np.concatenate([getattr(each, name) + at for each, at in zip(columns, starts, strict=True)])
+    starts = np.cumsum([0, *(len(getattr(part_columns, names)) for part_columns in columns[:-1])])
+    return np.concatenate(
+        [getattr(part_columns, name) + start for part_columns, start in zip(columns, starts, strict=True)]
+    )
 
 
 def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
     """What is kept for a few rows of each part, by the place of the row in all."""
-    return {int(at[row]): said for at, each in parts for row, said in getattr(each, name).items()}
+    return {
+        int(part_rows[row]): entry
+        for part_rows, part_columns in parts
+        for row, entry in getattr(part_columns, name).items()
+    }
 
 
-_NUMBER = {name: each.number for name, each in LedgerMetadataFormat.DESCRIPTOR.fields_by_name.items()}
+_NUMBER = {name: field.number for name, field in LedgerMetadataFormat.DESCRIPTOR.fields_by_name.items()}
 
 
 class LedgerField(IntEnum):

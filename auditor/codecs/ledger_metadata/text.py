@@ -69,15 +69,15 @@ def parse_v1(data: bytes, start: int) -> LedgerMetadata:
     for match in lines:
         if match.start() == len(data):
             break
-        line, at = _line(match, "segment")
+        line, offset = _line(match, "segment")
         first, *members = line.rstrip("\t").split("\t")
         if not members:
-            raise DecodeError(WHAT, at, "a line without a tab")
+            raise DecodeError(WHAT, offset, "a line without a tab")
         if members[0] == _CLOSED:
-            last_entry_id = _integer(first, at, 63, "last entry")
+            last_entry_id = _integer(first, offset, 63, "last entry")
             state = LedgerState.IN_RECOVERY if last_entry_id == _IN_RECOVERY else LedgerState.CLOSED
             break
-        segments.append(Segment(_integer(first, at, 63, "first entry"), tuple(members)))
+        segments.append(Segment(_integer(first, offset, 63, "first entry"), tuple(members)))
     closed = state is LedgerState.CLOSED
     return LedgerMetadata(
         format_version=1,
@@ -135,9 +135,9 @@ def _line(match: re.Match[bytes], what: str) -> tuple[str, int]:
     return match[1].decode("utf-8", "replace"), match.start()
 
 
-def _integer(text: str, at: int, bits: int, what: str) -> int:
+def _integer(text: str, offset: int, bits: int, what: str) -> int:
     match = _INTEGER.fullmatch(text)
     value = int(match[1] + match[2]) if match else None
     if value is None or not -(1 << bits) <= value < 1 << bits:
-        raise DecodeError(WHAT, at, f"the {what} is not a {bits + 1}-bit integer")
+        raise DecodeError(WHAT, offset, f"the {what} is not a {bits + 1}-bit integer")
     return value

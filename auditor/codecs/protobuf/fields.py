@@ -68,22 +68,24 @@ def read_fields(
     >>> read.numbers[1].tolist(), read.blobs[2].owners.tolist(), read.blobs[2].starts.tolist()
     ([150, 3], [0], [5])
     """
-    found = _FieldColumns(data, len(starts), numbers, blobs)
+    field_columns = _FieldColumns(data, len(starts), numbers, blobs)
     rows = np.flatnonzero(starts < ends)
-    at, end = starts[rows], ends[rows]
+    offsets, end = starts[rows], ends[rows]
     while len(rows) >= max(few, 1):
-        fine, after = found.step(rows, at, end)
+        fine, after = field_columns.step(rows, offsets, end)
         on = fine & (after < end)
         if on.all():
-            at = after
+            offsets = after
             continue
-        rows, at, end = rows[on], after[on], end[on]
+        rows, offsets, end = rows[on], after[on], end[on]
     if len(rows):
-        walks = [_walk(data[a:b].tobytes()) for a, b in zip(at.tolist(), end.tolist(), strict=True)]
+        walks = [_walk(data[a:b].tobytes()) for a, b in zip(offsets.tolist(), end.tolist(), strict=True)]
         counts = np.array([len(walk) for walk in walks])
         places = np.concatenate([np.frombuffer(walk, np.int64) for walk in walks])
-        found.step(np.repeat(rows, counts), places + np.repeat(at, counts), np.repeat(end, counts))
-    return found.fields()
+        field_columns.step(
+            np.repeat(rows, counts), places + np.repeat(offsets, counts), np.repeat(end, counts)
+        )
+    return field_columns.fields()
 
 
 class _FieldColumns:
@@ -98,10 +100,10 @@ class _FieldColumns:
         self._odd = np.zeros(count, np.bool_)
         self._pieces: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
 
-    def step(self, rows: Longs, at: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
+    def step(self, rows: Longs, offsets: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
         """Read the field at ``at[i]`` of message ``rows[i]``: whether it is in order, and what follows it."""
-        tag = self._data.take(at)
-        value, after, fine = varints(self._data, at + 1)
+        tag = self._data.take(offsets)
+        value, after, fine = varints(self._data, offsets + 1)
         wire = tag & 7
         blob = wire == 2
         # A length beyond the message would leave what follows without sense, and could pass any integer.
@@ -109,13 +111,13 @@ class _FieldColumns:
         fine &= (tag >= 8) & (tag < 0x80) & (blob | (wire == 0)) & (length >= 0) & (length <= end - after)
         start, after = after, after + length
         # The server writes fields in one order, so at most steps all messages have the same: no masks then.
-        alike = bool(fine.all()) and bool((tag == tag[0]).all())
-        kinds = tag[:1] if alike else np.flatnonzero(np.bincount(tag[fine], minlength=1))
+        is_uniform = bool(fine.all()) and bool((tag == tag[0]).all())
+        kinds = tag[:1] if is_uniform else np.flatnonzero(np.bincount(tag[fine], minlength=1))
         for kind in kinds.tolist():
             number, is_blob = kind >> 3, kind & 7 == 2
             if number not in self._present:
                 continue
-            these: slice | Longs = slice(None) if alike else np.flatnonzero(fine & (tag == kind))
+            these: slice | Longs = slice(None) if is_uniform else np.flatnonzero(fine & (tag == kind))
             if is_blob != (number in self._pieces):
                 fine[these] = False
                 continue
@@ -141,20 +143,20 @@ def _walk(message: bytes) -> array[int]:
     [0, 3]
     """
     places = array("q")
-    at, end = 0, len(message)
-    while at < end:
-        places.append(at)
-        tag, value, at = message[at], message[at + 1] if at + 1 < end else 0, at + 2
+    offset, end = 0, len(message)
+    while offset < end:
+        places.append(offset)
+        tag, value, offset = message[offset], message[offset + 1] if offset + 1 < end else 0, offset + 2
         if value >= 0x80:
             value &= 0x7F
             for shift in range(7, 7 * _MAX_VARINT, 7):
-                byte = message[at] if at < end else 0
+                byte = message[offset] if offset < end else 0
                 value |= (byte & 0x7F) << shift
-                at += 1
+                offset += 1
                 if byte < 0x80:
                     break
         if tag & 7 == 2:
-            at += value
+            offset += value
     return places
 
 
@@ -169,23 +171,23 @@ def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
     return Blobs(owners[order], starts[order], ends[order])
 
 
-def varints(data: NDArray[np.uint8], at: Longs) -> tuple[Longs, Longs, NDArray[np.bool_]]:
+def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDArray[np.bool_]]:
     """The numbers at these places, where the next byte is, and whether they are numbers of 64 bits.
 
     A number may reach beyond the end of its message: whoever asks knows where that is. Beyond the end of the
     buffer its last byte stands for all that would follow.
     """
-    byte = data.take(at, mode="clip")
+    byte = data.take(offsets, mode="clip")
     value = (byte & 0x7F).astype(np.uint64)
-    after, fine = at + 1, np.ones(len(at), np.bool_)
-    more = np.flatnonzero(byte >= 0x80)
+    after, fine = offsets + 1, np.ones(len(offsets), np.bool_)
+    long_rows = np.flatnonzero(byte >= 0x80)
     for read in range(1, _MAX_VARINT):
-        if not len(more):
+        if not len(long_rows):
             break
-        byte = data.take(at[more] + read, mode="clip")
-        value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * read)
-        after[more] += 1
+        byte = data.take(offsets[long_rows] + read, mode="clip")
+        value[long_rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * read)
+        after[long_rows] += 1
         if read == _MAX_VARINT - 1:
-            fine[more[byte > 1]] = False
-        more = more[byte >= 0x80]
+            fine[long_rows[byte > 1]] = False
+        long_rows = long_rows[byte >= 0x80]
     return value.view(np.int64), after, fine

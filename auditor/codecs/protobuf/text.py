@@ -73,14 +73,14 @@ def unescape(text: bytes) -> bytes:
     if b"\\" not in text:
         return _characters(text)
     pieces: list[bytes] = []
-    at = 0
-    while (slash := text.find(b"\\", at)) >= 0:
+    offset = 0
+    while (slash := text.find(b"\\", offset)) >= 0:
         escape = _ESCAPE.match(text, slash)
         if escape is None:
             raise ValueError(slash)
-        pieces += (_characters(text[at:slash]), _unescape(escape, slash))
-        at = escape.end()
-    return b"".join((*pieces, _characters(text[at:])))
+        pieces += (_characters(text[offset:slash]), _unescape(escape, slash))
+        offset = escape.end()
+    return b"".join((*pieces, _characters(text[offset:])))
 
 
 def _characters(text: bytes) -> bytes:
@@ -88,7 +88,7 @@ def _characters(text: bytes) -> bytes:
     return text if text.isascii() else text.decode("utf-8", "replace").encode()
 
 
-def _unescape(escape: re.Match[bytes], at: int) -> bytes:
+def _unescape(escape: re.Match[bytes], offset: int) -> bytes:
     octal, byte, short, long, plain = escape.groups()
     if plain is not None:
         return bytes([_PLAIN.get(plain, plain[0])])
@@ -98,7 +98,7 @@ def _unescape(escape: re.Match[bytes], at: int) -> bytes:
         return bytes([int(byte, 16)])
     point = int(short or long, 16)
     if point > 0x10FFFF or 0xD800 <= point < 0xE000:
-        raise ValueError(at)
+        raise ValueError(offset)
     return chr(point).encode()
 
 
@@ -108,20 +108,20 @@ class _Parser:
     def __init__(self, data: bytes, what: str, start: int) -> None:
         self.data = data
         self.what = what
-        self.at = start
+        self.offset = start
         self.token = b""
         self.advance(start)
 
     def advance(self, end: int) -> None:
         space = _SPACE.match(self.data, end)
         assert space is not None  # matches nothing at all, if need be
-        self.at = space.end()
-        token = _TOKEN.match(self.data, self.at)
+        self.offset = space.end()
+        token = _TOKEN.match(self.data, self.offset)
         self.token = token[0] if token else b""
 
     def next(self) -> bytes:
         token = self.token
-        self.advance(self.at + len(token))
+        self.advance(self.offset + len(token))
         return token
 
     def took(self, *tokens: bytes) -> bool:
@@ -130,8 +130,8 @@ class _Parser:
         self.next()
         return True
 
-    def fail(self, reason: str, at: int | None = None) -> NoReturn:
-        raise DecodeError(self.what, self.at if at is None else at, reason)
+    def fail(self, reason: str, offset: int | None = None) -> NoReturn:
+        raise DecodeError(self.what, self.offset if offset is None else offset, reason)
 
     def message(self, message: Message, closing: bytes) -> None:
         fields = message.DESCRIPTOR.fields_by_name
@@ -190,7 +190,7 @@ class _Parser:
             try:
                 pieces.append(unescape(self.token[1:-1]))
             except ValueError as error:
-                self.fail(f"{field.name} has an escape that is none", self.at + 1 + int(error.args[0]))
+                self.fail(f"{field.name} has an escape that is none", self.offset + 1 + int(error.args[0]))
             self.next()
         if not pieces:
             self.fail(f"{field.name} wants a quoted string")
@@ -209,12 +209,12 @@ class _Parser:
         return value
 
     def enum(self, field: FieldDescriptor) -> int:
-        at = self.at
+        offset = self.offset
         values = cast(EnumDescriptor, field.enum_type)
         if self.token and self.token[:1] in b"0123456789+-":
-            known = values.values_by_number.get(self.integer(field, 31))
+            enum_value = values.values_by_number.get(self.integer(field, 31))
         else:
-            known = values.values_by_name.get(self.next().decode("latin-1"))
-        if known is None:
-            self.fail(f"{field.name} has no such value", at)
-        return known.number
+            enum_value = values.values_by_name.get(self.next().decode("latin-1"))
+        if enum_value is None:
+            self.fail(f"{field.name} has no such value", offset)
+        return enum_value.number

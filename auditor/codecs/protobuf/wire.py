@@ -56,12 +56,12 @@ def parse(
     return message
 
 
-def require(message: Message, what: str, at: int) -> None:
-    """Raise `DecodeError` at ``at`` for required fields that a message lacks, which the library lets pass."""
+def require(message: Message, what: str, offset: int) -> None:
+    """Raise `DecodeError` at ``offset`` for required fields that a message lacks; the library does not."""
     if not message.IsInitialized():
         # The stubs leave the method out.
         missing: list[str] = cast(Any, message).FindInitializationErrors()
-        raise DecodeError(what, at, f"required fields are missing: {', '.join(missing[:3])}")
+        raise DecodeError(what, offset, f"required fields are missing: {', '.join(missing[:3])}")
 
 
 def begins(data: bytes, *fields: int) -> int:
@@ -73,18 +73,18 @@ def begins(data: bytes, *fields: int) -> int:
     6
     """
     start, end = 0, len(data)
-    for wanted in fields:
-        at, found = start, (start, end)
-        while at < end:
-            tag = varint(data, at, end)
+    for number in fields:
+        offset, span = start, (start, end)
+        while offset < end:
+            tag = varint(data, offset, end)
             after = tag and _after_value(data, tag[1], end, tag[0] & 7)
             if tag is None or after is None:
                 break
-            if tag[0] == wanted << 3 | _BYTES:
+            if tag[0] == number << 3 | _BYTES:
                 length = varint(data, tag[1], end)
-                found = (length[1] if length else after, after)
-            at = after
-        start, end = found
+                span = (length[1] if length else after, after)
+            offset = after
+        start, end = span
     return start
 
 
@@ -99,37 +99,37 @@ def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tu
 
     Raises `DecodeError` at a field that is cut, that reaches beyond the message, or that is none.
     """
-    at = start
-    while at < min(end, len(data)):
-        tag = varint(data, at, len(data))
+    offset = start
+    while offset < min(end, len(data)):
+        tag = varint(data, offset, len(data))
         if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
-            raise DecodeError(what, at, _NO_FIELD)
+            raise DecodeError(what, offset, _NO_FIELD)
         if tag[0] == number << 3 | _BYTES:
             length = varint(data, tag[1], len(data))
             if length is None or length[1] + length[0] > end:
-                raise DecodeError(what, at, "a field that is cut, or longer than its message")
-            return at, length[1], length[1] + length[0]
+                raise DecodeError(what, offset, "a field that is cut, or longer than its message")
+            return offset, length[1], length[1] + length[0]
         after = _after_value(data, tag[1], min(end, len(data)), tag[0] & 7)
         if after is None:
-            raise DecodeError(what, at, _NO_FIELD)
-        at = after
-    if at < end:
-        raise DecodeError(what, at, f"cut: {end - at} more bytes were announced")
+            raise DecodeError(what, offset, _NO_FIELD)
+        offset = after
+    if offset < end:
+        raise DecodeError(what, offset, f"cut: {end - offset} more bytes were announced")
     return None
 
 
-def varint(data: bytes, at: int, end: int) -> tuple[int, int] | None:
-    """The number at ``at`` and the byte after it, or None if it is cut or longer than any number.
+def varint(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
+    """The number at ``offset`` and the byte after it, or None if it is cut or longer than any number.
 
     >>> varint(bytes.fromhex("8e01"), 0, 2)
     (142, 2)
     """
     value = 0
-    for read in range(min(_MAX_VARINT, end - at)):
-        byte = data[at + read]
+    for read in range(min(_MAX_VARINT, end - offset)):
+        byte = data[offset + read]
         value |= (byte & 0x7F) << 7 * read
         if byte < 0x80:
-            return value & (2**64 - 1), at + read + 1
+            return value & (2**64 - 1), offset + read + 1
     return None
 
 
@@ -140,24 +140,24 @@ def written_varint(number: int) -> bytes:
     '8e01'
     """
     septets = [number >> shift & 0x7F for shift in range(0, max(1, number.bit_length()), 7)]
-    return bytes([*(each | 0x80 for each in septets[:-1]), septets[-1]])
+    return bytes([*(septet | 0x80 for septet in septets[:-1]), septets[-1]])
 
 
-def _first_fault(data: bytes, at: int, end: int, kind: Descriptor) -> tuple[int, str] | None:
+def _first_fault(data: bytes, offset: int, end: int, kind: Descriptor) -> tuple[int, str] | None:
     """Where the first broken field begins, and why; goes down known messages, so no deeper than the schema.
 
     Java's library takes texts that are not UTF-8, but not in a map.
     """
     in_map = bool(kind.GetOptions().map_entry)
     groups: list[int] = []
-    while at < end:
-        tag = varint(data, at, end)
+    while offset < end:
+        tag = varint(data, offset, end)
         if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
-            return at, _NO_FIELD
+            return offset, _NO_FIELD
         number, wire = tag[0] >> 3, tag[0] & 7
         after = _after_value(data, tag[1], end, wire)
         if after is None or (wire == _END_GROUP and (not groups or groups.pop() != number)):
-            return at, _NO_FIELD
+            return offset, _NO_FIELD
         if wire == _GROUP:
             groups.append(number)
         field = None if groups else kind.fields_by_number.get(number)
@@ -170,8 +170,8 @@ def _first_fault(data: bytes, at: int, end: int, kind: Descriptor) -> tuple[int,
             elif (
                 in_map and field.type == FieldDescriptor.TYPE_STRING and not is_text(data[length[1] : after])
             ):
-                return at, "a text of a map that is not UTF-8"
-        at = after
+                return offset, "a text of a map that is not UTF-8"
+        offset = after
     return (end, _NO_FIELD) if groups else None
 
 
@@ -194,16 +194,16 @@ def is_text(value: bytes) -> bool:
     return True
 
 
-def _after_value(data: bytes, at: int, end: int, wire: int) -> int | None:
-    after: int | None = at
+def _after_value(data: bytes, offset: int, end: int, wire: int) -> int | None:
+    after: int | None = offset
     if wire == _VARINT:
-        number = varint(data, at, end)
+        number = varint(data, offset, end)
         after = number and number[1]
     elif wire == _BYTES:
-        length = varint(data, at, end)
+        length = varint(data, offset, end)
         after = length and length[0] + length[1]
     elif wire in (_FIXED64, _FIXED32):
-        after = at + (8 if wire == _FIXED64 else 4)
+        after = offset + (8 if wire == _FIXED64 else 4)
     elif wire not in (_GROUP, _END_GROUP):
         return None
     return after if after is not None and after <= end else None

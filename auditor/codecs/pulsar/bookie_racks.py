@@ -35,7 +35,7 @@ def decode(data: bytes) -> list[RackEntry]:
         DecodeError: it is not such a value; where it is JSON, the offset is that of the name at fault.
     """
     value = read_json(data, WHAT)
-    found = []
+    entries = []
     for group, bookies in _object(value, "the value", data, None).items():
         for bookie, info in _object(bookies, f"group {group!r}", data, group).items():
             rack = _object(info, f"bookie {bookie!r}", data, bookie).get("rack")
@@ -43,8 +43,8 @@ def decode(data: bytes) -> list[RackEntry]:
                 raise DecodeError(
                     WHAT, offset_of(data, bookie), f"the rack of bookie {bookie!r} is not a text"
                 )
-            found.append(RackEntry(group, bookie, rack if rack is None else _text(rack)))
-    return found
+            entries.append(RackEntry(group, bookie, rack if rack is None else _text(rack)))
+    return entries
 
 
 def location_of(rack: str | None) -> str | None:

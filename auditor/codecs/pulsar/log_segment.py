@@ -46,12 +46,12 @@ def decode(data: bytes) -> LogSegment:
     fields = data.split(b";")
     if len(fields) < _FIELDS:
         raise DecodeError(WHAT, len(data), f"{_FIELDS} fields or more expected, {len(fields)} present")
-    numbers, at = [], 0
+    numbers, offset = [], 0
     for part in fields[:_FIELDS]:
         if not _NUMBER.fullmatch(part):
-            raise DecodeError(WHAT, at, "a field is not a number")
+            raise DecodeError(WHAT, offset, "a field is not a number")
         numbers.append(int(part))
-        at += len(part) + 1
+        offset += len(part) + 1
     head, ledger_id, first = numbers
     version = head & 0xFF
     if version not in _VERSIONS:

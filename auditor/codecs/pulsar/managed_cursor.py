@@ -111,7 +111,7 @@ def decode_position(data: bytes) -> CursorPosition:
 
 
 def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
-    return {text(item.name): item.value for item in properties}
+    return {text(long_property.name): long_property.value for long_property in properties}
 
 
 def _ranges(ledger: PulsarEntryBits) -> int:
@@ -122,8 +122,8 @@ def _ranges(ledger: PulsarEntryBits) -> int:
 
 
 def _buckets(message: PulsarManagedCursorInfo) -> Iterable[tuple[str, int]]:
-    for item in message.cursorProperties:
-        name, value = text(item.name), text(item.value)
+    for cursor_property in message.cursorProperties:
+        name, value = text(cursor_property.name), text(cursor_property.value)
         if not name.startswith(BUCKET):
             continue
         if not _ID.fullmatch(value):

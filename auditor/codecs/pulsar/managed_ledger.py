@@ -71,11 +71,11 @@ def unpack(data: bytes, what: str) -> UnpackedMessage:
         raise DecodeError(
             what, len(MAGIC), f"{begins - _HEAD} bytes of metadata, {len(data) - _HEAD} present"
         )
-    said = proto_wire.parse(PulsarCompressedMetadata, data, what, _HEAD, begins)
-    compression = COMPRESSIONS.get(said.compressionType)
-    size = said.uncompressedSize
+    metadata = proto_wire.parse(PulsarCompressedMetadata, data, what, _HEAD, begins)
+    compression = COMPRESSIONS.get(metadata.compressionType)
+    size = metadata.uncompressedSize
     if compression is None:
-        raise DecodeError(what, _HEAD, f"compression {said.compressionType} is none that is known")
+        raise DecodeError(what, _HEAD, f"compression {metadata.compressionType} is none that is known")
     if not 0 <= size <= proto_wire.MAX_MESSAGE_BYTES:
         raise DecodeError(what, _HEAD, f"an uncompressed size of {size} bytes")
     return UnpackedMessage(_unpack(data[begins:], compression, size, what, begins), compression, begins)
@@ -190,7 +190,7 @@ def decode(data: bytes) -> ManagedLedger:
     return ManagedLedger(
         tuple(_ledger(info) for info in message.ledgerInfo),
         Position(ended.ledgerId, ended.entryId) if ended is not None else None,
-        {text(item.key): text(item.value) for item in message.properties},
+        {text(ledger_property.key): text(ledger_property.value) for ledger_property in message.properties},
         compression,
     )
 
@@ -217,7 +217,15 @@ def _ledger(info: PulsarLedgerInfo) -> ListedLedger:
 
 def _offload(context: PulsarOffloadContext) -> Offload:
     driver = context.driverMetadata if context.HasField("driverMetadata") else None
-    buckets = [text(item.value) for item in driver.properties if item.key == b"bucket"] if driver else []
+    buckets = (
+        [
+            text(driver_property.value)
+            for driver_property in driver.properties
+            if driver_property.key == b"bucket"
+        ]
+        if driver
+        else []
+    )
     begun = context.uidMsb or context.uidLsb
     # Two signed longs, as Java's UUID has them, are one number of 128 bits.
     uid = UUID(int=(context.uidMsb % 2**64) << 64 | context.uidLsb % 2**64)

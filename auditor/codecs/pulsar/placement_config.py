@@ -66,7 +66,7 @@ def _groups(data: bytes, name: str, value: Any) -> tuple[str, ...]:
             text = ""
         case str():
             text = value
-        case list() if all(isinstance(each, str) for each in value):
+        case list() if all(isinstance(group, str) for group in value):
             text = ",".join(value)
         case int():
             text = json.dumps(value)

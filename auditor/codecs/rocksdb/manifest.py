@@ -94,21 +94,21 @@ def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[R
     """
     begun: int | None = None
     fragments: list[bytes] = []
-    for at, kind, payload in _physical_records(data, what, log_number):
+    for offset, kind, payload in _physical_records(data, what, log_number):
         if kind in (_FULL, _FIRST):
             # Old writers left an empty first fragment at the end of a block.
             if begun is not None and any(fragments):
                 raise DecodeError(what, begun, "a record without an end")
-            begun, fragments = at, [payload]
+            begun, fragments = offset, [payload]
         elif kind in (_MIDDLE, _LAST):
             if begun is None:
-                raise DecodeError(what, at, "a fragment without a beginning")
+                raise DecodeError(what, offset, "a fragment without a beginning")
             fragments.append(payload)
         elif kind == _COMPRESSION:
             if any(payload):
-                raise DecodeError(what, at, "the log is compressed, which is not supported")
+                raise DecodeError(what, offset, "the log is compressed, which is not supported")
         elif kind not in _TIMESTAMPS and not kind & _PASSED_RECORDS:
-            raise DecodeError(what, at, f"a record of unknown type {kind}")
+            raise DecodeError(what, offset, f"a record of unknown type {kind}")
         if kind in (_FULL, _LAST):
             assert begun is not None
             yield Record(begun, fragments[0] if kind == _FULL else b"".join(fragments))
@@ -140,67 +140,75 @@ def batches(data: bytes, what: str, log_number: int) -> RecordSpan | None:
 
 def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterator[tuple[int, int, bytes]]:
     """Where each physical record of this log begins, its type as in a file used once, and its payload."""
-    at, numbered = 0, False
-    while at < len(data):
-        left = BLOCK_BYTES - at % BLOCK_BYTES
+    offset, numbered = 0, False
+    while offset < len(data):
+        remaining_bytes = BLOCK_BYTES - offset % BLOCK_BYTES
         # Too little room for a header: the writer filled it with zeros and went to the next block.
-        if left < _HEADER.size or (numbered and left < _LONG_HEADER_BYTES and not any(data[at : at + left])):
-            at += left
+        if remaining_bytes < _HEADER.size or (
+            numbered
+            and remaining_bytes < _LONG_HEADER_BYTES
+            and not any(data[offset : offset + remaining_bytes])
+        ):
+            offset += remaining_bytes
             continue
         try:
-            kind, payload, after = _physical(data, at, min(at + left, len(data)), what)
+            kind, payload, after = _physical(data, offset, min(offset + remaining_bytes, len(data)), what)
         except DecodeError:
-            begins_here = _is_of(data, at, log_number)
-            if numbered and not begins_here and not _goes_on(data, at + left, what, log_number):
+            begins_here = _is_of(data, offset, log_number)
+            if (
+                numbered
+                and not begins_here
+                and not _goes_on(data, offset + remaining_bytes, what, log_number)
+            ):
                 return
             raise
         numbered = kind in _WITH_LOG_NUMBER
         if numbered:
-            if not _is_of(data, at, log_number):
+            if not _is_of(data, offset, log_number):
                 return
             payload = payload[_RECORD_LOG_NUMBER.size :]
             kind = _RECYCLED.get(kind, kind)
-        yield at, kind, payload
-        at = after
+        yield offset, kind, payload
+        offset = after
 
 
-def _is_of(data: bytes, at: int, log_number: int | None) -> bool:
-    """Whether what lies at ``at`` names this log, and none that was in its file before."""
-    if at + _LONG_HEADER_BYTES > len(data) or data[at + _HEADER.size - 1] not in _WITH_LOG_NUMBER:
+def _is_of(data: bytes, offset: int, log_number: int | None) -> bool:
+    """Whether what lies at ``offset`` names this log, and none that was in its file before."""
+    if offset + _LONG_HEADER_BYTES > len(data) or data[offset + _HEADER.size - 1] not in _WITH_LOG_NUMBER:
         return False
     # Only the lower half of the number is written.
     return (
         log_number is None
-        or _RECORD_LOG_NUMBER.unpack_from(data, at + _HEADER.size)[0] == log_number & 0xFFFFFFFF
+        or _RECORD_LOG_NUMBER.unpack_from(data, offset + _HEADER.size)[0] == log_number & 0xFFFFFFFF
     )
 
 
 def _goes_on(data: bytes, block: int, what: str, log_number: int | None) -> bool:
     """Whether this block or a later one begins with a record of this log: what lies before it is damaged."""
-    for at in range(block, len(data), BLOCK_BYTES):
-        if _is_of(data, at, log_number):
+    for offset in range(block, len(data), BLOCK_BYTES):
+        if _is_of(data, offset, log_number):
             with suppress(DecodeError):
-                _physical(data, at, min(at + BLOCK_BYTES, len(data)), what)
+                _physical(data, offset, min(offset + BLOCK_BYTES, len(data)), what)
                 return True
     return False
 
 
-def _physical(data: bytes, at: int, block_end: int, what: str) -> tuple[int, bytes, int]:
-    """Type, payload (with the log number, where it has one) and end of the physical record at ``at``."""
-    if block_end - at < _HEADER.size:
-        raise DecodeError(what, at, "cut inside a record's header")
-    masked, length, kind = _HEADER.unpack_from(data, at)
+def _physical(data: bytes, offset: int, block_end: int, what: str) -> tuple[int, bytes, int]:
+    """Type, payload (with the log number, where it has one) and end of the physical record at ``offset``."""
+    if block_end - offset < _HEADER.size:
+        raise DecodeError(what, offset, "cut inside a record's header")
+    masked, length, kind = _HEADER.unpack_from(data, offset)
     if kind == _ZERO and length == 0:
-        raise DecodeError(what, at, "zeros where a record should be")
+        raise DecodeError(what, offset, "zeros where a record should be")
     if kind in _WITH_LOG_NUMBER:
         length += _RECORD_LOG_NUMBER.size
-    after = at + _HEADER.size + length
+    after = offset + _HEADER.size + length
     if after > block_end:
-        raise DecodeError(what, at, f"cut: a record of {length} bytes, {block_end - at} left")
-    checked = data[at + _HEADER.size - 1 : after]
+        raise DecodeError(what, offset, f"cut: a record of {length} bytes, {block_end - offset} left")
+    checked = data[offset + _HEADER.size - 1 : after]
     crc: int = google_crc32c.value(checked)
     if ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked:
-        raise DecodeError(what, at, "the checksum does not match")
+        raise DecodeError(what, offset, "the checksum does not match")
     return kind, checked[1:], after
 
 
@@ -259,14 +267,14 @@ class _Edit:
 
     def __init__(self, record: Record, what: str) -> None:
         self._data, self._offset, self._what = record.payload, record.offset, what
-        self._at = 0
+        self._position = 0
         self._family = 0
         self._numbers: dict[int, int] = {}
         self._deleted: list[int] = []
         self._added: list[TableFile] = []
         self._logs: dict[int, int] = {}
         self._logs_before = 0
-        while self._at < len(self._data):
+        while self._position < len(self._data):
             self._field(self._varint())
 
     def apply(self, manifest: Manifest) -> None:
@@ -346,19 +354,19 @@ class _Edit:
             self._logs[number] = self._varint()
 
     def _varint(self) -> int:
-        read = varint(self._data, self._at, len(self._data))
+        read = varint(self._data, self._position, len(self._data))
         if read is None:
             raise self._error("a number that is cut")
-        value, self._at = read
+        value, self._position = read
         return value
 
     def _string(self) -> bytes:
         length = self._varint()
-        if length > len(self._data) - self._at:
+        if length > len(self._data) - self._position:
             raise self._error("a string that is cut")
-        self._at += length
-        return self._data[self._at - length : self._at]
+        self._position += length
+        return self._data[self._position - length : self._position]
 
     def _error(self, reason: str) -> DecodeError:
         """An edit may be written in fragments, so its beginning is the place to name."""
-        return DecodeError(self._what, self._offset, f"{reason}, {self._at} bytes into an edit")
+        return DecodeError(self._what, self._offset, f"{reason}, {self._position} bytes into an edit")

@@ -49,9 +49,9 @@ class Layout:
         kind = _TYPES.get(self.manager) if self.format_version == 1 else _kind_of(self.manager)
         if kind is None:
             raise RuleError(WHAT, "layout-unknown", f"no known ledger manager: {self.manager[:120]!r}", self)
-        known = 0 if kind is LayoutKind.ETCD else 1
-        if self.manager_version != known:
-            reason = f"version {self.manager_version} of the {kind} ledger manager, not {known}"
+        expected_version = 0 if kind is LayoutKind.ETCD else 1
+        if self.manager_version != expected_version:
+            reason = f"version {self.manager_version} of the {kind} ledger manager, not {expected_version}"
             raise RuleError(WHAT, "layout-unknown", reason, self)
         return kind
 
@@ -62,17 +62,17 @@ def decode(data: bytes) -> Layout:
     >>> decode(b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1").kind
     <LayoutKind.HIERARCHICAL: 'hierarchical'>
     """
-    first, newline, rest = data.partition(b"\n")
+    first, newline, manager_lines = data.partition(b"\n")
     format_version = _number(first, 0, "format version")
     if format_version not in (1, 2):
         raise DecodeError(WHAT, 0, f"format version {format_version} is neither 1 nor 2")
-    second, at = rest.partition(b"\n")[0], len(first) + len(newline)
+    second, offset = manager_lines.partition(b"\n")[0], len(first) + len(newline)
     if not second:
-        raise DecodeError(WHAT, at, "no ledger manager")
+        raise DecodeError(WHAT, offset, "no ledger manager")
     parts = second.split(b":")
     if len(parts) != 2 or not parts[1]:
-        raise DecodeError(WHAT, at, "the ledger manager is not a name and version")
-    manager_version = _number(parts[1], at + len(parts[0]) + 1, "version of the ledger manager")
+        raise DecodeError(WHAT, offset, "the ledger manager is not a name and version")
+    manager_version = _number(parts[1], offset + len(parts[0]) + 1, "version of the ledger manager")
     return Layout(format_version, parts[0].decode("utf-8", "replace"), manager_version)
 
 
@@ -86,8 +86,8 @@ def _kind_of(manager: str) -> LayoutKind | None:
     return _FACTORIES.get(factory) if (package + dot).endswith(_PACKAGE) else None
 
 
-def _number(text: bytes, at: int, what: str) -> int:
+def _number(text: bytes, offset: int, what: str) -> int:
     value = int(text) if _NUMBER.fullmatch(text) else None
     if value is None or not -(2**31) <= value < 2**31:
-        raise DecodeError(WHAT, at, f"the {what} is not a 32-bit integer")
+        raise DecodeError(WHAT, offset, f"the {what} is not a 32-bit integer")
     return value

@@ -61,8 +61,8 @@ def decode(data: bytes, bookie_id: str) -> ServiceInfo:
                 text(endpoint.host),
                 endpoint.port,
                 text(endpoint.protocol),
-                tuple(text(item) for item in endpoint.auth),
-                tuple(text(item) for item in endpoint.extensions),
+                tuple(text(auth) for auth in endpoint.auth),
+                tuple(text(extension) for extension in endpoint.extensions),
             )
             for endpoint in message.endpoints
         ),

@@ -31,7 +31,7 @@ _LONG = struct.Struct(">q")
 
 
 class JuteReader:
-    """Reads values one after another from ``data``, between ``at`` and ``end``.
+    """Reads values one after another from ``data``, between ``offset`` and ``end``.
 
     >>> reader = JuteReader(bytes.fromhex("00000001 2f 00000007"), "example")
     >>> reader.string(), reader.int32(), reader.left
@@ -40,29 +40,29 @@ class JuteReader:
     Every method raises `DecodeError`, at the first byte of a value that does not fit.
     """
 
-    __slots__ = ("_data", "_end", "_what", "at")
+    __slots__ = ("_data", "_end", "_what", "offset")
 
-    def __init__(self, data: bytes | memoryview, what: str, at: int = 0, end: int | None = None) -> None:
+    def __init__(self, data: bytes | memoryview, what: str, offset: int = 0, end: int | None = None) -> None:
         self._data = data
         self._what = what
         self._end = len(data) if end is None else end
-        self.at = at
+        self.offset = offset
 
     @property
     def left(self) -> int:
         """Bytes not yet read."""
-        return self._end - self.at
+        return self._end - self.offset
 
     def int32(self) -> int:
         """A signed 32-bit number."""
-        at = self.skip(4)
-        value: int = _INT.unpack_from(self._data, at)[0]
+        start = self.skip(4)
+        value: int = _INT.unpack_from(self._data, start)[0]
         return value
 
     def int64(self) -> int:
         """A signed 64-bit number."""
-        at = self.skip(8)
-        value: int = _LONG.unpack_from(self._data, at)[0]
+        start = self.skip(8)
+        value: int = _LONG.unpack_from(self._data, start)[0]
         return value
 
     def boolean(self) -> bool:
@@ -71,16 +71,16 @@ class JuteReader:
 
     def buffer(self) -> bytes:
         """Bytes with their length; null reads as empty."""
-        begin = self.at
+        begin = self.offset
         length = self.int32()
         if length < -1 or length > self.left:
             raise DecodeError(self._what, begin, f"{length} bytes promised, {self.left} present")
-        at = self.skip(max(0, length))
-        return bytes(self._data[at : self.at])
+        start = self.skip(max(0, length))
+        return bytes(self._data[start : self.offset])
 
     def string(self) -> str:
         """A string; null reads as empty."""
-        begin = self.at
+        begin = self.offset
         try:
             return self.buffer().decode()
         except UnicodeDecodeError as error:
@@ -88,23 +88,23 @@ class JuteReader:
 
     def count(self, item_bytes: int) -> int:
         """A vector's number of items, of ``item_bytes`` at least; null reads as 0."""
-        begin = self.at
+        begin = self.offset
         count = self.int32()
         # A false count fails here, before anyone makes room for so many items.
         if count < -1 or count * item_bytes > self.left:
             raise DecodeError(self._what, begin, f"{count} items promised in {self.left} bytes")
         return max(0, count)
 
-    def part(self, at: int, end: int) -> JuteReader:
-        """A reader of its own for the bytes from ``at`` to ``end``."""
-        return JuteReader(self._data, self._what, at, end)
+    def part(self, start: int, end: int) -> JuteReader:
+        """A reader of its own for the bytes from ``start`` to ``end``."""
+        return JuteReader(self._data, self._what, start, end)
 
     def skip(self, length: int) -> int:
         """Step over bytes; where they began."""
-        begin = self.at
+        begin = self.offset
         if length > self._end - begin:
             raise DecodeError(self._what, begin, f"{length} bytes needed, {self.left} present")
-        self.at = begin + length
+        self.offset = begin + length
         return begin
 
 
@@ -127,34 +127,34 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
     Raises:
         DecodeError: at the byte of ``source`` where the header or the length of a bad block begins.
     """
-    at = 0
+    offset = 0
     begun = False
     while head := source.read(4):
         if head == MAGIC[:4]:
-            rest = source.read(_HEADER_REST)
-            if len(rest) < _HEADER_REST or not rest.startswith(MAGIC[4:]):
-                raise DecodeError("snappy stream", at, "a header that is not snappy-java's")
+            header_rest = source.read(_HEADER_REST)
+            if len(header_rest) < _HEADER_REST or not header_rest.startswith(MAGIC[4:]):
+                raise DecodeError("snappy stream", offset, "a header that is not snappy-java's")
             begun = True
-            at += 4 + _HEADER_REST
+            offset += 4 + _HEADER_REST
             continue
         length = int.from_bytes(head, "big")
         if not begun:
-            raise DecodeError("snappy stream", at, "it does not begin as snappy-java's streams do")
+            raise DecodeError("snappy stream", offset, "it does not begin as snappy-java's streams do")
         if len(head) < 4 or length > BLOCK_LIMIT:
-            raise DecodeError("snappy stream", at, f"a block length of {head.hex()}")
+            raise DecodeError("snappy stream", offset, f"a block length of {head.hex()}")
         packed = source.read(length)
         if len(packed) < length:
-            raise DecodeError("snappy stream", at, f"{length} bytes promised, {len(packed)} present")
-        yield _block(packed, at)
-        at += 4 + length
+            raise DecodeError("snappy stream", offset, f"{length} bytes promised, {len(packed)} present")
+        yield _block(packed, offset)
+        offset += 4 + length
     if not begun:
         raise DecodeError("snappy stream", 0, "it is empty")
 
 
-def _block(packed: bytes, at: int) -> bytes:
+def _block(packed: bytes, offset: int) -> bytes:
     try:
         if cramjam.snappy.decompress_raw_len(packed) > BLOCK_LIMIT:
-            raise DecodeError("snappy stream", at, f"a block larger than {BLOCK_LIMIT} bytes")
+            raise DecodeError("snappy stream", offset, f"a block larger than {BLOCK_LIMIT} bytes")
         return bytes(cramjam.snappy.decompress_raw(packed))
     except cramjam.DecompressionError as error:
-        raise DecodeError("snappy stream", at, f"a damaged block: {error}") from error
+        raise DecodeError("snappy stream", offset, f"a damaged block: {error}") from error

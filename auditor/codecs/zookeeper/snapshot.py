@@ -103,7 +103,7 @@ def nodes_begin(data: memoryview) -> int:
             reader.int32()
             reader.buffer()
             reader.buffer()
-    return reader.at
+    return reader.offset
 
 
 def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Boundaries:
@@ -114,35 +114,35 @@ def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Bou
     """
     stop = begin + byte_limit
     ends: list[int] = []
-    at, ended = begin, False
-    while len(ends) < limit and at < stop:
-        length, end = _record(data, at)
+    offset, ended = begin, False
+    while len(ends) < limit and offset < stop:
+        length, end = _record(data, offset)
         if end is None:
             ended = True
             break
         ends.append(end)
         if length > 1:  # as long as the end mark is: never passed over
             _add_alike(data, length, ends, limit, stop)
-        at = ends[-1]
+        offset = ends[-1]
     begins = np.append(begin, np.array(ends[:-1], np.int64))[: len(ends)]
     lengths = windows(np.frombuffer(data, np.uint8), begins, _INT.size).view(">i4")
     data_at = begins + _INT.size + lengths + _INT.size
-    return Boundaries(begin, data_at, np.array(ends, np.int64) - TAIL.itemsize, at, ended)
+    return Boundaries(begin, data_at, np.array(ends, np.int64) - TAIL.itemsize, offset, ended)
 
 
-def _record(data: memoryview, at: int) -> tuple[int, int | None]:
-    """How long the path of the record at ``at`` is, and where the record ends; None for the end mark."""
+def _record(data: memoryview, offset: int) -> tuple[int, int | None]:
+    """How long the path of the record at ``offset`` is, and where the record ends; None for the end mark."""
     try:
-        (length,) = _INT.unpack_from(data, at)
-        if length == 1 and data[at + 4] == 0x2F:
+        (length,) = _INT.unpack_from(data, offset)
+        if length == 1 and data[offset + 4] == 0x2F:
             return length, None
-        (width,) = _INT.unpack_from(data, at + 4 + length)
+        (width,) = _INT.unpack_from(data, offset + 4 + length)
     except (struct.error, IndexError) as error:
-        raise DecodeError(WHAT, min(at, len(data)), "cut before its end mark") from error
-    end = at + 4 + length + 4 + max(width, 0) + TAIL.itemsize
+        raise DecodeError(WHAT, min(offset, len(data)), "cut before its end mark") from error
+    end = offset + 4 + length + 4 + max(width, 0) + TAIL.itemsize
     if length < 0 or width < -1 or end > len(data):
-        present = len(data) - at
-        raise DecodeError(WHAT, at, f"a record of {length} and {width} bytes, {present} are present")
+        present = len(data) - offset
+        raise DecodeError(WHAT, offset, f"a record of {length} and {width} bytes, {present} are present")
     return length, end
 
 
@@ -152,18 +152,18 @@ def _add_alike(data: memoryview, length: int, ends: list[int], limit: int, stop:
     Both lengths of a record are read in one go then. What is out of the ordinary is left to `_record`.
     """
     unpack = _lengths(length).unpack_from
-    rest = _INT.size + length + _INT.size + TAIL.itemsize
-    add, at = ends.append, ends[-1]
+    fixed_bytes = _INT.size + length + _INT.size + TAIL.itemsize
+    add, offset = ends.append, ends[-1]
     try:
         for _ in range(limit - len(ends)):
-            found, width = unpack(data, at)
-            if found != length or width < 0 or at >= stop:
+            path_length, width = unpack(data, offset)
+            if path_length != length or width < 0 or offset >= stop:
                 break
-            at += rest + width
-            add(at)
+            offset += fixed_bytes + width
+            add(offset)
     except struct.error:
         pass  # too near the end of the file
-    if at > len(data):
+    if offset > len(data):
         ends.pop()
 
 
@@ -173,9 +173,9 @@ def _lengths(of_path: int) -> struct.Struct:
     return struct.Struct(f">i{of_path}xi")
 
 
-def tails(data: memoryview, at: NDArray[np.int64]) -> NDArray[np.void]:
-    """The fixed parts of many records, as an array of `TAIL`; ``at`` is where each begins."""
-    return windows(np.frombuffer(data, np.uint8), at, TAIL.itemsize).view(TAIL)
+def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
+    """The fixed parts of many records, as an array of `TAIL`; ``offsets`` are where they begin."""
+    return windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 
 
 def owners(fixed: NDArray[np.void]) -> NDArray[np.int64]:
@@ -194,30 +194,32 @@ def check_seals(data: memoryview, end: int) -> None:
     Raises:
         DecodeError: at the checksum that differs, or the section that does not fit.
     """
-    at = end + 5
-    adler = _seal(data, at, _adler(data, 0, at, 1))
-    left = len(data) - at - _SEAL_BYTES
-    sections = [_DIGEST_BYTES] * (left in (_DIGEST_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
-    sections += [_ZXID_BYTES] * (left in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
-    if sum(sections) != left:
-        raise DecodeError(WHAT, at + _SEAL_BYTES, f"{left} bytes after the seal are no known section")
-    begin = at
+    offset = end + 5
+    adler = _seal(data, offset, _adler(data, 0, offset, 1))
+    remaining_bytes = len(data) - offset - _SEAL_BYTES
+    sections = [_DIGEST_BYTES] * (remaining_bytes in (_DIGEST_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
+    sections += [_ZXID_BYTES] * (remaining_bytes in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
+    if sum(sections) != remaining_bytes:
+        raise DecodeError(
+            WHAT, offset + _SEAL_BYTES, f"{remaining_bytes} bytes after the seal are no known section"
+        )
+    begin = offset
     for section in sections:
-        at = begin + section
-        adler = _seal(data, at, _adler(data, begin, at, adler))
-        begin = at
+        offset = begin + section
+        adler = _seal(data, offset, _adler(data, begin, offset, adler))
+        begin = offset
 
 
 def _adler(data: memoryview, begin: int, end: int, value: int) -> int:
-    for at in range(begin, end, _ADLER_PIECE):
-        value = zlib.adler32(data[at : min(end, at + _ADLER_PIECE)], value)
+    for offset in range(begin, end, _ADLER_PIECE):
+        value = zlib.adler32(data[offset : min(end, offset + _ADLER_PIECE)], value)
     return value
 
 
-def _seal(data: memoryview, at: int, adler: int) -> int:
-    reader = JuteReader(data, WHAT, at)
+def _seal(data: memoryview, offset: int, adler: int) -> int:
+    reader = JuteReader(data, WHAT, offset)
     if (stored := reader.int64()) != adler:
-        raise DecodeError(WHAT, at, f"the seal says {stored:08x}, the bytes before it {adler:08x}")
+        raise DecodeError(WHAT, offset, f"the seal says {stored:08x}, the bytes before it {adler:08x}")
     if reader.buffer() != b"/":
-        raise DecodeError(WHAT, at + 8, "a seal without its end mark")
+        raise DecodeError(WHAT, offset + 8, "a seal without its end mark")
     return adler

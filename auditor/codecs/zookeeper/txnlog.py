@@ -107,33 +107,33 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
         raise DecodeError(WHAT, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKLG")
     if (version := reader.int32()) != VERSION:
         raise DecodeError(WHAT, 4, f"version {version}, {VERSION} is the only one known")
-    at = HEADER_BYTES
-    while len(data) - at >= _FRAME_BYTES:
-        frame = JuteReader(data, WHAT, at)
+    offset = HEADER_BYTES
+    while len(data) - offset >= _FRAME_BYTES:
+        frame = JuteReader(data, WHAT, offset)
         checksum, length = frame.int64(), frame.int32()
         # The server fills a log with zeros ahead of its use (``FilePadding``).
         if checksum == 0 and length == 0:
             return
-        begin, end = frame.at, frame.at + length
+        begin, end = frame.offset, frame.offset + length
         if length < 0 or end >= len(data):
-            yield CutTail(at, f"a record of {length} bytes, {len(data) - begin} are present")
+            yield CutTail(offset, f"a record of {length} bytes, {len(data) - begin} are present")
             return
         if zlib.adler32(data[begin:end]) != checksum or data[end] != _END_MARK:
             # A crash cuts the last record only; with others behind it the file is damaged.
             if not _all_zero(data[end + 1 :]):
                 raise DecodeError(
-                    WHAT, at, "a record whose checksum or end mark is wrong, and others after it"
+                    WHAT, offset, "a record whose checksum or end mark is wrong, and others after it"
                 )
-            yield CutTail(at, "the last record's checksum or end mark is wrong")
+            yield CutTail(offset, "the last record's checksum or end mark is wrong")
             return
         yield _transaction(JuteReader(data, WHAT, begin, end))
-        at = end + 1
-    if not _all_zero(data[at:]):
-        yield CutTail(at, "a record's first bytes")
+        offset = end + 1
+    if not _all_zero(data[offset:]):
+        yield CutTail(offset, "a record's first bytes")
 
 
 def _all_zero(data: memoryview) -> bool:
-    pieces = (bytes(data[at : at + _PIECE]) for at in range(0, len(data), _PIECE))
+    pieces = (bytes(data[offset : offset + _PIECE]) for offset in range(0, len(data), _PIECE))
     return all(piece.count(0) == len(piece) for piece in pieces)
 
 
@@ -153,11 +153,11 @@ def _multi(reader: JuteReader, session: int) -> tuple[Operation, ...]:
     failed = False
     for _ in range(reader.count(8)):
         kind, length = reader.int32(), reader.int32()
-        at = reader.skip(max(0, length))
+        start = reader.skip(max(0, length))
         failed = failed or kind == _ERROR
         # Parts of a failed multi can still look like the writes that they were meant to be.
         if not failed:
-            operation = _operation(reader.part(at, reader.at), kind, session)
+            operation = _operation(reader.part(start, reader.offset), kind, session)
             operations += [] if operation is None else [operation]
     return () if failed else tuple(operations)
 
@@ -191,14 +191,14 @@ def _skip_acls(reader: JuteReader) -> None:
 def _paths(reader: JuteReader) -> tuple[str, ...]:
     """The paths of a closeSession; none where its body is empty and only a digest may follow."""
     # Nothing in the record says which of the two forms it has; what is left behind the paths does.
-    begin = reader.at
+    begin = reader.offset
     try:
         paths = tuple(reader.string() for _ in range(reader.count(4)))
     except DecodeError:
         paths = ("",)
     if all(path.startswith("/") for path in paths) and reader.left in (0, _DIGEST_BYTES):
         return paths
-    reader.at = begin
+    reader.offset = begin
     if reader.left not in (0, _DIGEST_BYTES):
         raise DecodeError(WHAT, begin, "a closeSession that is neither form")
     return ()

@@ -78,4 +78,4 @@ def test_a_set_that_goes_on_exactly_as_the_one_before_it_is_a_set_of_its_own() -
 @pytest.mark.parametrize(("entries", "at"), [(range(1_000), [0]), (STRIPED, [0, 1, 1_999])])
 def test_of_a_long_regular_row_its_beginning_and_its_end_are_left(entries: list[int], at: list[int]) -> None:
     found = openers(np.array(entries), np.array([0]))
-    assert [position for piece in found for position in piece.at.tolist()] == at
+    assert [position for piece in found for position in piece.positions.tolist()] == at

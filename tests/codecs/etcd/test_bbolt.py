@@ -36,7 +36,7 @@ def read(file: bytes, name: bytes) -> list[tuple[bytes, bytes]]:
 def test_the_file_of_a_real_server_is_read() -> None:
     data = memoryview(gzip.decompress(SNAPSHOT.read_bytes()))
     meta = read_meta(data)
-    assert (meta.page_size, meta.pages, meta.both) == (4096, 13, True)
+    assert (meta.page_size, meta.pages, meta.both_valid) == (4096, 13, True)
     assert len(data) == 13 * 4096 + 32
     # 3.4 makes its buckets when it starts; what they hold is in some of them nothing.
     for name in (

@@ -290,7 +290,9 @@ def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
     if len(data) < held:
         return [f"cut off: {held} bytes were written, {len(data)} are there"], []
     if len(data) % _SECTOR != _HASH_BYTES:
-        reasons = [] if meta.both else ["one of its two meta pages is damaged, and it could be the newer one"]
+        reasons = (
+            [] if meta.both_valid else ["one of its two meta pages is damaged, and it could be the newer one"]
+        )
         return reasons, [
             "a copy of etcd's own file: without a hash, and without what the server had in its log only"
         ]
