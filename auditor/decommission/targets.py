@@ -154,7 +154,7 @@ class Targets:
     def unsure(self, isolation: Longs) -> tuple[Bools, Bools]:
         """Which ledgers keep to groups that are not known, and which to their own, if AutoRecovery does."""
         unheeded = self._settings.groups is None
-        kinds = [(not each.known, each.known and each.own and unheeded) for each in self._isolations]
+        kinds = [(not each.is_known, each.is_known and each.own and unheeded) for each in self._isolations]
         unknown, own = np.array(kinds, bool).T
         return unknown[isolation], own[isolation]
 

@@ -62,7 +62,7 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) 
     closed = np.zeros(rows.num_rows, bool)
     closed[found.ledger[found.closed]] = True
     entries = np.where(closed & (last_entry >= 0), last_entry + 1, 1)
-    sizes = np.diff(np.append(found.at, len(found.members)))
+    sizes = np.diff(np.append(found.starts, len(found.members)))
     ensembles = np.full((len(sizes), int(sizes.max(initial=0))), NO_BOOKIE, np.int32)
     ensembles[np.arange(ensembles.shape[1]) < sizes[:, None]] = found.members
     return Segments(
