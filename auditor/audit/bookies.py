@@ -111,10 +111,10 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
         {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
         first.source.instance_id,
     )
-    whose = settle_places(attributed, collected)
-    tail_parts = journal_scan.plan_tails(landing, whose.attribution.bookies, whose)
+    settled = settle_places(attributed, collected)
+    tail_parts = journal_scan.plan_tails(landing, settled.attribution.bookies, settled)
     return ClusterBookies(
-        tuple(sources), kinds.rpc, members, registered, collected, attributed, whose, tail_parts
+        tuple(sources), kinds.rpc, members, registered, collected, attributed, settled, tail_parts
     )
 
 
@@ -125,15 +125,15 @@ def _members(landing: Landing) -> DataFrame:
     return landing.land("members", lambda: members(tasks, landing.files("ledgers")))
 
 
-def bookie_states(indexes: Indexes, asked: Mapping[str, str | None]) -> dict[str, BookieState]:
+def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> dict[str, BookieState]:
     """How far each bookie that holds or should hold something was read.
 
-    ``asked`` are the bookies that were asked for everything, over the wire, and why one could not answer
-    whole.
+    ``answer_gaps`` are the bookies that were asked for everything, over the wire, and why one could not
+    answer whole.
     """
     bookies = indexes.bookies
     names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
-    rows = (_row(indexes, name, None, asked) for name in names)
+    rows = (_row(indexes, name, None, answer_gaps) for name in names)
     return {
         row["bookie_id"]: BookieState(
             row["read"],
@@ -147,9 +147,9 @@ def bookie_states(indexes: Indexes, asked: Mapping[str, str | None]) -> dict[str
 
 
 def bookie_rows(
-    indexes: Indexes, metadata: ClusterMetadata, marks: DataFrame, asked: Mapping[str, str | None]
+    indexes: Indexes, metadata: ClusterMetadata, marks: DataFrame, answer_gaps: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
-    """Rows of the table bookies: every id that anything names; ``asked`` as for `bookie_states`."""
+    """Rows of the table bookies: every id that anything names; ``answer_gaps`` as for `bookie_states`."""
     # As many as bookies were ever lost.
     ids = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
     marked = {row["bookie_id"] for row in ids.collect()}
@@ -158,7 +158,7 @@ def bookie_rows(
     members = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
     storage = _storage(indexes.counts)
     return [
-        _row(indexes, name, members.get(name), asked)
+        _row(indexes, name, members.get(name), answer_gaps)
         | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
         | {"page_size": indexes.shapes.pages.get(name), "registered_twice": name in twice}
         | {"storage": storage.get(name)}
@@ -174,24 +174,24 @@ def start_rows(
     ``conf_path`` is the file of ``--bookie-conf``.
     """
     instance_id = metadata.source.instance_id
-    known = instance_id is not None or metadata.instance_id_missing()
+    is_cluster_known = instance_id is not None or metadata.instance_id_missing()
     attribution = indexes.bookies.attribution
-    if not known:
+    if not is_cluster_known:
         return []
     conf = None if conf_path is None else configured_bookie(read_properties("--bookie-conf", conf_path))
     return starts(attribution.found, metadata.cookies(), instance_id, indexes.refused_replays(), conf)
 
 
 def _row(
-    indexes: Indexes, name: str, member: Mapping[str, Any] | None, asked: Mapping[str, str | None]
+    indexes: Indexes, name: str, member: Mapping[str, Any] | None, answer_gaps: Mapping[str, str | None]
 ) -> dict[str, Any]:
     attributed = indexes.bookies.attribution.bookies.get(name)
     read = attributed.read if attributed else BookieRead.UNREAD
     sources = indexes.bookies.sources
     nowhere = "no --bookies source has a place for it" if sources else "no --bookies was given"
     reason = attributed.reason if attributed else nowhere
-    if name in asked:
-        reason = asked[name]
+    if name in answer_gaps:
+        reason = answer_gaps[name]
         read = BookieRead.READ if reason is None else BookieRead.PARTIAL
     if name in indexes.gaps and read == BookieRead.READ:
         # An index that broke off while it was read was not read completely.
@@ -234,7 +234,7 @@ def _storage(counts: Iterable[IndexCount]) -> dict[str, str]:
     {'b1': 'idx', 'b2': 'rocksdb'}
     """
     kinds: dict[str, set[str]] = {}
-    for each in counts:
-        if each.storage in (IDX, ROCKSDB):
-            kinds.setdefault(each.bookie_id, set()).add(each.storage)
-    return {bookie: kind for bookie, found in kinds.items() for kind in found if len(found) == 1}
+    for count in counts:
+        if count.storage in (IDX, ROCKSDB):
+            kinds.setdefault(count.bookie_id, set()).add(count.storage)
+    return {bookie: kind for bookie, storages in kinds.items() for kind in storages if len(storages) == 1}

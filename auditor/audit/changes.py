@@ -89,8 +89,8 @@ class RunChanges:
         if self.previous is None:
             return None
         counts: Counter[str] = Counter()
-        for each in self.counts:
-            counts[each.change] += each.findings
+        for count in self.counts:
+            counts[count.change] += count.findings
         return Changes(
             previous=self.previous.name,
             finished=self.previous.finished,
@@ -106,24 +106,24 @@ class RunChanges:
         """How many findings of each urgency, severity, id and confidence, in the order of reports; new and
         worse are those beside an earlier run that nothing suppresses."""
         tallies: dict[tuple[str, str, str, str], Tally] = {}
-        for each in self.found():
-            key = each.urgency, each.severity, each.id, each.confidence
+        for count in self.found():
+            key = count.urgency, count.severity, count.id, count.confidence
             tally = tallies.setdefault(
-                key, empty_tally(each.id, each.urgency, each.severity, each.confidence)
+                key, empty_tally(count.id, count.urgency, count.severity, count.confidence)
             )
-            tally["count"] += each.findings
-            if each.suppression is not None:
-                tally["suppressed"] += each.findings
-            elif self.previous is not None and each.change == Change.NEW:
-                tally["new"] += each.findings
-            elif self.previous is not None and each.change == Change.WORSE:
-                tally["worse"] += each.findings
+            tally["count"] += count.findings
+            if count.suppression is not None:
+                tally["suppressed"] += count.findings
+            elif self.previous is not None and count.change == Change.NEW:
+                tally["new"] += count.findings
+            elif self.previous is not None and count.change == Change.WORSE:
+                tally["worse"] += count.findings
         ordered = sorted(tallies, key=lambda key: (place_of_check(*key[:3]), key[3]))
         return [tallies[key] for key in ordered]
 
     def found(self) -> list[FindingCount]:
         """The counts of what this run found."""
-        return [each for each in self.counts if each.change in FOUND]
+        return [count for count in self.counts if count.change in FOUND]
 
     def remarks(self) -> list[Remark]:
         """What was not compared, and what the suppressions name and cannot accept."""
@@ -137,8 +137,8 @@ class RunChanges:
     def suppressions(self) -> list[Suppression]:
         """The entries of the suppressions file, and how many findings each suppresses."""
         counts: Counter[int | None] = Counter()
-        for each in self.counts:
-            counts[each.suppression] += each.findings
+        for count in self.counts:
+            counts[count.suppression] += count.findings
         return [
             Suppression(
                 reason=entry.reason,
@@ -158,24 +158,24 @@ def compare_with_previous(
     previous: Previous,
     holes: bool,
     options: AuditOptions,
-    now: int,
+    finish_time: int,
     not_run: Collection[str] = (),
     inputs: RunInputs | None = None,
 ) -> RunChanges:
     """Land the table changes. ``holes``: something of the metadata could not be read, or leaves ids in
-    doubt; ``now`` in ms. ``not_run`` are the checks that were left out, or that saw nothing. ``inputs`` is
-    what the run was given to read; None: as much as any run before.
+    doubt; ``finish_time`` in ms. ``not_run`` are the checks that were left out, or that saw nothing.
+    ``inputs`` is what the run was given to read; None: as much as any run before.
 
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is not what it should be.
     """
-    finished: int = landing.pin_fact("finished", now)
+    finished: int = landing.pin_fact("finished", finish_time)
     lost, lost_carried = find_lost_inputs(landing.run, previous.run, inputs)
     looked = _coverage_of(tables, holes, {*not_run, *lost}, lost_carried)
     day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
-    named = digests_by_fingerprint(findings, entries)
-    digests = {} if named is None else {row["fingerprint"]: row["digest"] for row in named.collect()}
+    pairs = digests_by_fingerprint(findings, entries)
+    digests = {} if pairs is None else {row["fingerprint"]: row["digest"] for row in pairs.collect()}
     baselines = {
         path: landing.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
         for path in _baselines(entries, day)
@@ -225,9 +225,9 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
         run = comparable_run(path if "://" in path else str(Path(path).absolute()))
     except RunError as error:
         raise UsageError(f"{where}: {error}") from error
-    theirs = run.report.cluster
-    if cluster is not None and not same_cluster(theirs, cluster):
-        raise UsageError(f"{where}: {path} is of the cluster {theirs.name}, and this is {cluster.name}")
+    baseline = run.report.cluster
+    if cluster is not None and not same_cluster(baseline, cluster):
+        raise UsageError(f"{where}: {path} is of the cluster {baseline.name}, and this is {cluster.name}")
     return run
 
 
@@ -241,7 +241,7 @@ def _coverage_of(
         holes,
         bool(tables.roster.unread),
         owners=owners_read and tables.ownership.where("fault = 'owner-unreadable'").isEmpty(),
-        asked={each.table for each in Basis if each.table and each.table in tables.frames},
+        asked={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
         not_run=frozenset(not_run),
         lost_carried=frozenset(lost_carried),
     )
@@ -260,7 +260,7 @@ class RunsBefore:
 
     previous: Previous
     hour_ago: RunSummary | None
-    beside: RunsBeside
+    siblings: RunsBeside
 
     def orphans(self, landing: Landing) -> DataFrame | None:
         """The orphans of the run an hour ago; None where there is no such run."""
@@ -289,13 +289,13 @@ class RunsBefore:
         """The newest run that looked at the store by ``scan_time``, ms, and read owners; chosen once."""
         return _first_choice(landing, "owners_before", self._newest_with(OWNERSHIP, scan_time))
 
-    def of_future(self, now: int) -> bool:
-        """Whether a run beside this one ended after ``now``, ms: its holds are not carried on."""
-        return bool(self.beside.notes_of_future(now))
+    def of_future(self, time: int) -> bool:
+        """Whether a run beside this one ended after ``time``, ms: its holds are not carried on."""
+        return bool(self.siblings.notes_of_future(time))
 
     def _newest_with(self, table: str, scan_time: int) -> RunSummary | None:
-        found = [run for run in self.beside.runs if run.scan_time <= scan_time and _has(run, table)]
-        return max(found, key=lambda run: (run.scan_time, run.path), default=None)
+        candidates = [run for run in self.siblings.runs if run.scan_time <= scan_time and _has(run, table)]
+        return max(candidates, key=lambda run: (run.scan_time, run.path), default=None)
 
     def confirm(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
         """Findings that have landed, with those confirmed that the previous run has seen too."""
@@ -314,13 +314,13 @@ class RunsBefore:
 
 def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs beside the run that is made; ``scan_time`` is that of its first scan, ms."""
-    beside = runs_beside(landing.run.path, cluster, renew_index=True)
-    found = beside.newest(now := now_ms())
-    notes = beside.notes_of_future(now)
-    chosen = _first_choice(landing, "previous", found.run)
-    old = beside.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
+    siblings = runs_beside(landing.run.path, cluster, renew_index=True)
+    newest = siblings.newest(time := now_ms())
+    notes = siblings.notes_of_future(time)
+    chosen = _first_choice(landing, "previous", newest.run)
+    old = siblings.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
     return RunsBefore(
-        Previous(chosen, (*found.notes, *notes)), _first_choice(landing, "hour_ago", old), beside
+        Previous(chosen, (*newest.notes, *notes)), _first_choice(landing, "hour_ago", old), siblings
     )
 
 
@@ -362,21 +362,21 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     A finding about a ledger explains that ledger (on its bookie, where it names one); one about a bookie
     alone all that is unknown there. A ledger is accepted where each of its unknown copies is.
     """
-    if not any(each.id in EXPLAINING and each.suppression is not None for each in compared.counts):
+    if not any(count.id in EXPLAINING and count.suppression is not None for count in compared.counts):
         return NOTHING_ACCEPTED
-    known = compared.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING))
-    rows = known.where("ledger_id is null and bookie_id is not null").select("id", "bookie_id").collect()
+    causes = compared.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING))
+    rows = causes.where("ledger_id is null and bookie_id is not null").select("id", "bookie_id").collect()
     bookies = sorted({row["bookie_id"] for row in rows})
-    about = known.where("ledger_id is not null").select(*LEDGER, F.col("bookie_id").alias("on")).distinct()
+    about = causes.where("ledger_id is not null").select(*LEDGER, F.col("bookie_id").alias("on")).distinct()
     copies = _copies(tables.judged, bookies, about)
     undecided = tables.verdicts.where(
         f"class <> potential_class or class = '{LedgerClass.UNDECIDED}'"
     ).select(*LEDGER, (F.col("class") == LedgerClass.UNDECIDED).alias("unjudged"))
     whole = copies.groupBy(*LEDGER).agg(F.min("accepted").alias("accepted"))
-    named = about.select(*LEDGER).distinct().withColumn("named", F.lit(True))
+    named_ledgers = about.select(*LEDGER).distinct().withColumn("named", F.lit(True))
     [ledgers] = (
         undecided.join(whole, [*LEDGER], "left")
-        .join(named, [*LEDGER], "left")
+        .join(named_ledgers, [*LEDGER], "left")
         .agg(F.count_if(F.when(F.col("unjudged"), F.col("named")).otherwise(F.col("accepted"))))
         .collect()
     )
@@ -388,11 +388,11 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
 def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFrame:
     """Every replica of which something is unknown, and whether that is accepted."""
     unknown = judged.select(*LEDGER, F.explode("unknown").alias("copy"))
-    each = unknown.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
+    replicas = unknown.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
     on_ledgers = about.groupBy(*LEDGER).agg(
         F.max(F.col("on").isNull()).alias("anywhere"), F.collect_set("on").alias("places")
     )
-    joined = each.join(on_ledgers, [*LEDGER], "left")
+    joined = replicas.join(on_ledgers, [*LEDGER], "left")
     accepted = F.col("bookie_id").isin(*bookies) if bookies else F.lit(False)
-    named = F.col("anywhere") | F.array_contains("places", F.col("bookie_id"))
-    return joined.select(*LEDGER, (accepted | F.coalesce(named, F.lit(False))).alias("accepted"))
+    is_named = F.col("anywhere") | F.array_contains("places", F.col("bookie_id"))
+    return joined.select(*LEDGER, (accepted | F.coalesce(is_named, F.lit(False))).alias("accepted"))

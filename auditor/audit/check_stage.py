@@ -43,10 +43,10 @@ def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
     number = F.create_map(*numbers)[F.col("bookie_id")] if numbers else F.lit(None)
     place = F.pmod("ledger_id", F.coalesce(number, F.lit(1)))
     bookies = of_copies.withColumn("bookie_id", F.explode(F.col("missing.bookie_id")))
-    found: dict[str, dict[int, int]] = {}
+    lacking: dict[str, dict[int, int]] = {}
     for row in bookies.groupBy("bookie_id", place.alias("place")).count().collect():
-        found.setdefault(row["bookie_id"], {})[row["place"]] = row["count"]
-    return found
+        lacking.setdefault(row["bookie_id"], {})[row["place"]] = row["count"]
+    return lacking
 
 
 def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCause]:
@@ -54,11 +54,11 @@ def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCa
     if not claims:
         return []
     counted = findings.where("cause is not null").groupBy("cause", "urgency", "severity", "id").count()
-    of: dict[int, list[CauseCount]] = {}
+    counts_of: dict[int, list[CauseCount]] = {}
     for row in counted.collect():
         count = CauseCount(id=row["id"], urgency=row["urgency"], severity=row["severity"], count=row["count"])
-        of.setdefault(row["cause"], []).append(count)
-    causes = [_cause(number, claims[number - 1], counts) for number, counts in of.items()]
+        counts_of.setdefault(row["cause"], []).append(count)
+    causes = [_cause(number, claims[number - 1], counts) for number, counts in counts_of.items()]
     return sorted(causes, key=lambda cause: (_place(cause["findings"][0]), -cause["count"], cause["number"]))
 
 
@@ -68,17 +68,17 @@ def _cause(number: int, claim: Claim, counts: list[CauseCount]) -> FindingCause:
         kind=claim.kind,
         bookies=list(claim.bookies),
         sentence=claim.sentence,
-        count=sum(each["count"] for each in counts),
+        count=sum(count["count"] for count in counts),
         findings=sorted(counts, key=_place),
         evidence=[CauseEvidence(id=id, bookie_id=bookie) for id, bookie in claim.evidence],
     )
 
 
-def _place(of: CauseCount) -> tuple[int, int, int, str]:
-    return place_of_check(of["urgency"], of["severity"], of["id"])
+def _place(count: CauseCount) -> tuple[int, int, int, str]:
+    return place_of_check(count["urgency"], count["severity"], count["id"])
 
 
-TOGETHER = "checks"
+SMALL_TABLES_STAGE = "checks"
 """The stage at which the checks of small tables are asked, all groups of them in two queries."""
 
 
@@ -91,8 +91,8 @@ def run_checks(
 
     def findings() -> DataFrame:
         sure = before.confirm(landing, unsorted, tables, options.grace)
-        named = sure if "ownership" in tables.known_empty else with_owners(sure, tables.ownership)
-        return add_fingerprints(named, tables.cluster.instance_id, claims)
+        owned_findings = sure if "ownership" in tables.known_empty else with_owners(sure, tables.ownership)
+        return add_fingerprints(owned_findings, tables.cluster.instance_id, claims)
 
     landed = landing.land("findings", findings, below="")
     landing.run.remove("tables/checks")
@@ -106,8 +106,8 @@ def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) 
     the rest of it anew, and for one query of all checks that takes longer than the checks.
     """
 
-    def of(asked: Sequence[TableCheck]) -> DataFrame:
-        rows = confirm(ask_table_checks(asked, tables), tables.moved)
+    def of(table_checks: Sequence[TableCheck]) -> DataFrame:
+        rows = confirm(ask_table_checks(table_checks, tables), tables.moved)
         return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
 
     concerned = [
@@ -116,23 +116,23 @@ def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) 
         if check.asks not in tables.known_empty and check.id not in not_run
     ]
 
-    def land(group: str, asked: Sequence[TableCheck]) -> DataFrame:
-        return landing.land(group, partial(of, asked), "tables/checks")
+    def land(group: str, table_checks: Sequence[TableCheck]) -> DataFrame:
+        return landing.land(group, partial(of, table_checks), "tables/checks")
 
     if in_one_task(landing.spark):
         # Every second one, so that neither half has all that is long.
-        others = (
+        second_half = (
             landing.run_in_background(partial(land, "others", concerned[1::2])) if concerned[1:] else None
         )
-        parts = [land(TOGETHER, concerned[::2])] if concerned else []
-        parts += [others()] if others else []
+        parts = [land(SMALL_TABLES_STAGE, concerned[::2])] if concerned else []
+        parts += [second_half()] if second_half else []
     else:
         groups: dict[str, list[TableCheck]] = {}
         for check in concerned:
             groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
-        parts = [land(group, asked) for group, asked in groups.items()]
+        parts = [land(group, table_checks) for group, table_checks in groups.items()]
     of_bookies = [check for check in checks.OF_BOOKIES if check.id not in not_run]
     rows = ask_roster_checks(of_bookies, tables.roster)
     parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
-    every = reduce(lambda rows, more: rows.unionByName(more), parts)
-    return doubt_unproved(every, tables.cluster.unproved_bookies)
+    all_rows = reduce(lambda rows, part: rows.unionByName(part), parts)
+    return doubt_unproved(all_rows, tables.cluster.unproved_bookies)

@@ -56,7 +56,7 @@ from auditor.tables.replica_blocks import Account
 from auditor.tables.rows_of_ledgers import OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
 
-NAMED = 5
+BOOKIES_NAMED = 5
 """So many bookies that were not heard a report names."""
 
 
@@ -97,13 +97,19 @@ class Witness:
         if silent:
             entries = plural(sum(row["unknown"] for row in silent), "entry")
             text = f"no answer from {plural(len(silent), 'bookie')} about {entries}: these stay suspect"
-            named = [f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})" for row in silent[:NAMED]]
-            remarks.append(remark(RemarkKind.WITNESS_SILENT, text, *named, *and_more(len(silent) - NAMED)))
+            examples = [
+                f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})" for row in silent[:BOOKIES_NAMED]
+            ]
+            remarks.append(
+                remark(RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(silent) - BOOKIES_NAMED))
+            )
         refusing = [row for row in by_bookie if row["refused"]]
         if refusing:
             text = f"{plural(len(refusing), 'bookie')} refused reads: index and journal decide there"
-            named = [f"{row['bookie_id']} ({row['reason']})" for row in refusing[:NAMED]]
-            remarks.append(remark(RemarkKind.WITNESS_SILENT, text, *named, *and_more(len(refusing) - NAMED)))
+            examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing[:BOOKIES_NAMED]]
+            remarks.append(
+                remark(RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(refusing) - BOOKIES_NAMED))
+            )
         return sum(row["requests"] for row in by_bookie), remarks
 
 
@@ -132,8 +138,8 @@ def judge_with_witness(
     """
     askable = _askable(first, bookies) if options.witness == "yes" else []
     if not askable or landing.run.exists(f"tables/judged/{WHOLE}"):
-        said = landing.run.exists(f"tables/witness/{WHOLE}")
-        rows = landing.spark.read.parquet(landing.where("tables/witness")) if said else None
+        has_witness = landing.run.exists(f"tables/witness/{WHOLE}")
+        rows = landing.spark.read.parquet(landing.where("tables/witness")) if has_witness else None
         return landing.land("judged", by_index), Witness(rows, options.witness_reads)
     ledgers = first.ledgers
     by_indexes = landing.land("judged_by_index", by_index)
@@ -150,11 +156,13 @@ def judge_with_witness(
             ),
         )
     grace_ms = round(options.grace * 1000)
-    asked = askable if rows is None else bookies_taking_reads(rows, states, askable)
+    taking_reads = askable if rows is None else bookies_taking_reads(rows, states, askable)
     judged = landing.land(
         "judged",
         lambda: (
-            by_indexes if rows is None else rejudge(ledgers, pairs, by_indexes, rows, states, asked, grace_ms)
+            by_indexes
+            if rows is None
+            else rejudge(ledgers, pairs, by_indexes, rows, states, taking_reads, grace_ms)
         ),
     )
     landing.run.remove("tables/judged_by_index")
@@ -205,11 +213,11 @@ def query_bookies(
     if not bookies.rpc:
         return None
     registered = registrations(first.nodes)
-    named = sorted(registered_modes(registered).keys() & bookies.members.keys())
-    unseen = [name for name in named if bookies.unseen(name)]
-    seen = [name for name in named if name not in unseen and name not in bookies.foreign]
+    registered_members = sorted(registered_modes(registered).keys() & bookies.members.keys())
+    unseen = [name for name in registered_members if bookies.unseen(name)]
+    with_source = [name for name in registered_members if name not in unseen and name not in bookies.foreign]
     # A bookie with RocksDB indexes has DbLedgerStorage, which never answers.
-    can_list = [name for name in seen if name not in indexes.in_databases]
+    can_list = [name for name in with_source if name not in indexes.in_databases]
 
     def answers() -> DataFrame:
         pairs = every_replica(ledgers.where("undecidable = false"), unseen)
@@ -217,7 +225,7 @@ def query_bookies(
             differing = _compare(landing, indexes, BookieWords(frozenset(bookies.foreign)))
             again = as_frame(landing.spark, differing).where(F.col("bookie_id").isin(can_list))
             pairs = pairs.unionByName(again.select(*REPLICA))
-        return rpc_availability(pairs, endpoints(registered, [*unseen, *seen]), rpc_limits(options))
+        return rpc_availability(pairs, endpoints(registered, [*unseen, *with_source]), rpc_limits(options))
 
     rows = landing.land("answers", answers)
     gave_up = gap_reasons(rows)
@@ -276,18 +284,18 @@ def _compare(
     has_gone: bool = False,
 ) -> DataFrame | pa.Table:
     """The pairs of a ledger and a bookie in which expected and held differ, of tables that have landed."""
-    tails, apart = indexes.tails, frozenset(indexes.overlapping)
+    tails, overlapping = indexes.tails, frozenset(indexes.overlapping)
     table = landing.files
     accounts = [
         AccountFiles(
             Account.EXPECTED,
             table("ledgers"),
-            partial(expected_replicas, all_members=tails.beside is not None),
+            partial(expected_replicas, all_members=tails.rows is not None),
         ),
         AccountFiles(
             Account.INDEX,
             table("availability"),
-            partial(index_replicas, edges=indexes.shapes.edges, without=apart),
+            partial(index_replicas, edges=indexes.shapes.edges, without=overlapping),
         ),
     ]
     if indexes.pieces is not None:
@@ -296,7 +304,7 @@ def _compare(
         accounts.append(AccountFiles(Account.INDEX, table(f"{STEPS}/pieces"), index_replicas))
     if with_answers:
         accounts.append(AccountFiles(Account.ANSWER, table("answers"), index_replicas))
-    if tails.beside is not None:
+    if tails.rows is not None:
         read = partial(tail_replicas, without=tails.elsewhere)
         accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
     if has_gone:
@@ -304,7 +312,7 @@ def _compare(
     tasks = landing.tasks_of(_table_bytes(landing))
     buckets = 1
     if tasks is not None:
-        size = sum(each.files.column_bytes(GROUP_COLUMNS) for each in accounts)
+        size = sum(account.files.column_bytes(GROUP_COLUMNS) for account in accounts)
         buckets = partitions_of(tasks, indexes.bookies.replicas, size)
     return find_unequal(tasks, accounts, words, buckets)
 

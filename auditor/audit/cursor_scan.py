@@ -56,35 +56,37 @@ def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) ->
     if not cursors:
         return []
     ids = sorted(cursors)
-    held = _holders(indexes, ids)
-    beside = _tails(indexes, ids)
+    copies_of = _holders(indexes, ids)
+    tail_ends = _tails(indexes, ids)
     whole = {name for name in indexes.bookies.members if _read_whole(indexes, name)}
     directories = _ledger_directories(indexes.bookies)
-    found = []
+    compactions = []
     for id, members, digest_type in _ledgers(first.ledgers, ids):
         if not set(members) <= whole or digest_type is None:
             continue
-        here = [each for each in held.get(id, ()) if each.bookie_id in members]
-        last = max((each.last for each in here), default=-1)
-        if last < 0 or beside.get(id, -1) > last:
+        copies = [copy for copy in copies_of.get(id, ()) if copy.bookie_id in members]
+        last = max((copy.last for copy in copies), default=-1)
+        if last < 0 or tail_ends.get(id, -1) > last:
             continue
-        newest = (each for each in here if each.last == last)
+        newest = (copy for copy in copies if copy.last == last)
         body = _first_body(newest, id, digest_type, directories)
         if body is not None:
-            found += _compaction(cursors[id], body)
-    return found
+            compactions += _compaction(cursors[id], body)
+    return compactions
 
 
 def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
     """Rows of owners in which these references stand as the entries have them, and are not stale."""
     if not compactions:
         return owners
-    rows = [(each.path, True, each.compacted) for each in compactions]
-    known = owners.sparkSession.createDataFrame(rows, COMPACTIONS)
-    found = F.col("stale") & F.coalesce("found", F.lit(False))
-    both = owners.join(F.broadcast(known), "path", "left")
-    both = both.withColumn("ledger_id", F.when(found, F.col("compacted")).otherwise(F.col("ledger_id")))
-    return both.withColumn("stale", F.col("stale") & ~found).select(*owners.columns)
+    rows = [(compaction.path, True, compaction.compacted) for compaction in compactions]
+    resolved = owners.sparkSession.createDataFrame(rows, COMPACTIONS)
+    is_resolved = F.col("stale") & F.coalesce("found", F.lit(False))
+    joined = owners.join(F.broadcast(resolved), "path", "left")
+    joined = joined.withColumn(
+        "ledger_id", F.when(is_resolved, F.col("compacted")).otherwise(F.col("ledger_id"))
+    )
+    return joined.withColumn("stale", F.col("stale") & ~is_resolved).select(*owners.columns)
 
 
 def _compaction(path: str, body: bytes) -> list[Compaction]:
@@ -95,66 +97,68 @@ def _compaction(path: str, body: bytes) -> list[Compaction]:
 
 
 def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
-    wanted = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
-    held: dict[int, list[_Copy]] = {}
-    for row in wanted.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
+    of_ledgers = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
+    copies_of: dict[int, list[_Copy]] = {}
+    for row in of_ledgers.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
         if row["state"] == IndexState.OK and row["path"] is not None:
-            found = _Copy(row["bookie_id"], _last(row["groups"]), row["path"], row["storage"])
-            held.setdefault(row["ledger_id"], []).append(found)
-    return held
+            copy = _Copy(row["bookie_id"], _last(row["groups"]), row["path"], row["storage"])
+            copies_of.setdefault(row["ledger_id"], []).append(copy)
+    return copies_of
 
 
 def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
     """The last entry of each ledger that a journal has beside an index."""
-    if indexes.tails.beside is None:
+    if indexes.tails.rows is None:
         return {}
-    wanted = indexes.tails.beside.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
+    of_ledgers = indexes.tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
     last: dict[int, int] = {}
-    for row in wanted.select("ledger_id", "groups").collect():
+    for row in of_ledgers.select("ledger_id", "groups").collect():
         last[row["ledger_id"]] = max(_last(row["groups"]), last.get(row["ledger_id"], -1))
     return last
 
 
 def _last(groups: bytes | None) -> int:
     """The last entry of a set; -1 of the empty one."""
-    found = groups_of(groups)
-    return int((found["last_start"] + found["size"] - 1).max()) if len(found) else -1
+    runs = groups_of(groups)
+    return int((runs["last_start"] + runs["size"] - 1).max()) if len(runs) else -1
 
 
 def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
     """Each cursor's ledger, all members of its ensembles, and its digest type."""
-    wanted = ledgers.where(
+    of_cursors = ledgers.where(
         (F.col("scope_id") == 0) & F.col("ledger_id").isin(ids) & (F.col("status") == "ok")
     )
-    rows = wanted.select("ledger_id", F.col("replicas.bookie_id").alias("members"), "digest_type").collect()
+    rows = of_cursors.select(
+        "ledger_id", F.col("replicas.bookie_id").alias("members"), "digest_type"
+    ).collect()
     for row in sorted(rows, key=lambda row: int(row["ledger_id"])):
         yield row["ledger_id"], row["members"], row["digest_type"]
 
 
 def _read_whole(indexes: Indexes, name: str) -> bool:
-    known, _ = indexes.tail(name)
-    return indexes.bookies.read_whole(name) and known in (TailRead.READ, TailRead.STOPPED)
+    tail_read, _ = indexes.tail(name)
+    return indexes.bookies.read_whole(name) and tail_read in (TailRead.READ, TailRead.STOPPED)
 
 
 def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
     """Where each bookie's entry logs may lie."""
-    found: dict[str, list[str]] = {}
+    directories: dict[str, list[str]] = {}
     for directory in bookies.attribution.directories:
         if directory.owner is not None:
-            found.setdefault(directory.owner, []).append(directory.path)
-    return found
+            directories.setdefault(directory.owner, []).append(directory.path)
+    return directories
 
 
 def _first_body(
     newest: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
 ) -> bytes | None:
     """The entry from the first bookie that can show it; None where none can."""
-    for each in newest:
+    for copy in newest:
         try:
-            location = find_location(each.index, each.storage, id, each.last)
+            location = find_location(copy.index, copy.storage, id, copy.last)
             if location is not None:
-                logs = directories.get(each.bookie_id, [])
-                return read_body(logs, location, id, each.last, digest_type)
+                logs = directories.get(copy.bookie_id, [])
+                return read_body(logs, location, id, copy.last, digest_type)
         except (DecodeError, UnreadError):
             continue  # another bookie has a copy; without any the ledger stays unknown, and is said to be
     return None

@@ -68,12 +68,12 @@ def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, un
     The tables bookies, registrations, cookies and directories have landed: they are as small as the cluster
     has bookies. So are the pairs of bookies that share ledgers, which are collected.
     """
-    told = ("bookies", "registrations", "cookies", "directories")
-    rows = facts(*(landing.run.read(f"tables/{name}").to_pylist() for name in told))
+    names = ("bookies", "registrations", "cookies", "directories")
+    rows = facts(*(landing.run.read(f"tables/{name}").to_pylist() for name in names))
     ids = facts_by_id(rows)
     # Most clusters have no id that is gone, and then no ledger needs to be asked.
-    gone = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
-    shared = shared_contents(ledgers, unequal, bookies).collect() if gone else []
+    has_vanished = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
+    shared = shared_contents(ledgers, unequal, bookies).collect() if has_vanished else []
     edges = alias_edges(ids, compare_contents([row.asDict() for row in shared], rows))
     landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
     landing.rows("identity_edges", edge_rows(edges), EDGES)
@@ -104,8 +104,8 @@ def derive_tables(
     land_locations(landing, placement, rows, metadata.registration_rows(), metadata.source.options)
     pairs, judged = comparison.unequal, comparison.judged
     classes = _land_verdicts(landing, judged)
-    alike = pa.Table.from_pylist([each._asdict() for each in indexes.counts], COUNTS)
-    counts = arrow_frame(landing.spark, alike)
+    count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
+    counts = arrow_frame(landing.spark, count_table)
     made_of = (landing, metadata, difference, indexes, comparison, before, counts, ownership)
     orphan_tables = landing.run_in_background(partial(_land_orphans, *made_of, settings))
     marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
@@ -114,15 +114,15 @@ def derive_tables(
         ledgers_of_marks = rows_that_matter(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
         classes_of_marks = rows_that_matter(landing, "marks", "verdicts", classes)
     make = partial(stale_marks, marked, classes_of_marks, ledgers_of_marks, bookies)
-    some = "marks" not in landing.empty
-    stale = landing.run_in_background(partial(landing.land_some, some, "stale_marks", STALE_MARKS, make))
+    has_marks = "marks" not in landing.empty
+    stale = landing.run_in_background(partial(landing.land_some, has_marks, "stale_marks", STALE_MARKS, make))
     _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
     landing.rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
     cluster = _cluster_facts(metadata, difference, indexes, before, placement, settings)
     roster = Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
     locked = marks.where("kind = 'lock'")
-    gone, stale_ones = orphan_tables(), stale()
+    orphan_frames, stale_ones = orphan_tables(), stale()
     reachability = land_reachability(landing, roster)
     roster = with_repair_state(
         landing, metadata, roster, QueueTables(ledgers, marked, locked, reachability), before.previous.run
@@ -138,7 +138,7 @@ def derive_tables(
         "judged": judged,
         "verdicts": classes,
         "reachability": reachability,
-        **gone._asdict(),
+        **orphan_frames._asdict(),
         "over_replicated": find_over_replicated(judged, ledgers, marked, locked, bookies),
         "unindexed": find_unindexed(judged, difference.moved),
         "stale_marks": stale_ones,
@@ -242,22 +242,24 @@ def _land_orphans(
             metadata.first.ledgers,
         )
 
-    gone = landing.land("orphans", found)
+    orphan_rows = landing.land("orphans", found)
     number = landing.run.count("tables/orphans")
     many = number >= settings.vanished_ledgers
     lately = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else Lately()
     owned = named_ledgers(ownership) if ownership is not None and number else None
-    held = landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing), lately, owned))
+    holding_rows = landing.land(
+        "holdings", lambda: holdings(counts, orphan_rows, before.orphans(landing), lately, owned)
+    )
     vanished = landing.land_some(
         many,
         "vanished_ranges",
         VANISHED_RANGES,
-        lambda: vanished_ranges(indexes.rows, gone, lately, settings),
+        lambda: vanished_ranges(indexes.rows, orphan_rows, lately, settings),
     )
     ids = metadata.ids_drawn()
     undrawn = landing.land_some(
         bool(ids) and "orphans" not in landing.empty, "undrawn", UNDRAWN,
-        lambda: find_undrawn(gone, metadata.first.ledgers, ids),
+        lambda: find_undrawn(orphan_rows, metadata.first.ledgers, ids),
     )  # fmt: skip
     source = metadata.source
     generators = landing.land_some(
@@ -266,7 +268,7 @@ def _land_orphans(
             metadata.first.ledgers, undrawn, ids, source.layout, metadata.second.nodes.scan_time
         ),
     )  # fmt: skip
-    return OrphanTables(gone, held, vanished, undrawn, generators)
+    return OrphanTables(orphan_rows, holding_rows, vanished, undrawn, generators)
 
 
 def _fewest_orphans(settings: CheckSettings) -> int:
@@ -290,12 +292,12 @@ def _land_contents(
     def table() -> DataFrame:
         # An entry log that is not there says nothing of whose index it is.
         pairs = comparison.unequal.where("gone is null")
-        gone = comparison.unequal.where("gone is not null").select(*REPLICA)
-        lacking = lacking_replicas(comparison.judged, bookies).join(gone, [*REPLICA], "left_anti")
+        lost_replicas = comparison.unequal.where("gone is not null").select(*REPLICA)
+        lacking = lacking_replicas(comparison.judged, bookies).join(lost_replicas, [*REPLICA], "left_anti")
         doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs, lacking).collect()}
-        wanted = sorted(doubtful | set(indexes.overlapping))
+        bookie_ids = sorted(doubtful | set(indexes.overlapping))
         large = LargeTables(comparison.ledgers, comparison.indexes.rows, counts, *_by_directories(rows))
-        return contents(indexes.rows, ledgers, pairs, lacking, directories, bookies, wanted, large)
+        return contents(indexes.rows, ledgers, pairs, lacking, directories, bookies, bookie_ids, large)
 
     landing.land("contents", table)
 
@@ -304,8 +306,8 @@ def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[
     """Bookies with one directory that may have an index, and those with several."""
     number = Counter(row["owner"] for row in directories if row["role"] != "journal")
     owners = sorted(name for name in {row["owner"] for row in directories} if name is not None)
-    alone = [name for name in owners if number[name] == 1]
-    return alone, [name for name in owners if number[name] != 1]
+    with_one = [name for name in owners if number[name] == 1]
+    return with_one, [name for name in owners if number[name] != 1]
 
 
 def _cluster_facts(

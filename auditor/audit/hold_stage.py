@@ -92,10 +92,10 @@ def land_holds(
         before: The runs beside this one; the previous one's holds are carried on.
         scope: What the run looked at, and how old its data is.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for count in changes.found():
-        found[count.id] += count.findings
-    missing = _is_anything_missing(found, tables, scope.unheld)
+        counts[count.id] += count.findings
+    missing = _is_anything_missing(counts, tables, scope.unheld)
     run = before.previous.run
     earlier = None
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
@@ -104,10 +104,10 @@ def land_holds(
     was_unheld = run is not None and bool(RunReader(run.path).report.run.unheld)
 
     def make() -> DataFrame:
-        unlocated = unlocated_ledgers(findings, tables).count() if found["owner-dangling"] else 0
+        unlocated = unlocated_ledgers(findings, tables).count() if counts["owner-dangling"] else 0
         facts = _rows_of_facts(landing, tables, missing, scope.owners_read, unlocated)
         parts = [arrow_frame(landing.spark, pa.Table.from_pylist(facts, _NEW))]
-        parts += holds_of_findings(findings, changes.changes, tables, found)
+        parts += holds_of_findings(findings, changes.changes, tables, counts)
         if (unreachable := unreachable_ledgers(tables)) is not None:
             parts.append(unreachable)
         unseen: list[Any] = []
@@ -115,18 +115,18 @@ def land_holds(
             unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         holders = None if earlier is None else holders_of_weak_ledgers(tables)
         weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
-        seen = Seen(
+        sight = Seen(
             metadata_whole=scope.metadata_whole,
             registrations_whole=tables.cluster.bookies_listed,
             bookies_read=read_bookies(tables),
             needed=needed_bookies(facts) | weak,
             anything_missing=missing,
             unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen),
-            found=frozenset(id for id, count in found.items() if count),
+            found=frozenset(id for id, count in counts.items() if count),
             lost_reasons=changes.lost,
             lost_carried=changes.lost_carried,
         )
-        rows = with_memory(union_of(parts), earlier, changes.changes, seen, changes.finished)
+        rows = with_memory(union_of(parts), earlier, changes.changes, sight, changes.finished)
         return rows.orderBy("object", "key", "reason")
 
     holds = landing.land("holds", make)
@@ -178,19 +178,19 @@ def permitted_ledgers(
         changes: How they stand, and what is accepted: accepted ones ask for nothing.
         holds: The table holds.
     """
-    found = {count.id for count in changes.found()}
-    asked = [(id, kind) for id, kind in LEDGER_ACTIONS if id in found]
-    if not asked:
+    check_ids = {count.id for count in changes.found()}
+    actions = [(id, kind) for id, kind in LEDGER_ACTIONS if id in check_ids]
+    if not actions:
         return {}
-    names = [F.lit(part) for id, kind in asked for part in (id, str(kind))]
-    rows = findings.where(F.col("id").isin(*(id for id, _ in asked)) & F.col("ledger_id").isNotNull())
+    names = [F.lit(part) for id, kind in actions for part in (id, str(kind))]
+    rows = findings.where(F.col("id").isin(*(id for id, _ in actions)) & F.col("ledger_id").isNotNull())
     accepted = changes.changes.where("suppression is not null").select("fingerprint")
     rows = rows.join(accepted, "fingerprint", "left_anti").withColumn(
         "kind", F.create_map(*names)[F.col("id")]
     )
-    held = holds.where(F.col("object") == HoldObject.LEDGER)
-    held = held.select(*LEDGER, F.explode("forbids").alias("kind")).distinct()
-    free = rows.join(held, [*LEDGER, "kind"], "left_anti")
+    held_ledgers = holds.where(F.col("object") == HoldObject.LEDGER)
+    held_ledgers = held_ledgers.select(*LEDGER, F.explode("forbids").alias("kind")).distinct()
+    free = rows.join(held_ledgers, [*LEDGER, "kind"], "left_anti")
     first = F.min(F.struct(*LEDGER)).alias("first")
     counted = free.groupBy("id").agg(F.count("*").alias("count"), first).collect()
     return {row["id"]: PermittedLedgers(row["count"], *row["first"]) for row in counted}
@@ -234,11 +234,11 @@ def _writable(tables: Tables) -> frozenset[str] | None:
     return frozenset(name for name, mode in modes.items() if mode in TAKES_WRITES)
 
 
-def _is_anything_missing(found: Counter[str], tables: Tables, unheld: Collection[str]) -> bool:
+def _is_anything_missing(counts: Counter[str], tables: Tables, unheld: Collection[str]) -> bool:
     """Whether an entry, or the metadata of a ledger that an owner names, is missing or may be.
 
     Without the check owner-dangling (in ``unheld``) the metadata of any ledger may be missing.
     """
-    if "owner-dangling" in unheld or found["entry-lost"] or found["owner-dangling"]:
+    if "owner-dangling" in unheld or counts["entry-lost"] or counts["owner-dangling"]:
         return True
     return not tables.verdicts.where(F.col("potential_class") == LedgerClass.ENTRY_LOST).isEmpty()

@@ -81,12 +81,12 @@ class Indexes:
     @property
     def whole(self) -> bool:
         """Whether a row of the table availability says all that is known of a replica."""
-        return not self.shapes.cut and not self.overlapping and self.tails.beside is None
+        return not self.shapes.cut and not self.overlapping and self.tails.rows is None
 
     @property
     def in_databases(self) -> list[str]:
         """The bookies with an index in RocksDB: of DbLedgerStorage."""
-        return sorted({each.bookie_id for each in self.counts if each.storage == index_parts.ROCKSDB})
+        return sorted({count.bookie_id for count in self.counts if count.storage == index_parts.ROCKSDB})
 
     def of_rows(self, rows: DataFrame) -> Indexes:
         """The same of some of the rows."""
@@ -97,7 +97,7 @@ class Indexes:
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
-        return journal_scan.tail_state(bookie, self.tails.of.get(bookie_id), self._running(bookie_id))
+        return journal_scan.tail_state(bookie, self.tails.by_bookie.get(bookie_id), self._running(bookie_id))
 
     def date_bookie(self, bookie_id: str) -> DatedIndex | None:
         """How new what is known of a bookie's entries is at least, and what that rests on."""
@@ -106,7 +106,7 @@ class Indexes:
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None
-        tail, running = self.tails.of.get(bookie_id), self._running(bookie_id)
+        tail, running = self.tails.by_bookie.get(bookie_id), self._running(bookie_id)
         return journal_scan.date_bookie(bookie, tail, running, self._latest)
 
     def index_time(self, bookie_id: str) -> int | None:
@@ -129,7 +129,7 @@ class Indexes:
         """No index file of a bookie that counts is newer than this, in ms; None where nothing says."""
         if self.index_option is not None:
             return self.index_option
-        bookie, tail = self.bookies.attribution.bookies.get(bookie_id), self.tails.of.get(bookie_id)
+        bookie, tail = self.bookies.attribution.bookies.get(bookie_id), self.tails.by_bookie.get(bookie_id)
         if bookie is None or bookie.journals.marked is None:
             return None
         return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
@@ -141,26 +141,26 @@ class Indexes:
         """
         replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
         if self.pieces is not None:
-            others = replicas.where(~F.col("bookie_id").isin(list(self.overlapping)))
-            replicas = others.unionByName(self.pieces)
+            not_overlapping = replicas.where(~F.col("bookie_id").isin(list(self.overlapping)))
+            replicas = not_overlapping.unionByName(self.pieces)
         times = [self.newest(bookie_id) for bookie_id in self.bookies.attribution.bookies]
-        if not self.live and any(each is None or each > self.scan_time for each in times):
+        if not self.live and any(time is None or time > self.scan_time for time in times):
             return replicas
         collected = sorted({owner.bookie_id for owner in self.bookies.settled.owner_of_piece.values()})
         return replicas.withColumn("mtime", F.when(F.col("bookie_id").isin(collected), F.col("mtime")))
 
     def refused_replays(self) -> dict[str, Refusal]:
         """The bookies that lack the journal file from which they would be replayed."""
-        running = {name for name in self.tails.of if self._running(name)}
-        return journal_scan.refused_replays(self.tails.of, running)
+        running = {name for name in self.tails.by_bookie if self._running(name)}
+        return journal_scan.refused_replays(self.tails.by_bookie, running)
 
     def remarks(self) -> list[Remark]:
         """What a reader of the report should know of the sources."""
         collected = self.bookies.collected
         unmarked = [
             f"{name} ({path})"
-            for name, each in self.bookies.attribution.bookies.items()
-            for path in each.journals.unmarked
+            for name, bookie in self.bookies.attribution.bookies.items()
+            for path in bookie.journals.unmarked
         ]
         return [
             *(
@@ -175,10 +175,10 @@ class Indexes:
     def _unread_tails(self) -> list[tuple[str, str | None]]:
         return [
             (name, reason)
-            for name, each in self.bookies.attribution.bookies.items()
-            if name in self.bookies.members and each.read != BookieRead.UNREAD
-            for known, reason in [self.tail(name)]
-            if known == TailRead.UNREAD
+            for name, bookie in self.bookies.attribution.bookies.items()
+            if name in self.bookies.members and bookie.read != BookieRead.UNREAD
+            for tail_read, reason in [self.tail(name)]
+            if tail_read == TailRead.UNREAD
         ]
 
     def _running(self, bookie_id: str) -> bool:
@@ -200,7 +200,7 @@ def read_indexes(
     counts = index_counts(tasks, landing.files("availability"))
     shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
     pieces = combine_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
-    given = options.index_time
+    index_time = options.index_time
     return Indexes(
         bookies,
         rows,
@@ -215,7 +215,7 @@ def read_indexes(
         notes,
         first.source.live,
         first.source.scan_time,
-        None if given is None else parse_moment(given),
+        None if index_time is None else parse_moment(index_time),
         now_ms(),
     )
 
@@ -231,15 +231,17 @@ def _availability(
     landing: Landing, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> tuple[ClusterBookies, DataFrame, tuple[str, ...]]:
     """What every bookie that has a readable directory says it holds, and what lies beside it."""
-    found = [each for each in bookies.attribution.bookies.values() if each.index_directories]
-    wanted = landing.spark.sparkContext.defaultParallelism * options.parts_per_core
+    indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
+    part_count = landing.spark.sparkContext.defaultParallelism * options.parts_per_core
     parts = index_parts.plan_parts(
-        [(each.bookie_id, each.index_directories) for each in found], wanted, threads=options.threads
+        [(bookie.bookie_id, bookie.index_directories) for bookie in indexed],
+        part_count,
+        threads=options.threads,
     )
     note_indexes(landing, bookies.attribution.bookies)
     plan = earlier.plan(parts, bookies.attribution.bookies)
     try:
-        bookies, rows = _land_indexes(landing, bookies, wanted, plan.parts)
+        bookies, rows = _land_indexes(landing, bookies, part_count, plan.parts)
     except RunError as error:
         if not plan.takes:
             raise
@@ -247,26 +249,26 @@ def _availability(
         notes = plan.notes
         plan = earlier.plan_without(parts, str(error))
         plan = plan._replace(notes=(*notes, *plan.notes))
-        bookies, rows = _land_indexes(landing, bookies, wanted, plan.parts)
+        bookies, rows = _land_indexes(landing, bookies, part_count, plan.parts)
     note_files(landing)
     return bookies, rows, plan.notes
 
 
 def _land_indexes(
-    landing: Landing, bookies: ClusterBookies, wanted: int, parts: Sequence[index_parts.IndexPart]
+    landing: Landing, bookies: ClusterBookies, part_count: int, parts: Sequence[index_parts.IndexPart]
 ) -> tuple[ClusterBookies, DataFrame]:
     """The table of some parts and of all collections; these without those that are damaged."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        return bookies, landing.land("availability", partial(_read, landing, bookies, wanted, parts))
+        return bookies, landing.land("availability", partial(_read, landing, bookies, part_count, parts))
     except (Py4JError, PySparkException, OSError, pa.ArrowException):
         damaged = _damaged_collections(landing.spark, bookies)
         if not damaged:
             raise
-        others = bookies.without(damaged)
-        return others, landing.land("availability", partial(_read, landing, others, wanted, parts))
+        undamaged = bookies.without(damaged)
+        return undamaged, landing.land("availability", partial(_read, landing, undamaged, part_count, parts))
 
 
 DAMAGED = "its availability is damaged: not all of it can be read"
@@ -280,26 +282,26 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    owners, found = bookies.settled.owner_of_piece, {}
+    owners, reasons = bookies.settled.owner_of_piece, {}
     for collection, manifest in bookies.collected.whole:
         parts = shares([(collection, manifest)], owners, 1)
         try:
             rows = PartTable.of(spark, SCHEMA, CopiedRows(owners).read, parts).frame()
             rows.write.format("noop").mode("overwrite").save()
         except (Py4JError, PySparkException) as error:
-            found[collection.path] = UNSEEN if "FileNotFoundError" in str(error) else DAMAGED
-    return found
+            reasons[collection.path] = UNSEEN if "FileNotFoundError" in str(error) else DAMAGED
+    return reasons
 
 
 def _read(
-    landing: Landing, bookies: ClusterBookies, wanted: int, parts: Sequence[index_parts.IndexPart]
+    landing: Landing, bookies: ClusterBookies, part_count: int, parts: Sequence[index_parts.IndexPart]
 ) -> pa.Table | PartTable:
     table = PartTable.of(landing.spark, SCHEMA, read_part, parts)
     fits = indexes_fit(parts, bookies.replicas)
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
     copied = CopiedRows(owners)
-    both = table.with_parts((copied.read, lot) for lot in shares(whole, owners, wanted))
-    return read_few(both) if fits and copied_bytes(whole) <= COPIED_BYTES else both
+    with_copies = table.with_parts((copied.read, share) for share in shares(whole, owners, part_count))
+    return read_few(with_copies) if fits and copied_bytes(whole) <= COPIED_BYTES else with_copies
 
 
 def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
@@ -315,10 +317,10 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
     if not several and not bookies.collected.whole:
         return sorted(bookies.settled.overlapping)
     odd = {
-        each.bookie_id
-        for each in counts
-        if each.state in (IndexState.UNREADABLE, IndexState.WRONG_DIRECTORY)
-        and each.storage == index_parts.ROCKSDB
+        count.bookie_id
+        for count in counts
+        if count.state in (IndexState.UNREADABLE, IndexState.WRONG_DIRECTORY)
+        and count.storage == index_parts.ROCKSDB
     }
     return sorted(odd.union(bookies.settled.overlapping))
 
@@ -326,8 +328,8 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
 def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:
     """How large each bookie's pages are, and what else is worth knowing before the indexes are asked."""
     numbers: Counter[tuple[str, str, int]] = Counter()
-    for each in counts:
-        numbers[each.bookie_id, each.state, each.length] += each.number
+    for count in counts:
+        numbers[count.bookie_id, count.state, count.length] += count.number
     return index_shapes((*kind, number) for kind, number in numbers.items())
 
 

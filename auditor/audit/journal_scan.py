@@ -51,23 +51,23 @@ def indexes_fit(parts: Iterable[IndexPart], replicas: int, most_s: float = HERE_
     ``replicas`` is what metadata puts on these bookies. That is about as many index files: to look how many
     there are takes half as long as to read them.
     """
-    found = {(each.path, part.storage) for part in parts for each in part.directories}
-    files = any(storage != ROCKSDB for _, storage in found)
-    databases = [path for path, storage in sorted(found) if storage == ROCKSDB]
+    directories = {(directory.path, part.storage) for part in parts for directory in part.directories}
+    files = any(storage != ROCKSDB for _, storage in directories)
+    databases = [path for path, storage in sorted(directories) if storage == ROCKSDB]
     places = (Path(path, "current", name) for path in databases for name in ("ledgers", "locations"))
     return _fit(places, most_s - (_INDEX_FILE_S * replicas if files else 0))
 
 
 def journals_fit(parts: Iterable[TailPart], most_s: float = HERE_S) -> bool:
     """Likewise of journals, whole, for where their marks are is not looked at here."""
-    places = (Path(each.path, "current") for part in parts for each in part.directories)
+    places = (Path(directory.path, "current") for part in parts for directory in part.directories)
     return _fit(places, most_s)
 
 
 def _fit(directories: Iterable[Path], most_s: float) -> bool:
     """Whether what is below these directories takes no more than so long; no more is looked at than that."""
-    left, begun = most_s, time.monotonic()
-    if left < 0:
+    seconds_left, begun = most_s, time.monotonic()
+    if seconds_left < 0:
         return False
     for directory in directories:
         stack = [str(directory)]
@@ -80,8 +80,8 @@ def _fit(directories: Iterable[Path], most_s: float) -> bool:
                         if entry.is_dir(follow_symlinks=False):
                             stack.append(entry.path)
                             continue
-                        left -= _FILE_S + entry.stat().st_blocks * 512 * _BYTE_S
-                        if left < 0:
+                        seconds_left -= _FILE_S + entry.stat().st_blocks * 512 * _BYTE_S
+                        if seconds_left < 0:
                             return False
             except OSError:
                 continue
@@ -90,7 +90,7 @@ def _fit(directories: Iterable[Path], most_s: float) -> bool:
 
 TABLE = "journal_tails"
 
-_NAMED = 3  # bookies that a note names
+_BOOKIES_NAMED = 3  # bookies that a note names
 
 SEVERAL = "its directories come from more than one source"
 NOT_COLLECTED = "its collection has no journals in it: an older version of this program made it"
@@ -127,12 +127,12 @@ class Tail(NamedTuple):
 class Tails:
     """What journals have besides the indexes, and what is known of each bookie's tail by its id.
 
-    ``beside`` has scope_id, ledger_id, bookie_id and groups, a row per pair; None where there is nothing. It
+    ``rows`` has scope_id, ledger_id, bookie_id and groups, a row per pair; None where there is nothing. It
     has nothing of the bookies ``elsewhere``, which were collected from other marks.
     """
 
-    beside: DataFrame | None
-    of: Mapping[str, Tail]
+    rows: DataFrame | None
+    by_bookie: Mapping[str, Tail]
     elsewhere: frozenset[str] = frozenset()
 
 
@@ -145,9 +145,9 @@ def plan_tails(
     """
     pieces = {owner.bookie_id for owner in settled.owner_of_piece.values()}
     parts = [
-        TailPart(name, each.journals.directories, each.journals.trouble)
-        for name, each in bookies.items()
-        if each.index_directories and name not in pieces
+        TailPart(name, bookie.journals.directories, bookie.journals.trouble)
+        for name, bookie in bookies.items()
+        if bookie.index_directories and name not in pieces
     ]
     return from_json(landing.pin_fact("journals", to_json(parts)))
 
@@ -165,11 +165,13 @@ def land_tails(
     def read() -> pa.Table | PartTable | DataFrame:
         table = PartTable.of(spark, SCHEMA, read_tail, parts)
         rows = read_few(table) if journals_fit(parts) else table
-        whole = [each for each in collected.whole if TABLE in each[1].tables]
-        return as_frame(spark, rows).unionByName(collected_tails(spark, whole, alone)) if whole else rows
+        whole = [collection for collection in collected.whole if TABLE in collection[1].tables]
+        return (
+            as_frame(spark, rows).unionByName(collected_tails(spark, whole, single_pieces)) if whole else rows
+        )
 
     pieces = Counter(owner.bookie_id for owner in settled.owner_of_piece.values())
-    alone = {
+    single_pieces = {
         piece: owner
         for piece, owner in settled.owner_of_piece.items()
         if pieces[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
@@ -178,9 +180,11 @@ def land_tails(
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.where("ledger_id is null").drop("groups").collect():
         rows.setdefault(row["bookie_id"], []).append(row.asDict())
-    on_disk = {name: _tail(found) for name, found in rows.items() if name in bookies and name not in pieces}
+    on_disk = {
+        name: _tail(tail_rows) for name, tail_rows in rows.items() if name in bookies and name not in pieces
+    }
     from_pieces = {name: _collected_tail(bookies[name], rows.get(name, [])) for name in pieces}
-    for name in pieces.keys() - {owner.bookie_id for owner in alone.values()}:
+    for name in pieces.keys() - {owner.bookie_id for owner in single_pieces.values()}:
         from_pieces[name] = Tail(SEVERAL, 0, None)
     wrong = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
     return Tails(_beside(landing, table, wrong), {**on_disk, **from_pieces}, frozenset(wrong))
@@ -222,7 +226,7 @@ def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) ->
     tail = _tail(rows)
     if bookie.journals.trouble is not None:
         return tail._replace(reason=bookie.journals.trouble, lost=(), failed=())
-    marks = {(each.mark_file_id, each.mark_offset) for each in bookie.journals.directories}
+    marks = {(directory.mark_file_id, directory.mark_offset) for directory in bookie.journals.directories}
     same = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
     if not same:
         return tail._replace(reason=tail.reason or OTHER_MARK, lost=(), failed=())
@@ -230,8 +234,10 @@ def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) ->
 
 
 def _gap_reason(row: Mapping[str, Any]) -> str:
-    at = "" if row["offset"] is None else f" (at byte {row['offset']})"
-    return f"{row['reason']}{at}" if row["path"] is None else f"{row['path']}: {row['reason']}{at}"
+    position = "" if row["offset"] is None else f" (at byte {row['offset']})"
+    return (
+        f"{row['reason']}{position}" if row["path"] is None else f"{row['path']}: {row['reason']}{position}"
+    )
 
 
 def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tuple[str | None, str | None]:
@@ -258,7 +264,7 @@ def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, late
     if state == TailRead.READ and tail is not None and running:
         return DatedIndex(min(tail.read_at, latest), TimeBasis.JOURNAL_READ)
     if state == TailRead.READ and tail is not None:
-        times = [at for at in (bookie.journals.marked, tail.modified) if at is not None]
+        times = [moment for moment in (bookie.journals.marked, tail.modified) if moment is not None]
         date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
     elif state == TailRead.STOPPED and bookie.journals.stopped is not None:
         date = DatedIndex(bookie.journals.stopped, TimeBasis.CLEAN_STOP)
@@ -280,8 +286,8 @@ def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict
         return refusals
     for name, tail in tails.items():
         if tail.lost:
-            moved = name in running and any(each.newer for each in tail.lost)
-            files = [(each.path, LastMark(each.file_id, 0).file_name) for each in tail.lost]
+            moved = name in running and any(journal.newer for journal in tail.lost)
+            files = [(journal.path, LastMark(journal.file_id, 0).file_name) for journal in tail.lost]
             refusals[name] = missing_journals(files, tail.files > 0 and not moved)
         elif tail.failed:
             refusals[name] = failed_replay(tail.failed, name not in running)
@@ -312,7 +318,7 @@ def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    return [*names[:_NAMED], *and_more(len(names) - _NAMED)]
+    return [*names[:_BOOKIES_NAMED], *and_more(len(names) - _BOOKIES_NAMED)]
 
 
 def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
@@ -320,9 +326,7 @@ def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
 
     A ledger comes into it with its first entry, and that is in the journal.
     """
-    if tails.beside is None:
+    if tails.rows is None:
         return indexes
-    unserved = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(
-        tails.beside, [*REPLICA], "left_anti"
-    )
+    unserved = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(tails.rows, [*REPLICA], "left_anti")
     return indexes.where(f"state <> '{IndexState.NOT_INDEXED}'").unionByName(unserved)

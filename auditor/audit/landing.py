@@ -88,29 +88,29 @@ class Landing:
         the tasks that read it.
         """
         if name not in self.landed:
-            where, schema, held = _place(below, name), None, None
+            where, schema, rows = _place(below, name), None, None
             if not self.run.exists(f"{where}/{WHOLE}"):
                 self.progress.stage(name)
                 with report_tasks(self.spark, self.progress), own_errors():
-                    made = make()
-                    if isinstance(made, pa.Table):
-                        held = made
+                    table = make()
+                    if isinstance(table, pa.Table):
+                        rows = table
                     else:
-                        schema = made.schema  # else Spark runs a job to look what it has written
-                        if isinstance(made, PartTable):
+                        schema = table.schema  # else Spark runs a job to look what it has written
+                        if isinstance(table, PartTable):
                             self._require_shared()
-                            made.write(*self.run.place(where))
+                            table.write(*self.run.place(where))
                         elif in_one_task(self.spark):
-                            held = made.toArrow()
+                            rows = table.toArrow()
                         else:
                             self._require_shared()
-                            made.write.mode("overwrite").parquet(self.where(where))
-                if held is not None:
-                    self.run.write_table(where, held)
+                            table.write.mode("overwrite").parquet(self.where(where))
+                if rows is not None:
+                    self.run.write_table(where, rows)
                 self.run.check_claim()
             if not self.landed and below == "tables":
                 self.fit_plans(self.size(where))  # the first table says how large the others may be
-            self.landed[name] = self._landed_at(name, below, schema, held)
+            self.landed[name] = self._landed_at(name, below, schema, rows)
         return self.landed[name]
 
     def run_in_background(self, make: Callable[[], T]) -> Callable[[], T]:
@@ -122,8 +122,8 @@ class Landing:
         """
         if self._second is not None and self._small:
             return self._second.submit(make).result
-        made = make()
-        return lambda: made
+        product = make()
+        return lambda: product
 
     def read_small(self, table: PartTable) -> PartTable | pa.Table:
         """A table that is made of small ones, made here and now; of large ones it is left to tasks."""
@@ -176,13 +176,13 @@ class Landing:
         return self.land(name, lambda: pa.Table.from_pylist(rows, schema=schema), below)
 
     def land_some(
-        self, some: bool, name: str, schema: pa.Schema, make: Callable[[], DataFrame | PartTable]
+        self, may_have_rows: bool, name: str, schema: pa.Schema, make: Callable[[], DataFrame | PartTable]
     ) -> DataFrame:
         """`land`, where there can be some rows; else the table is landed without, and nothing is asked."""
-        return self.land(name, make) if some else self.rows(name, [], schema)
+        return self.land(name, make) if may_have_rows else self.rows(name, [], schema)
 
     def _landed_at(
-        self, name: str, below: str, schema: StructType | None, held: pa.Table | None
+        self, name: str, below: str, schema: StructType | None, rows: pa.Table | None
     ) -> DataFrame:
         """A table that has landed; its schema and its rows where they are at hand."""
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -190,15 +190,15 @@ class Landing:
         where = _place(below, name)
         if self.size(where) > IN_MEMORY_BYTES:  # which no table without rows is
             self._require_shared()
-            if schema is None and held is not None:
-                schema = from_arrow_schema(held.schema)
+            if schema is None and rows is not None:
+                schema = from_arrow_schema(rows.schema)
             read = self.spark.read.schema(schema) if schema else self.spark.read
             return in_one_part(read.parquet(self.where(where)))
-        if held is None:
-            held = self.run.read(where)
+        if rows is None:
+            rows = self.run.read(where)
         # As Spark gives back what it has written: any column may be null.
-        table = arrow_frame(self.spark, held, (schema or from_arrow_schema(held.schema)).toNullable())
-        if not held.num_rows:
+        table = arrow_frame(self.spark, rows, (schema or from_arrow_schema(rows.schema)).toNullable())
+        if not rows.num_rows:
             self.empty.add(name)
         return table
 
@@ -250,8 +250,8 @@ def rows_that_matter(
     if landing.size(f"tables/{few}") > FEW_BYTES:
         return rows
     name = f"{table}_of_{few}"
-    found = rows_of_ledgers(landing.spark, landing.files(table), landing.files(few), rows.schema, columns)
-    landed = landing.land(name, lambda: landing.read_small(found), f"tables/{STEPS}")
+    few_rows = rows_of_ledgers(landing.spark, landing.files(table), landing.files(few), rows.schema, columns)
+    landed = landing.land(name, lambda: landing.read_small(few_rows), f"tables/{STEPS}")
     return landing.broadcast_if_small(f"{STEPS}/{name}", landed)
 
 
@@ -322,7 +322,7 @@ def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | 
         RunError: ``runs`` is there and cannot be listed.
     """
     live = is_live(identity["metadata"])
-    found: list[tuple[int, str]] = []
+    unfinished: list[tuple[int, str]] = []
     for path in directories_with(MANIFEST, runs, missing=True):
         run = RunDirectory(path)
         try:
@@ -335,5 +335,5 @@ def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | 
         except (OSError, ValueError, AttributeError, RunError):
             continue
         if same and not (live and oldest is not None and time.time() - oldest / 1000 > within):
-            found.append((begun, path))
-    return max(found)[1] if found else None
+            unfinished.append((begun, path))
+    return max(unfinished)[1] if unfinished else None

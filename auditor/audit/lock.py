@@ -164,9 +164,9 @@ def _lock(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _write(descriptor: int, mine: Holder) -> None:
+def _write(descriptor: int, own_holder: Holder) -> None:
     os.truncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(asdict(mine)).encode(), 0)
+    os.pwrite(descriptor, json.dumps(asdict(own_holder)).encode(), 0)
 
 
 def _read_holder(descriptor: int) -> Holder | None:

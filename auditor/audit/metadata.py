@@ -103,28 +103,28 @@ class _Rescan:
         self.takes = False
         self.notes: tuple[str, ...] = ()
 
-    def rows(self, at: ClusterNodes) -> pa.Table | PartTable | DataFrame:
+    def rows(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame:
         """The table ``ledgers_again``, not before it is wanted: what moves until then counts."""
         if not self.notes:
             try:
-                if (rows := self._moved(at)) is not None:
+                if (rows := self._moved(nodes)) is not None:
                     self.takes = True
                     return rows
             except (RunError, StoreError) as error:
                 self.take_nothing(error)
-        return self._first.source.table(LedgerAgainSource, at)
+        return self._first.source.table(LedgerAgainSource, nodes)
 
     def take_nothing(self, why: Exception) -> None:
         """Read all from here on."""
         self.takes = False
         self.notes = (f"the second scan read all ledgers: {why}",)
 
-    def _moved(self, at: ClusterNodes) -> pa.Table | PartTable | DataFrame | None:
+    def _moved(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame | None:
         source = self._first.source
         if isinstance(source.store, WatchableStore):
-            return _moved_rows(self._first, _moved_paths(self._first, source.store), at)
+            return _moved_rows(self._first, _moved_paths(self._first, source.store), nodes)
         if isinstance(source.store, ComparableStore):
-            return source.table(LedgerAgainSource, at, earlier=_earlier_rows(source, source.store))
+            return source.table(LedgerAgainSource, nodes, earlier=_earlier_rows(source, source.store))
         return None
 
 
@@ -152,15 +152,15 @@ def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
     return moves.paths
 
 
-def _moved_rows(first: FirstScan, paths: tuple[str, ...], at: ClusterNodes) -> DataFrame:
+def _moved_rows(first: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
     """The rows of the first scan but for some paths, and what is at these now."""
     names = LEDGERS_AGAIN.names
     rows = first.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
         return rows
     moved = arrow_frame(first.source.landing.spark, pa.table({"path": pa.array(paths, pa.string())}))
-    kept = rows.join(F.broadcast(moved), "path", "left_anti").select(*names)
-    return kept.unionByName(first.source.rows_at(LedgerAgainSource, paths, at))
+    unmoved = rows.join(F.broadcast(moved), "path", "left_anti").select(*names)
+    return unmoved.unionByName(first.source.rows_at(LedgerAgainSource, paths, nodes))
 
 
 def _with_marks(
@@ -229,8 +229,8 @@ class ClusterMetadata:
 
     def unclear_bookies(self) -> dict[str, str]:
         """Bookies of which a cookie or a registration could not be read, with its path."""
-        named = ((self._bookie_of(path), path) for path, _ in self.gaps())
-        return {name: path for name, path in named if name is not None}
+        unclear = ((self._bookie_of(path), path) for path, _ in self.gaps())
+        return {name: path for name, path in unclear if name is not None}
 
     def ids_drawn(self) -> tuple[Ids, ...]:
         """How far the store's id generators are: of a live store, after the bookies were read."""
@@ -258,7 +258,7 @@ class ClusterMetadata:
     def is_used(self) -> bool:
         """Whether the store was listed without a gap, and is not known to be that of a new cluster."""
         ids = self.ids_drawn()
-        is_new = bool(ids) and sum(each.next - each.low for each in ids) < NEW_CLUSTER_IDS
+        is_new = bool(ids) and sum(generator.next - generator.low for generator in ids) < NEW_CLUSTER_IDS
         return not self.gaps() and not is_new
 
     def gaps(self) -> list[tuple[str, str]]:
@@ -275,21 +275,21 @@ class ClusterMetadata:
     def remarks(self) -> list[Remark]:
         """What a reader of the report should know of how it was read."""
         first, second = self.first.nodes, self.second.nodes
-        found = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.landing.notes]
+        remarks = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.landing.notes]
         if "LAYOUT" not in first.nodes and not self.source.pulsar_layout:
-            found.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
+            remarks.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
         if not self.source.live:
-            found.append(remark(RemarkKind.SAVED, "saved metadata: nothing can be seen to change"))
+            remarks.append(remark(RemarkKind.SAVED, "saved metadata: nothing can be seen to change"))
         if restarts := self.first.restarts + self.second.restarts:
             lost = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
             text = f"{lost} while it was read: {restarts} scans began anew"
-            found.append(remark(RemarkKind.SCAN_RESTARTED, text))
-        found += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
+            remarks.append(remark(RemarkKind.SCAN_RESTARTED, text))
+        remarks += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
         of_store = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
         for note in dict.fromkeys((*first.notes, *second.notes)):
             kind = RemarkKind.STORE_LIMIT if note in (NOTE, PATHS_NOTE, OXIA_NOTE) else of_store
-            found.append(remark_with_reason(kind, note))
-        return found
+            remarks.append(remark_with_reason(kind, note))
+        return remarks
 
     def cluster_rows(self) -> list[dict[str, Any]]:
         """What the store says of the whole cluster: rows of the table ``cluster``."""
@@ -336,13 +336,18 @@ def land_difference(metadata: ClusterMetadata) -> ScanDifference:
     """Compare the scans with each other, and land the tables ``doubtful_ids`` and ``moved``."""
     first, again, landing = metadata.first, metadata.second.ledgers, metadata.source.landing
     names = ("ledgers",) if again is None else ("ledgers", "ledgers_again")
-    said = [landing.values(name, "status") for name in names]
-    misplaced = said[0] is None or LedgerStatus.MISPLACED in said[0]
+    statuses = [landing.values(name, "status") for name in names]
+    misplaced = statuses[0] is None or LedgerStatus.MISPLACED in statuses[0]
     elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
-    every = first.cut or elsewhere
-    none = first.cut is None and all(each is not None and each.isdisjoint(LEAVE_IDS_OPEN) for each in said)
+    reason_for_all = first.cut or elsewhere
+    none_doubtful = first.cut is None and all(
+        values is not None and values.isdisjoint(LEAVE_IDS_OPEN) for values in statuses
+    )
     doubtful = landing.land_some(
-        not none, "doubtful_ids", DOUBTFUL_IDS, lambda: doubtful_ids(first.ledgers, again, every)
+        not none_doubtful,
+        "doubtful_ids",
+        DOUBTFUL_IDS,
+        lambda: doubtful_ids(first.ledgers, again, reason_for_all),
     )
     if again is None:
         return ScanDifference(None, doubtful, elsewhere)

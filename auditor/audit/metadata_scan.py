@@ -69,28 +69,28 @@ class MetadataSource:
         return Cluster(self.instance_id, self.uri.text, self.layout.value)
 
     def table(
-        self, source: type[StoreSource], at: ClusterNodes, *, earlier: str | None = None
+        self, source: type[StoreSource], nodes: ClusterNodes, *, earlier: str | None = None
     ) -> pa.Table | PartTable:
-        """A table of the store, read at the moment of ``at`` where the store can do that (`read_source`).
+        """A table of the store, read at the moment of ``nodes`` where the store can do that (`read_source`).
 
         ``earlier`` is what an earlier run read of it, as `StoreSource` takes it.
         """
         spark = self.landing.spark
-        named = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
-        asked = source(source_options(spark, self.options, named, at))
+        parameters = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
+        table_source = source(source_options(spark, self.options, parameters, nodes))
         # A saved store is open, and a large file is passed over once.
-        parts = None if self.live else asked.reader(asked.schema()).partitions_of(self.store)
-        return read_source(spark, asked, parts)
+        parts = None if self.live else table_source.reader(table_source.schema()).partitions_of(self.store)
+        return read_source(spark, table_source, parts)
 
-    def rows_at(self, source: type[StoreSource], paths: Sequence[str], at: ClusterNodes) -> DataFrame:
+    def rows_at(self, source: type[StoreSource], paths: Sequence[str], nodes: ClusterNodes) -> DataFrame:
         """What a table has of some paths, and of nothing below them; of a `WatchableStore`."""
         assert isinstance(self.store, WatchableStore)
         spark = self.landing.spark
-        made = source(source_options(spark, self.options, {"metadata": self.uri.text}, at))
-        wanted = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_A_TASK))
-        reader = made.reader(made.schema())
-        parts = reader.shares(self.store.parts_of(paths, wanted), self.layout)
-        return as_frame(spark, read_source(spark, made, parts))
+        table_source = source(source_options(spark, self.options, {"metadata": self.uri.text}, nodes))
+        part_count = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_A_TASK))
+        reader = table_source.reader(table_source.schema())
+        parts = reader.shares(self.store.parts_of(paths, part_count), self.layout)
+        return as_frame(spark, read_source(spark, table_source, parts))
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
         nodes = store.cluster()
         layout, layout_note = choose_layout(store, nodes)
         observed = landing.pin_fact("scan_time", nodes.scan_time)
-        given = options.scan_time
+        option_time = options.scan_time
         yield MetadataSource(
             landing,
             options,
@@ -138,7 +138,7 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
             layout_note,
             has_pulsar_layout(store, nodes),
             instance_id(nodes),
-            observed if given is None else parse_moment(given),
+            observed if option_time is None else parse_moment(option_time),
         )
 
 
@@ -170,24 +170,24 @@ class LedgerScan(NamedTuple):
 
 
 def _ledgers(
-    source: MetadataSource, earlier: EarlierRun, at: ClusterNodes, unusable: str | None = None
+    source: MetadataSource, earlier: EarlierRun, nodes: ClusterNodes, unusable: str | None = None
 ) -> pa.Table | PartTable:
     """All ledgers, without the earlier run where a reason says that it is not usable."""
     store = source.store
     if not isinstance(store, ComparableStore):
-        return source.table(LedgerSource, at)
-    now, taken = None, None
+        return source.table(LedgerSource, nodes)
+    history, earlier_ledgers = None, None
     try:
-        now = store.history()
-        taken = earlier.ledgers(store.root, now) if unusable is None else None
+        history = store.history()
+        earlier_ledgers = earlier.ledgers(store.root, history) if unusable is None else None
     except (RunError, StoreError) as error:
         unusable = str(error)  # if the store is at fault, it is for reading to find out
-    named = unusable is not None and earlier.path is not None
-    notes = [f"no ledger was taken from {earlier.name}: {unusable}"] if named else []
-    note_ledgers(source.landing, store.root, now, notes)
-    if taken is None:
-        return source.table(LedgerSource, at)
-    return source.table(LedgerSource, at, earlier=taken.to_json())
+    has_note = unusable is not None and earlier.path is not None
+    notes = [f"no ledger was taken from {earlier.name}: {unusable}"] if has_note else []
+    note_ledgers(source.landing, store.root, history, notes)
+    if earlier_ledgers is None:
+        return source.table(LedgerSource, nodes)
+    return source.table(LedgerSource, nodes, earlier=earlier_ledgers.to_json())
 
 
 def scan_ledgers(
@@ -220,13 +220,13 @@ def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
     """How many ids may be there unseen, and why; None where there are none. Runs up to two queries."""
     once = unseen_ranges(doubtful)
     width = F.col("high").cast(WIDE) - F.col("low") + 1
-    every = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
-    row = once.agg(F.sum(width).alias("ids"), F.max(every).alias("every")).first()
+    is_any = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
+    row = once.agg(F.sum(width).alias("ids"), F.max(is_any).alias("every")).first()
     if row is None or row["ids"] is None:
         return None
     # The widest ranges say most of what is not known.
     widest = once.orderBy(width.desc(), "why").limit(REASONS).select("why").collect()
-    return InDoubt(ids=None if row["every"] else str(row["ids"]), reasons=[each["why"] for each in widest])
+    return InDoubt(ids=None if row["every"] else str(row["ids"]), reasons=[gap["why"] for gap in widest])
 
 
 def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
@@ -242,5 +242,5 @@ def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
     if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MOST_ELSEWHERE):
         return None
     lie = plural(row["lost"], "ledger lies", "ledgers lie")
-    at = " and ".join(row["layouts"])
-    return f"{says}, but {lie} at paths of layout {at}, and {row['own']:,} at its own"
+    layout_names = " and ".join(row["layouts"])
+    return f"{says}, but {lie} at paths of layout {layout_names}, and {row['own']:,} at its own"

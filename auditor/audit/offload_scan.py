@@ -54,7 +54,7 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
                     f"--offload-listing {path}: names and sizes are wanted, and it has one column"
                 )
             first = 1 if len(rows.columns) >= _INVENTORY else 0
-            rows = rows.toDF(*(f"_{at}" for at in range(len(rows.columns))))
+            rows = rows.toDF(*(f"_{place}" for place in range(len(rows.columns))))
             rows = rows.withColumnsRenamed({f"_{first}": "name", f"_{first + 1}": "size"})
     else:
         rows = spark.read.parquet(where)
@@ -68,8 +68,8 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
     return rows.select(F.col(f"`{name}`").cast("string").alias("name"), number.cast("bigint").alias("bytes"))
 
 
-def _column_of(rows: DataFrame, wanted: tuple[str, ...]) -> str | None:
-    return next((name for name in rows.columns if name.strip().lower() in wanted), None)
+def _column_of(rows: DataFrame, names: tuple[str, ...]) -> str | None:
+    return next((name for name in rows.columns if name.strip().lower() in names), None)
 
 
 def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: AuditOptions) -> Tables:

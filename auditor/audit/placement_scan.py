@@ -107,20 +107,22 @@ def settings_differences(options: AuditOptions, *, pulsar: bool) -> tuple[str, .
 def _differences(
     broker: Mapping[str, str], bookie: Mapping[str, str], options: AuditOptions, pulsar: bool
 ) -> Iterator[str]:
-    theirs, ours = (
-        _settings(each, f"{option} {path}")
-        for option, path, each in (
+    broker_settings, bookie_settings = (
+        _settings(properties, f"{option} {path}")
+        for option, path, properties in (
             ("--placement", options.placement, broker),
             ("--bookie-conf", options.bookie_conf, bookie),
         )
     )
-    if theirs.policy is not ours.policy:
-        yield f"its policy is {ours.policy}, theirs {theirs.policy}"
-    values = theirs.to_json()
-    for name, value in ours.to_json().items():
+    if broker_settings.policy is not bookie_settings.policy:
+        yield f"its policy is {bookie_settings.policy}, theirs {broker_settings.policy}"
+    values = broker_settings.to_json()
+    for name, value in bookie_settings.to_json().items():
         if value != values[name]:
-            here, there = ("not set" if each is None else each for each in (value, values[name]))
-            yield f"{name} is {here}, theirs {there}"
+            bookie_side, broker_side = (
+                "not set" if setting is None else setting for setting in (value, values[name])
+            )
+            yield f"{name} is {bookie_side}, theirs {broker_side}"
     resolver = bookie.get(RESOLVER, "").strip()
     if pulsar and not resolver.endswith(PULSAR_RESOLVER):
         yield f"{RESOLVER} is {resolver or 'not set'}, which does not read Pulsar's mapping"
@@ -128,8 +130,8 @@ def _differences(
     store = broker.get("metadataStoreUrl", "").strip()
     if store and not store.startswith(_KINDS):
         store = f"zk:{store}"
-    here, there = _place(uri), _place(f"{METADATA_STORE}{store}")
-    if here and there and here != there:
+    bookie_side, broker_side = _place(uri), _place(f"{METADATA_STORE}{store}")
+    if bookie_side and broker_side and bookie_side != broker_side:
         yield f"it looks for the mapping in {redact(uri)}, they in {redact(store)}"
     if pulsar and uri and not uri.startswith(METADATA_STORE):
         yield f"metadataServiceUri is {redact(uri)}, and Pulsar's resolver reads {METADATA_STORE} URIs only"
@@ -169,13 +171,13 @@ def read_properties(option: str, path: str) -> dict[str, str]:
 class Placement:
     """What is known of placement before any bookie is looked up in it.
 
-    ``said`` is the mapping by bookie or host, None where it is a script that is still to be asked; ``origin``
+    ``mapping`` is that by bookie or host, None where it is a script that is still to be asked; ``origin``
     is what it is from, None where there is none. ``chosen``: ``--placement`` chose the policy.
     ``differences`` are what AutoRecovery's configuration says otherwise than that of brokers.
     """
 
     settings: PlacementSettings
-    said: Said | None
+    mapping: Said | None
     origin: str | None
     chosen: bool
     remarks: tuple[Remark, ...] = ()
@@ -189,17 +191,17 @@ class Placement:
 
 def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
     """Find a mapping, after M0."""
-    found = _find_mapping(uri, store, options)
-    reads_pulsar = found.origin is not None and options.racks is None and options.rack_script is None
-    return replace(found, differences=settings_differences(options, pulsar=reads_pulsar))
+    with_mapping = _find_mapping(uri, store, options)
+    reads_pulsar = with_mapping.origin is not None and options.racks is None and options.rack_script is None
+    return replace(with_mapping, differences=settings_differences(options, pulsar=reads_pulsar))
 
 
 def _hidden_mapping(where: str) -> Remark:
     """What is said of a store below a chroot, by where Pulsar's mapping was looked for."""
-    other = (
+    advice = (
         "brokers that have another root keep theirs there: save that value and give it with --racks FILE.json"
     )
-    return remark(RemarkKind.PLACEMENT, "no racks were found", f"none are at {where}", other)
+    return remark(RemarkKind.PLACEMENT, "no racks were found", f"none are at {where}", advice)
 
 
 def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
@@ -238,16 +240,16 @@ def land_locations(
         UsageError: the script cannot be run, or does not answer.
     """
     hosts = {row["bookie_id"]: row["host"] for row in registrations if row["used"]}
-    said = placement.said
-    if said is None:
+    mapping = placement.mapping
+    if mapping is None:
         assert options.rack_script is not None
-        said = ask_script(options.rack_script, [host for host in hosts.values() if host])
-    found = locate_all({row["bookie_id"]: hosts.get(row["bookie_id"]) for row in bookies}, said)
+        mapping = ask_script(options.rack_script, [host for host in hosts.values() if host])
+    locations = locate_all({row["bookie_id"]: hosts.get(row["bookie_id"]) for row in bookies}, mapping)
     # Pulsar's policy counts all that its groups name, bookies that went long ago too.
-    used = {id(location) for location in found.values()}
-    found |= {
+    used = {id(location) for location in locations.values()}
+    locations |= {
         name: replace(location, path=None)
-        for name, location in said.items()
+        for name, location in mapping.items()
         if location.groups and id(location) not in used
     }
     rows = [
@@ -258,7 +260,7 @@ def land_locations(
             "groups": list(location.groups),
             "origin": location.origin,
         }
-        for bookie, location in found.items()
+        for bookie, location in locations.items()
     ]
     landing.rows("bookie_locations", rows, BOOKIE_LOCATIONS)
 
@@ -286,11 +288,11 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
     if facts is None:
         return list(placement.remarks)
     number = facts["located"] + facts["unlocated"]
-    found = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
+    located = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
     policy = f"policy {rule_of(placement.settings)}, from {facts['policy_origin']}"
-    mapping = found if facts["mapping_origin"] else "no mapping was found"
-    said = remark(RemarkKind.PLACEMENT, "placement is judged", policy, mapping)
-    return [*placement.remarks, said, *_groups_remarks(placement.settings, facts)]
+    mapping = located if facts["mapping_origin"] else "no mapping was found"
+    policy_remark = remark(RemarkKind.PLACEMENT, "placement is judged", policy, mapping)
+    return [*placement.remarks, policy_remark, *_groups_remarks(placement.settings, facts)]
 
 
 def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[Remark]:

@@ -29,17 +29,17 @@ def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
 
     Runs up to two queries, and only if files of a bookie are old.
     """
-    scan_time, now = first.source.scan_time, now_ms()
+    scan_time, audit_time = first.source.scan_time, now_ms()
     reasons = {
-        name: f"its collection was made {format_time(made)}, which is after this audit: a clock was wrong, "
+        name: f"its collection was made {format_time(moment)}, which is after this audit: a clock was wrong, "
         "and its age is not known"
-        for name, made in collection_times(indexes.bookies).items()
-        if made > now + MAX_SOURCE_AGE_MS
+        for name, moment in collection_times(indexes.bookies).items()
+        if moment > audit_time + MAX_SOURCE_AGE_MS
     }
     reasons |= {
-        name: f"its collection was made {format_time(made)}, {_before(made, scan_time)}"
-        for name, made in collection_times(indexes.bookies).items()
-        if made + MAX_SOURCE_AGE_MS < scan_time
+        name: f"its collection was made {format_time(moment)}, {_before(moment, scan_time)}"
+        for name, moment in collection_times(indexes.bookies).items()
+        if moment + MAX_SOURCE_AGE_MS < scan_time
     }
     last_writes = {
         name: last_write
@@ -62,10 +62,10 @@ def _before(time: int, scan_time: int) -> str:
 
 def collection_times(bookies: ClusterBookies) -> dict[str, int]:
     """Return when the oldest collection with an index of each bookie was made, in ms."""
-    made = {manifest.id: manifest.made for _, manifest in bookies.collected.whole}
+    times_by_id = {manifest.id: manifest.made for _, manifest in bookies.collected.whole}
     times: dict[str, int] = {}
     for piece, owner in bookies.settled.owner_of_piece.items():
-        collection = made.get(piece.rpartition(":")[0])
+        collection = times_by_id.get(piece.rpartition(":")[0])
         if collection is not None:
             times[owner.bookie_id] = min(collection, times.get(owner.bookie_id, collection))
     return times
@@ -78,16 +78,16 @@ def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str,
     fault, and not the source's. So it is if the store has no cookie of theirs with its own instance id: the
     store may have been formatted anew beneath running bookies.
     """
-    found = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
+    bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
     own = {
         cookie.bookie_id
         for cookie in store_cookies(first.nodes)
         if cookie.cookie is not None and cookie.cookie.instance_id == first.source.instance_id
     }
-    if len(found) < 2 or not {*found} <= {*bookies.foreign} & own:
+    if len(bookie_ids) < 2 or not {*bookie_ids} <= {*bookies.foreign} & own:
         return {}
     reason = "the directories of all bookies that were found carry another cluster's instance id"
-    return dict.fromkeys(found, reason)
+    return dict.fromkeys(bookie_ids, reason)
 
 
 def _count_later_ledgers(

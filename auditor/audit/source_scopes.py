@@ -73,8 +73,8 @@ def _metadata_scope(
     metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables, before: RunsBefore
 ) -> SourceScope:
     source = metadata.source
-    named = source.instance_id or "without an instance id"
-    claimed = f"every ledger of cluster {named}"
+    cluster_name = source.instance_id or "without an instance id"
+    claimed = f"every ledger of cluster {cluster_name}"
     faults = [*_metadata_faults(metadata, bookies, tables), *_losses(metadata, tables, before)]
     proofs = ["listed without a gap", "bookies carry its instance id", "its id generator is beyond every id"]
     return SourceScope(

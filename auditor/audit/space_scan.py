@@ -77,11 +77,13 @@ def with_space(
     sampled = None
     if (entries := scan.whole_entries) is not None:
         sampled = landing.land("digests", lambda: digests(entries, tables.ledgers))
-    now = tables.cluster.scan_time
-    earlier = before.table(landing, "misplaced", now)
+    scan_time = tables.cluster.scan_time
+    earlier = before.table(landing, "misplaced", scan_time)
     wrong = landing.land(
         "misplaced",
-        lambda: misplaced_locations(scan.locations, availability, tables.orphans, sampled, now, earlier),
+        lambda: misplaced_locations(
+            scan.locations, availability, tables.orphans, sampled, scan_time, earlier
+        ),
     )
     read = {
         "space": of_bytes,
@@ -99,42 +101,44 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """What the report says of the sum, of what was sampled, and of what could not be read."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
     files, bytes, maps, verified, cached, cache_unread = counts["files"]
-    [known], [unread], (located, probed) = counts["space"], counts["unread"], counts["pairs"]
-    every = f"all of {'its' if files == 1 else 'their'} {bytes:,} bytes are"
-    said = every if known == bytes else f"{bytes - known:,} of {bytes:,} bytes are NOT"
-    found = [
+    [classed_bytes], [unread], (located, probed) = counts["space"], counts["unread"], counts["pairs"]
+    all_bytes = f"all of {'its' if files == 1 else 'their'} {bytes:,} bytes are"
+    extent = all_bytes if classed_bytes == bytes else f"{bytes - classed_bytes:,} of {bytes:,} bytes are NOT"
+    remarks = [
         remark(
-            RemarkKind.SPACE if known == bytes else RemarkKind.SPACE_UNREAD,
-            f"entry logs: {plural(files, 'file', 'files')}, {said} in the table space",
+            RemarkKind.SPACE if classed_bytes == bytes else RemarkKind.SPACE_UNREAD,
+            f"entry logs: {plural(files, 'file', 'files')}, {extent} in the table space",
             "each byte is in one class",
             f"{verified:,} of {plural(maps, 'ledgers map')} compared with the log's entries",
             f"{probed:,} of {located:,} pairs of ledger and log compared with an entry there",
         )
     ]
     if cached:
-        there = f", {cache_unread:,} of them unreadable there" if cache_unread else ""
-        text = f"entry logs: collectors' metadata caches have {plural(cached, 'log')}{there}"
-        found.append(remark(RemarkKind.SPACE, text))
+        unreadable = f", {cache_unread:,} of them unreadable there" if cache_unread else ""
+        text = f"entry logs: collectors' metadata caches have {plural(cached, 'log')}{unreadable}"
+        remarks.append(remark(RemarkKind.SPACE, text))
     if unread:
         paths = plural(unread, "file or directory", "files or directories")
-        found.append(remark(RemarkKind.SPACE_UNREAD, f"entry logs: {paths} could not be read"))
-    found += disk_remarks(scan.disks)
-    return [*found, *digest_remarks(tables.digests, scan.collected)] if "digests" in tables.frames else found
+        remarks.append(remark(RemarkKind.SPACE_UNREAD, f"entry logs: {paths} could not be read"))
+    remarks += disk_remarks(scan.disks)
+    return (
+        [*remarks, *digest_remarks(tables.digests, scan.collected)] if "digests" in tables.frames else remarks
+    )
 
 
 def disk_remarks(disks: DataFrame) -> list[Remark]:
     """What lies beside the entry logs; and what of it could not be read."""
-    asked = [*(f"sum({kind.column})" for kind in DISK_BYTES), "count(reason)", "count(*)"]
-    *sums, unread, every = aggregate_many({"disks": (disks, asked)})["disks"]
-    if not every:
+    aggregates = [*(f"sum({kind.column})" for kind in DISK_BYTES), "count(reason)", "count(*)"]
+    *sums, unread, row_count = aggregate_many({"disks": (disks, aggregates)})["disks"]
+    if not row_count:
         return []
     parts = [f"{bytes:,} bytes of {kind.words}" for kind, bytes in zip(DISK_BYTES, sums, strict=True)]
-    found = [remark(RemarkKind.SPACE, "other files of the ledger disks (table disks)", *parts)]
+    remarks = [remark(RemarkKind.SPACE, "other files of the ledger disks (table disks)", *parts)]
     if unread:
         directories = plural(unread, "directory", "directories")
         text = f"other files of the ledger disks: {directories} could not be read to the end"
-        found.append(remark(RemarkKind.SPACE_UNREAD, text))
-    return found
+        remarks.append(remark(RemarkKind.SPACE_UNREAD, text))
+    return remarks
 
 
 def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> dict[str, tuple[int, ...]]:
@@ -183,17 +187,21 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     """
     landing, layout = metadata.source.landing, metadata.source.layout
     collector = Collector(collector_settings(conf), layout, _listing(metadata), tables.roster.aliases)
-    now = tables.cluster.scan_time
-    some = not {"orphans", "over_replicated"} <= tables.known_empty or collector.listing.seen is not None
+    scan_time = tables.cluster.scan_time
+    may_have_rows = (
+        not {"orphans", "over_replicated"} <= tables.known_empty or collector.listing.seen is not None
+    )
     # What an earlier run saw going says too, where nothing is left of it, that a collection came since.
     has_logs = "space" in tables.frames
-    known = before.table(landing, "gc_foresight", now) if some or has_logs else None
-    rows = landing.land_some(some, "gc_foresight", GC_FORESIGHT, lambda: foresight(collector, tables, known))
+    earlier_rows = before.table(landing, "gc_foresight", scan_time) if may_have_rows or has_logs else None
+    rows = landing.land_some(
+        may_have_rows, "gc_foresight", GC_FORESIGHT, lambda: foresight(collector, tables, earlier_rows)
+    )
     tables = replace(tables, collector=collector.settings)
     if not has_logs:
         return tables.add(landing.empty, gc_foresight=rows)
-    earlier = before.table(landing, "log_foresight", now)
-    passed = None if known is None else collected_since(known, tables.availability)
+    earlier = before.table(landing, "log_foresight", scan_time)
+    passed = None if earlier_rows is None else collected_since(earlier_rows, tables.availability)
     # With a saved store directories are copies, but for those that were collected: only there bytes that are
     # free are the bookies'.
     collected = tables.disks.where(F.col("directory").contains(IN_COLLECTION))
@@ -205,7 +213,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
             tables.entry_logs,
             rows,
             collector.settings,
-            now,
+            scan_time,
             earlier,
             disks,
             tables.availability,
@@ -280,9 +288,9 @@ def drawn_since(ledgers: DataFrame, ids: Ids, begun: int, since: int) -> tuple[i
     if row["old"] is None and begun >= since:
         return 0, ids.next
     above = -1 if row["old"] is None else row["old"]
-    found = ledgers.agg(F.min(F.when(own > above, own)).alias("first")).first()
-    assert found is not None
-    return None if found["first"] is None else (found["first"], ids.next)
+    minimum = ledgers.agg(F.min(F.when(own > above, own)).alias("first")).first()
+    assert minimum is not None
+    return None if minimum["first"] is None else (minimum["first"], ids.next)
 
 
 def _listing(metadata: ClusterMetadata) -> ServerListing:
@@ -291,8 +299,8 @@ def _listing(metadata: ClusterMetadata) -> ServerListing:
     scan = metadata.first.ledgers if again is None else again
     if odd(scan).isEmpty():
         return ServerListing()
-    found = places(scan, source.layout, source.store.root)
-    landed = source.landing.land("gc_ranges", lambda: ranges(found), "tables/checks")
+    listed_places = places(scan, source.layout, source.store.root)
+    landed = source.landing.land("gc_ranges", lambda: ranges(listed_places), "tables/checks")
     end = outcome(landed).first()
     assert end is not None
-    return ServerListing(listed_ids(found, landed), end["reach"], end["overflows"])
+    return ServerListing(listed_ids(listed_places, landed), end["reach"], end["overflows"])

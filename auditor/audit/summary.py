@@ -63,8 +63,8 @@ from auditor.tables.placement import locations_of
 from auditor.tables.verdicts import NOTHING_JUDGED
 
 ON_ABSENCE = frozenset(
-    {each.id for each in ALL if each.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
-    | {each.id for each in OF_TABLES if each.asks in ("orphans", "ownership", "offload_objects")}
+    {check.id for check in ALL if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
+    | {check.id for check in OF_TABLES if check.asks in ("orphans", "ownership", "offload_objects")}
 )
 """Checks that find what the metadata does not have."""
 
@@ -188,10 +188,10 @@ def _near_loss(
     """
     levels = near_loss(run, locations, repair.down)
     words = [*near_words(levels), *(possible_loss_words(levels) if has_sources else [])]
-    found = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *words)] if words else []
+    remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *words)] if words else []
     if repair.single_copy:
-        found.append(remark(RemarkKind.ONE_REACHABLE, single_copy_words(repair)))
-    return found
+        remarks.append(remark(RemarkKind.ONE_REACHABLE, single_copy_words(repair)))
+    return remarks
 
 
 def _previous_repair(changes: RunChanges) -> tuple[RepairFacts, int] | None:
@@ -227,14 +227,12 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
     if first.nodes.proves_absence or first.cut:
         return []  # what may be missing of a dump that is known to be cut is said otherwise
     resting = sum(
-        each["count"]
-        for each in tally
-        if each["id"] in ON_ABSENCE and each["confidence"] == Confidence.CONFIRMED
+        row["count"] for row in tally if row["id"] in ON_ABSENCE and row["confidence"] == Confidence.CONFIRMED
     )
     if not resting:
         return []
-    said = plural(resting, "finding rests", "findings rest")
-    text = f"the dump may be cut: {said} on what is not in it"
+    resting_findings = plural(resting, "finding rests", "findings rest")
+    text = f"the dump may be cut: {resting_findings} on what is not in it"
     return [remark(RemarkKind.END_UNKNOWN, text, "bkaudit dump makes one that does")]
 
 
@@ -243,7 +241,7 @@ def _counts(
 ) -> dict[str, tuple[int, ...]]:
     """The numbers that a report has of large tables."""
     decided = "count_if(class = potential_class and class != 'undecided')"
-    of: dict[str, tuple[DataFrame, Sequence[str]]] = {
+    queries: dict[str, tuple[DataFrame, Sequence[str]]] = {
         "verdicts": (tables.verdicts, ("count(*)", decided)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
         "ledgers": (tables.ledgers.where("status != 'gap'"), REUSED_AND_READ),
@@ -251,15 +249,15 @@ def _counts(
         "marks": (metadata.second.marks.where("kind in ('mark', 'lock')"), ("count(*)",)),
     }
     if not indexes.whole:
-        of["availability"] = (tables.availability, ("count_if(path is not null)",))
+        queries["availability"] = (tables.availability, ("count_if(path is not null)",))
     if (again := metadata.second.ledgers) is not None:
-        of["ledgers_again"] = (again.where("status != 'gap'"), REUSED_AND_READ)
+        queries["ledgers_again"] = (again.where("status != 'gap'"), REUSED_AND_READ)
     if tables.cluster.placement is not None:
-        of[OWN_GROUPS] = (tables.ledgers, (f"count_if(map_contains_key(custom_metadata, '{KEY}'))",))
+        queries[OWN_GROUPS] = (tables.ledgers, (f"count_if(map_contains_key(custom_metadata, '{KEY}'))",))
     if answers:
-        of["answers"] = (answers.rows.where(ASKED), ("count(*)",))
-    known = {"availability": (sum(each.number for each in indexes.counts if each.placed),)}
-    return (known if indexes.whole else {}) | aggregate_many(of)
+        queries["answers"] = (answers.rows.where(ASKED), ("count(*)",))
+    known_counts = {"availability": (sum(count.number for count in indexes.counts if count.placed),)}
+    return (known_counts if indexes.whole else {}) | aggregate_many(queries)
 
 
 def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:
@@ -282,17 +280,17 @@ def _operations(
 ) -> dict[str, int]:
     """What was asked of the sources; all of it is reading."""
     scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
-    taken, _ = counts.get("ledgers_again", (0, 0))
-    made = {
+    reused, _ = counts.get("ledgers_again", (0, 0))
+    operations = {
         **metadata.source.store.operations(),
         "ledger records read by tasks": sum(read for _, read in scans),
-        "ledgers unchanged, not read again": taken,
+        "ledgers unchanged, not read again": reused,
         "marks and locks read by tasks": sum(counts["marks"]),
         "indexes read": sum(counts["availability"]) - indexes.reused["reused"],
         "listings asked of bookies": sum(counts.get("answers", ())),
         "entries read from bookies": witness_reads,
     }
-    return {name: count for name, count in made.items() if count}
+    return {name: count for name, count in operations.items() if count}
 
 
 class Holes(NamedTuple):
@@ -304,8 +302,8 @@ class Holes(NamedTuple):
 
 def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
     """What a run could not see of the metadata; where there is any, what is not found may be there."""
-    none = "doubtful_ids" in metadata.source.landing.empty
-    return Holes(_gaps(metadata), None if none else count_ids_in_doubt(doubtful_ids))
+    none_doubtful = "doubtful_ids" in metadata.source.landing.empty
+    return Holes(_gaps(metadata), None if none_doubtful else count_ids_in_doubt(doubtful_ids))
 
 
 def _gaps(metadata: ClusterMetadata) -> list[str]:
@@ -319,12 +317,12 @@ def _gaps(metadata: ClusterMetadata) -> list[str]:
     for name, column, gap, table in tables:
         if table is None:
             continue
-        said = metadata.source.landing.values(name, column)
-        if said is None or gap in said:
+        values = metadata.source.landing.values(name, column)
+        if values is None or gap in values:
             gaps = table.where(F.col(column) == gap).select("path", "damage")
             rows += gaps.limit(GAPS_SHOWN).collect()
-    named = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
-    return [f"{path}: {reason}" for path, reason in sorted(named)][:GAPS_SHOWN]
+    gaps_with_reasons = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
+    return [f"{path}: {reason}" for path, reason in sorted(gaps_with_reasons)][:GAPS_SHOWN]
 
 
 def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
@@ -332,8 +330,8 @@ def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
     about = findings.where("ledger_id is not null").select("severity", *LEDGER)
     concerned = about.distinct()
     # Two znodes may say that they are one ledger; a damaged record may say any length.
-    named = ledgers.where("length > 0").join(about.select(*LEDGER), [*LEDGER], "left_semi")
-    lengths = named.groupBy(*LEDGER).agg(F.max("length").alias("length"))
+    with_length = ledgers.where("length > 0").join(about.select(*LEDGER), [*LEDGER], "left_semi")
+    lengths = with_length.groupBy(*LEDGER).agg(F.max("length").alias("length"))
     bytes = F.coalesce(F.sum(F.col("length").cast("decimal(20,0)")), F.lit(0))
     rows = (
         concerned.join(lengths, [*LEDGER], "left")

@@ -85,18 +85,20 @@ def read_queue(run: RunReader, leaving: Collection[str]) -> Queue:
 
 def _idle(run: RunReader) -> Iterator[Blocker]:
     """Marks that nobody works on: there are old ones, and no lock at all."""
-    now, oldest, old, locks = run.report.run.scan_time, None, 0, 0
+    scan_time, oldest, old, locks = run.report.run.scan_time, None, 0, 0
     for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
         locks += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
         marked = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
         since = pc.coalesce(marked["ctime"], marked["mtime"]).drop_null()
-        late = since.filter(pc.less(since, now - IDLE_MS))
+        late = since.filter(pc.less(since, scan_time - IDLE_MS))
         old += len(late)
         if len(late):
             first = pc.min(late).as_py()
             oldest = first if oldest is None else min(first, oldest)
     if oldest is not None and not locks:
-        yield Blocker(Cause.IDLE_WORKERS, detail=f"{plural(old, 'mark')}, the oldest of {age(oldest, now)}")
+        yield Blocker(
+            Cause.IDLE_WORKERS, detail=f"{plural(old, 'mark')}, the oldest of {age(oldest, scan_time)}"
+        )
 
 
 SAMPLES = 5
@@ -111,20 +113,22 @@ def blockers_of(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> tuple[Bl
     ids, codes = ids[order], codes[order]
     topics: dict[int, Counter[str]] = defaultdict(Counter)
     firsts = {code: ids[codes == code][:SAMPLES] for code in np.unique(codes).tolist()}
-    wanted = {(int(scope), int(ledger)) for rows in firsts.values() for scope, ledger in rows}
+    ledger_keys = {(int(scope), int(ledger)) for rows in firsts.values() for scope, ledger in rows}
     names: dict[tuple[int, int], str] = {}
     for table in _owned(run, ids, codes):
         counts = table.group_by(["code", "name"]).aggregate([([], "count_all")])
         for row in counts.to_pylist():
             topics[row["code"]][row["name"]] += row["count_all"]
-        names |= _names_of(table, wanted)
+        names |= _names_of(table, ledger_keys)
     return tuple(
         Blocker(
             Cause(str(CAUSES[code])),
             int((codes == code).sum()),
             tuple(
-                TopicCount(*each)
-                for each in sorted(topics[code].items(), key=lambda each: (-each[1], each[0]))[:TOPICS]
+                TopicCount(*topic_count)
+                for topic_count in sorted(
+                    topics[code].items(), key=lambda topic_count: (-topic_count[1], topic_count[0])
+                )[:TOPICS]
             ),
             tuple(
                 LedgerName(str(scope), str(ledger), names.get((scope, ledger)))
@@ -139,21 +143,23 @@ def _owned(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Iterator[pa.T
     """Of the ledgers that have an owner: id, code, and the topic by its whole name."""
     if not len(ids) or not has_owners(run):
         return
-    kept = pa.table({**{name: ids[:, at] for at, name in enumerate(LEDGER)}, "code": codes})
+    blocked = pa.table({**{name: ids[:, place] for place, name in enumerate(LEDGER)}, "code": codes})
     for batch in run.batches("tables/ownership", [*LEDGER, *NAMES, "standing", "borrowed"]):
-        concerned = pc.is_in(batch["ledger_id"], kept["ledger_id"].combine_chunks())
-        some = batch.filter(pc.and_(owned(batch), concerned))
-        name = pc.binary_join_element_wise(*(some[each] for each in NAMES), "/")
-        table = pa.table({**{each: some[each] for each in LEDGER}, "name": name})
-        yield table.filter(name.is_valid()).join(kept, [*LEDGER], join_type="inner")
+        concerned = pc.is_in(batch["ledger_id"], blocked["ledger_id"].combine_chunks())
+        ownership = batch.filter(pc.and_(owned(batch), concerned))
+        name = pc.binary_join_element_wise(*(ownership[column] for column in NAMES), "/")
+        table = pa.table({**{column: ownership[column] for column in LEDGER}, "name": name})
+        yield table.filter(name.is_valid()).join(blocked, [*LEDGER], join_type="inner")
 
 
-def _names_of(table: pa.Table, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    some = table.filter(pc.is_in(table["ledger_id"], pa.array([ledger for _, ledger in wanted], pa.int64())))
+def _names_of(table: pa.Table, ledger_keys: set[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    ledgers = table.filter(
+        pc.is_in(table["ledger_id"], pa.array([ledger for _, ledger in ledger_keys], pa.int64()))
+    )
     return {
         (row["scope_id"], row["ledger_id"]): row["name"]
-        for row in some.to_pylist()
-        if (row["scope_id"], row["ledger_id"]) in wanted
+        for row in ledgers.to_pylist()
+        if (row["scope_id"], row["ledger_id"]) in ledger_keys
     }
 
 
@@ -162,7 +168,7 @@ COMMAND_S = 30
 
 
 def rehearse(
-    run: RunReader, given: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
+    run: RunReader, prefixes: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
 ) -> Rehearsal:
     """Say whether bookies may go, by ids or how one id alone begins.
 
@@ -173,49 +179,49 @@ def rehearse(
         RunUsageError: the run names no such bookie, or several ids begin so.
         RunError: a table of the run is missing or broken.
     """
-    return rehearse_by_ledger(run, given, rate, round_trip_ms)[0]
+    return rehearse_by_ledger(run, prefixes, rate, round_trip_ms)[0]
 
 
 def rehearse_by_ledger(
-    run: RunReader, given: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
+    run: RunReader, prefixes: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
 ) -> tuple[Rehearsal, TrialSums]:
     """As `rehearse`, and all that is known of the ledgers with all bookies gone at once."""
-    asked = list(dict.fromkeys(whole_bookie_id(run, each) for each in given))
-    bookies = _Bookies(run, asked)
+    leaving = list(dict.fromkeys(whole_bookie_id(run, prefix) for prefix in prefixes))
+    bookies = _Bookies(run, leaving)
     settings, locations = load_placement(run)
-    queue = read_queue(run, {*asked, *bookies.absent})
+    queue = read_queue(run, {*leaving, *bookies.absent})
 
-    here = [name for name in bookies.names if bookies.registered[name] is not None]
+    registered = [name for name in bookies.names if bookies.registered[name] is not None]
     isolation = IsolationNumbers(run, settings, locations)
-    targets = Targets(bookies.names, bookies.spares, here, settings, locations, isolation.kinds)
+    targets = Targets(bookies.names, bookies.spares, registered, settings, locations, isolation.kinds)
 
     def trial(these: Sequence[str]) -> TrialSums:
         return TrialSums(bookies.places(these), bookies.places(bookies.absent), targets)
 
-    trials = [trial(asked)] + [trial([each]) for each in asked if len(asked) > 1]
+    trials = [trial(leaving)] + [trial([bookie_id]) for bookie_id in leaving if len(leaving) > 1]
     undecided = _run_trials(run, bookies, trials, isolation)
-    unplaced = sum(name not in locations.of or locations.of[name].path is None for name in here)
+    unplaced = sum(name not in locations.of or locations.of[name].path is None for name in registered)
     unplaced = unplaced if refuses_by_place(settings) else 0
     doubts = [*queue.doubts, *_doubts(run, undecided, unplaced)]
-    together, *alone = (
-        _outcome(run, bookies, each, names, queue, doubts, bool(unplaced))
-        for each, names in zip(trials, [asked, *([each] for each in asked)], strict=False)
+    joint_trial, *single_trials = (
+        _outcome(run, bookies, sums, names, queue, doubts, bool(unplaced))
+        for sums, names in zip(trials, [leaving, *([name] for name in leaving)], strict=False)
     )
     rehearsal = Rehearsal(
         run=run.path,
         scan_time=run.report.run.scan_time,
-        bookies=tuple(asked),
-        registered=tuple(Registered(each, bookies.registered[each]) for each in asked),
+        bookies=tuple(leaving),
+        registered=tuple(Registered(bookie_id, bookies.registered[bookie_id]) for bookie_id in leaving),
         absent=tuple(bookies.absent),
         spares=int(bookies.spares.sum()),
         policy=str(settings.policy),
         policy_origin=settings.origin,
         mapping_origin=locations.origin,
         workers=queue.workers,
-        together=together,
-        alone=tuple(alone),
-        order=_order(trials[0], alone),
-        seconds=_seconds(together.work, queue.workers, rate, round_trip_ms),
+        together=joint_trial,
+        alone=tuple(single_trials),
+        order=_order(trials[0], single_trials),
+        seconds=_seconds(joint_trial.work, queue.workers, rate, round_trip_ms),
     )
     return rehearsal, trials[0]
 
@@ -223,7 +229,7 @@ def rehearse_by_ledger(
 class _Bookies:
     """The bookies of a run by number, and which of them are absent, or could take something in."""
 
-    def __init__(self, run: RunReader, asked: Sequence[str]) -> None:
+    def __init__(self, run: RunReader, leaving: Sequence[str]) -> None:
         rows = run.table("bookies", ["bookie_id", "registered", "named"]).to_pylist()
         self.names = sorted(row["bookie_id"] for row in rows)
         self.numbers = BookieNumbers(self.names)
@@ -231,33 +237,33 @@ class _Bookies:
         self.absent = sorted(
             row["bookie_id"]
             for row in rows
-            if row["named"] and row["registered"] is None and row["bookie_id"] not in asked
+            if row["named"] and row["registered"] is None and row["bookie_id"] not in leaving
         )
         # A bookie that is registered as both is writable to clients.
         self.spares = np.array(
-            [self.registered[each] in TAKES_WRITES and each not in asked for each in self.names], bool
+            [self.registered[name] in TAKES_WRITES and name not in leaving for name in self.names], bool
         )
 
     def places(self, names: Sequence[str]) -> list[int]:
         """Their numbers."""
-        return [self.names.index(each) for each in names]
+        return [self.names.index(name) for name in names]
 
 
 def _run_trials(
     run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation: IsolationNumbers
 ) -> int:
     """Show every ledger that names one of the bookies to all trials; how many cannot be judged."""
-    wanted = np.logical_or.reduce([each.concerned for each in trials])
+    is_concerned = np.logical_or.reduce([sums.concerned for sums in trials])
     today = CopiesToday(run.directory, bookies.numbers)
     undecided = 0
-    for rows, others in decided_ledgers(run.directory, isolation.columns):
-        undecided += others
-        some = rows.filter(pa.array(name_any(rows, wanted, bookies.numbers)))
-        if len(some):
-            windows = today.of(windows_of(some, bookies.numbers))
-            segments = segments_of(some, bookies.numbers, isolation.of(some))
-            for each in trials:
-                each.add(segments, windows)
+    for rows, undecided_count in decided_ledgers(run.directory, isolation.columns):
+        undecided += undecided_count
+        concerned_rows = rows.filter(pa.array(name_any(rows, is_concerned, bookies.numbers)))
+        if len(concerned_rows):
+            windows = today.of(windows_of(concerned_rows, bookies.numbers))
+            segments = segments_of(concerned_rows, bookies.numbers, isolation.of(concerned_rows))
+            for trial in trials:
+                trial.add(segments, windows)
     return undecided
 
 
@@ -292,26 +298,31 @@ def _outcome(
     moving = sums["ledgers"] + len(codes)
     blockers = list(blockers_of(run, ids, codes))
     blockers = [
-        replace(each, detail=", ".join(bookies.absent)) if each.cause is model.Cause.ABSENT else each
-        for each in blockers
+        replace(blocker, detail=", ".join(bookies.absent)) if blocker.cause is model.Cause.ABSENT else blocker
+        for blocker in blockers
     ]
     # With nobody to audit the command fails, and leaves the cookie, even where nothing has to move.
-    blockers += [each for each in queue.blockers if moving or each.cause is not model.Cause.IDLE_WORKERS]
+    blockers += [
+        blocker for blocker in queue.blockers if moving or blocker.cause is not model.Cause.IDLE_WORKERS
+    ]
     live = [name for name in names if bookies.registered[name] is not None]
     permission = permit_decommission(run, names, live)
     # What is not known comes after what is certain.
     blockers = sorted([*gate_blockers(permission), *blockers], key=lambda blocker: blocker.cause in UNSURE)
-    found = [*doubts, *(DoubtCount(word, number) for word, number in trial.doubts.items() if number)]
+    all_doubts = [*doubts, *(DoubtCount(word, number) for word, number in trial.doubts.items() if number)]
     along = sums.pop("along")
     return model.Trial(
         tuple(names),
-        _answer([each for each in blockers if not (unplaced and each.cause in _OF_PLACES)], bool(found)),
+        _answer(
+            [blocker for blocker in blockers if not (unplaced and blocker.cause in _OF_PLACES)],
+            bool(all_doubts),
+        ),
         tuple(blockers),
         Work(**sums),
         _loads(bookies, trial),
         _candidates(trial),
         along,
-        tuple(found),
+        tuple(all_doubts),
         notices_of(permission),
         decommission_commands(permission, names),
         permission,
@@ -323,9 +334,9 @@ _OF_PLACES = (model.Cause.NO_ADMISSIBLE,)
 
 
 def _answer(blockers: Sequence[model.Blocker], doubtful: bool) -> Answer:
-    if any(each.cause in LASTING for each in blockers):
+    if any(blocker.cause in LASTING for blocker in blockers):
         return Answer.NEVER
-    if any(each.cause not in UNSURE for each in blockers):
+    if any(blocker.cause not in UNSURE for blocker in blockers):
         return Answer.AFTER
     return Answer.UNKNOWN if doubtful or blockers else Answer.NOW
 
@@ -340,21 +351,25 @@ def _loads(bookies: _Bookies, trial: TrialSums) -> tuple[CopyLoad, ...]:
 
 
 def _candidates(trial: TrialSums) -> Candidates:
-    some = np.flatnonzero(trial.candidates)
-    if not len(some):
+    counts = np.flatnonzero(trial.candidates)
+    if not len(counts):
         return Candidates(None, 0, 0)
-    return Candidates(int(some[0]), int(some[-1]), int(trial.candidates[some[0]]))
+    return Candidates(int(counts[0]), int(counts[-1]), int(trial.candidates[counts[0]]))
 
 
-def _order(together: TrialSums, alone: Sequence[model.Trial]) -> tuple[str, ...]:
+def _order(joint_sums: TrialSums, single_trials: Sequence[model.Trial]) -> tuple[str, ...]:
     """One by one, the least to copy first; empty where one of them may not go even so.
 
     A ledger with too few spares for all of them at once has too few for the last of them, too.
     """
-    if together.without_spare or not all(each.answer in (Answer.NOW, Answer.AFTER) for each in alone):
+    if joint_sums.without_spare or not all(
+        single.answer in (Answer.NOW, Answer.AFTER) for single in single_trials
+    ):
         return ()
-    by_cost = sorted(alone, key=lambda each: (each.work.copied_bytes, each.work.copied, each.bookies))
-    return tuple(each.bookies[0] for each in by_cost)
+    by_cost = sorted(
+        single_trials, key=lambda single: (single.work.copied_bytes, single.work.copied, single.bookies)
+    )
+    return tuple(single.bookies[0] for single in by_cost)
 
 
 def _seconds(work: Work, workers: int, rate: int | None, round_trip_ms: float) -> float | None:

@@ -35,7 +35,7 @@ BATCH = 10
 
 @dataclass(frozen=True, slots=True)
 class GonePlaces:
-    """Segments with the places of their ensembles that matter: all of ``gone`` is False past the ensemble.
+    """Segments with the places of their ensembles that matter: all of ``is_gone`` is False past the ensemble.
 
     A segment with ``last`` below ``first`` has no entry.
     """
@@ -44,7 +44,7 @@ class GonePlaces:
     last: Longs
     ensemble_size: Longs
     write_quorum: Longs
-    gone: Bools
+    is_gone: Bools
 
     def entries(self) -> Longs:
         """How many entries of each class there are: a row a segment, a column a class.
@@ -71,20 +71,20 @@ class GonePlaces:
         size, classes = self.ensemble_size[:, None], self._classes()
         counts = np.zeros(classes.shape, np.int64)
         for step in range(classes.shape[1]):
-            here = np.take_along_axis(self.gone, (classes + step) % size, 1)
-            counts += here & (step < self.write_quorum)[:, None]
+            is_gone = np.take_along_axis(self.is_gone, (classes + step) % size, 1)
+            counts += is_gone & (step < self.write_quorum)[:, None]
         counts[classes >= size] = 0
         return counts
 
     def first_left(self) -> Longs:
         """Of each window the first place that stays, from which a copy is read; -1 where none does."""
         size, classes = self.ensemble_size[:, None], self._classes()
-        found = np.full(classes.shape, -1, np.int64)
+        first_place = np.full(classes.shape, -1, np.int64)
         for step in range(classes.shape[1]):
             place = (classes + step) % size
-            stays = ~np.take_along_axis(self.gone, place, 1) & (step < self.write_quorum)[:, None]
-            found = np.where((found < 0) & stays, place, found)
-        return found
+            stays = ~np.take_along_axis(self.is_gone, place, 1) & (step < self.write_quorum)[:, None]
+            first_place = np.where((first_place < 0) & stays, place, first_place)
+        return first_place
 
     def copied(self) -> Longs:
         """How many entries a worker reads of each segment, and writes to every bookie that comes in.
@@ -96,8 +96,8 @@ class GonePlaces:
         """
         stored = self.gone_of_windows() > 0
         number = np.maximum(self.last - self.first + 1, 0)
-        whole, rest = np.divmod(number, BATCH)
-        total = self._spanned(stored, self.first + whole * BATCH, rest)
+        whole, remainder = np.divmod(number, BATCH)
+        total = self._spanned(stored, self.first + whole * BATCH, remainder)
         for step in range(stored.shape[1]):
             # Batches begin at the same class again after E of them, at the latest.
             times = np.maximum((whole - step + self.ensemble_size - 1) // self.ensemble_size, 0)
@@ -110,14 +110,14 @@ class GonePlaces:
         least, most = np.full_like(start, BATCH), np.full_like(start, -1)
         for step in range(BATCH):
             place = (start + step) % self.ensemble_size
-            here = np.take_along_axis(stored, place[:, None], 1)[:, 0] & (step < length)
-            least = np.where(here, np.minimum(least, step), least)
-            most = np.where(here, step, most)
-        found: Longs = np.maximum(most - least + 1, 0)
-        return found
+            is_stored = np.take_along_axis(stored, place[:, None], 1)[:, 0] & (step < length)
+            least = np.where(is_stored, np.minimum(least, step), least)
+            most = np.where(is_stored, step, most)
+        entry_counts: Longs = np.maximum(most - least + 1, 0)
+        return entry_counts
 
     def _classes(self) -> Longs:
-        return np.broadcast_to(np.arange(self.gone.shape[1]), self.gone.shape)
+        return np.broadcast_to(np.arange(self.is_gone.shape[1]), self.is_gone.shape)
 
 
 class Openings(NamedTuple):
@@ -154,7 +154,10 @@ class Targets:
     def unsure(self, isolation: Longs) -> tuple[Bools, Bools]:
         """Which ledgers keep to groups that are not known, and which to their own, if AutoRecovery does."""
         unheeded = self._settings.groups is None
-        kinds = [(not each.known, each.known and each.own and unheeded) for each in self._isolations]
+        kinds = [
+            (not isolation_kind.is_known, isolation_kind.is_known and isolation_kind.own and unheeded)
+            for isolation_kind in self._isolations
+        ]
         unknown, own = np.array(kinds, bool).T
         return unknown[isolation], own[isolation]
 
@@ -169,39 +172,39 @@ class Targets:
         free = free[:, :-1]
         number = free.sum(1)
         if self._settings.policy is Policy.NONE and not isolation.any():
-            return Openings(number, free, number < seats.gone.sum(1))
+            return Openings(number, free, number < seats.is_gone.sum(1))
         refused = np.zeros(len(members), bool)
         shapes = np.column_stack([seats.ensemble_size, isolation])
         for size, number_of_groups in np.unique(shapes, axis=0).tolist():
             rows = np.flatnonzero((shapes == [size, number_of_groups]).all(1))
             kinds = self._kinds(size, self._isolations[number_of_groups])
-            taken, refused[rows] = self._taken(kinds, members[rows], seats, rows, ack_quorum[rows])
-            free[rows] &= taken
+            may_come, refused[rows] = self._taken(kinds, members[rows], seats, rows, ack_quorum[rows])
+            free[rows] &= may_come
         return Openings(number, free, refused)
 
     def _taken(
         self, kinds: _Kinds, members: NDArray[np.int32], seats: GonePlaces, rows: Longs, ack_quorum: Longs
     ) -> tuple[Bools, Bools]:
         """Which bookies stand where the policy takes one, and where it refuses; of ensembles of one size."""
-        codes = np.append(kinds.of, NO_BOOKIE)[members]
-        places = np.where(members == NO_BOOKIE, NO_BOOKIE, codes * 2 + seats.gone[rows])
+        codes = np.append(kinds.kind_of, NO_BOOKIE)[members]
+        places = np.where(members == NO_BOOKIE, NO_BOOKIE, codes * 2 + seats.is_gone[rows])
         if self._settings.policy is Policy.RACK:
             places = np.sort(places, axis=1)[:, ::-1]  # it asks for no order
         shapes = np.column_stack([seats.write_quorum[rows], ack_quorum, places])
         distinct, which = np.unique(shapes, axis=0, return_inverse=True)
-        found = [self._choices(kinds, row[0], row[1], row[2:]) for row in distinct.tolist()]
-        taken = np.array([each for each, _ in found])[:, kinds.of]
-        return taken[which.ravel()], np.array([refuses for _, refuses in found])[which.ravel()]
+        choices = [self._choices(kinds, row[0], row[1], row[2:]) for row in distinct.tolist()]
+        may_come = np.array([kind_flags for kind_flags, _ in choices])[:, kinds.kind_of]
+        return may_come[which.ravel()], np.array([refuses for _, refuses in choices])[which.ravel()]
 
     def _kinds(self, ensemble_size: int, isolation: Isolation) -> _Kinds:
         out = isolation.outside(ensemble_size, self._locations, self._writable)
-        said = [
+        traits = [
             (path, spare, name in out)
             for path, spare, name in zip(self._paths, self.spares.tolist(), self._names, strict=True)
         ]
-        numbers = {kind: number for number, kind in enumerate(sorted(set(said)))}
-        of = np.array([numbers[kind] for kind in said], np.int64)
-        return _Kinds(of, list(numbers), np.bincount(of, minlength=len(numbers)).tolist())
+        numbers = {kind: number for number, kind in enumerate(sorted(set(traits)))}
+        kind_of = np.array([numbers[kind] for kind in traits], np.int64)
+        return _Kinds(kind_of, list(numbers), np.bincount(kind_of, minlength=len(numbers)).tolist())
 
     def _choices(
         self, kinds: _Kinds, write_quorum: int, ack_quorum: int, places: list[int]
@@ -209,34 +212,36 @@ class Targets:
         """The kinds that one ensemble's replacements may be of, and whether one of its places gets none."""
         places = [place for place in places if place != NO_BOOKIE]
         ensemble = [f"{number}" for number in range(len(places))]
-        left = [
+        counts_left = [
             count - sum(place // 2 == kind for place in places) for kind, count in enumerate(kinds.numbers)
         ]
-        standing = {name: kinds.said[place // 2] for name, place in zip(ensemble, places, strict=True)}
+        standing = {name: kinds.traits[place // 2] for name, place in zip(ensemble, places, strict=True)}
         # Of each kind one bookie stands for all that are not in the ensemble.
-        deputies = {f"of {kind}": said for kind, said in enumerate(kinds.said)}
+        deputies = {f"of {kind}": traits for kind, traits in enumerate(kinds.traits)}
         all_of_them = standing | deputies
         paths = {name: path for name, (path, _, _) in all_of_them.items()}
         view = ServerView(paths, frozenset(name for name, (_, spare, _) in all_of_them.items() if spare))
-        taken = [False] * len(left)
+        may_come = [False] * len(counts_left)
         for position, place in enumerate(places):
             if not place % 2:
                 continue
-            out = {f"of {kind}" for kind, said in enumerate(kinds.said) if not left[kind] or said[2]}
+            out = {
+                f"of {kind}" for kind, traits in enumerate(kinds.traits) if not counts_left[kind] or traits[2]
+            }
             vacancy = Vacancy(ensemble, position, write_quorum, ack_quorum, frozenset(out))
-            found = [int(name[3:]) for name in replacements(vacancy, view, self._settings)]
-            if not found:
-                return taken, True
-            for kind in found:
-                taken[kind] = True
+            chosen_kinds = [int(name[3:]) for name in replacements(vacancy, view, self._settings)]
+            if not chosen_kinds:
+                return may_come, True
+            for kind in chosen_kinds:
+                may_come[kind] = True
             # One after the other: the next place does without what this one took.
-            left[max(found, key=left.__getitem__)] -= 1
-        return taken, False
+            counts_left[max(chosen_kinds, key=counts_left.__getitem__)] -= 1
+        return may_come, False
 
 
 class _Kinds(NamedTuple):
     """The kind of each bookie by number; of each kind path, spare and left out, and how many there are."""
 
-    of: Longs
-    said: list[tuple[str, bool, bool]]
+    kind_of: Longs
+    traits: list[tuple[str, bool, bool]]
     numbers: list[int]

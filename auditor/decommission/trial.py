@@ -56,33 +56,33 @@ class Segments(SegmentColumns):
 
 def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) -> Segments:
     """The segments of rows of the table ledgers whose metadata can be judged."""
-    found = segment_columns(rows, numbers)
-    last, open_end = found.ends()
+    columns = segment_columns(rows, numbers)
+    last, open_end = columns.ends()
     last_entry, length = (column_of(rows, name, -1) for name in ("last_entry_id", "length"))
     closed = np.zeros(rows.num_rows, bool)
-    closed[found.ledger[found.closed]] = True
+    closed[columns.ledger[columns.closed]] = True
     entries = np.where(closed & (last_entry >= 0), last_entry + 1, 1)
-    sizes = np.diff(np.append(found.at, len(found.members)))
+    sizes = np.diff(np.append(columns.starts, len(columns.members)))
     ensembles = np.full((len(sizes), int(sizes.max(initial=0))), NO_BOOKIE, np.int32)
-    ensembles[np.arange(ensembles.shape[1]) < sizes[:, None]] = found.members
+    ensembles[np.arange(ensembles.shape[1]) < sizes[:, None]] = columns.members
     return Segments(
-        **vars(found),
+        **vars(columns),
         entry_bytes=np.where(closed, np.maximum(length, 0) / entries, np.nan),
         isolation=isolation,
-        last=np.where(open_end, found.first - 1, last),
+        last=np.where(open_end, columns.first - 1, last),
         open_end=open_end,
         ensembles=ensembles,
     )
 
 
-def name_any(rows: pa.RecordBatch, wanted: Bools, numbers: BookieNumbers) -> Bools:
-    """Which rows have an ensemble that names one of the bookies ``wanted``, a flag for each number.
+def name_any(rows: pa.RecordBatch, is_wanted: Bools, numbers: BookieNumbers) -> Bools:
+    """Which rows have an ensemble that names one of some bookies; ``is_wanted`` has a flag for each number.
 
     Bookies beyond these get numbers of their own, and are not wanted.
     """
     segments = segment_columns(rows, numbers)
     flags = np.zeros(len(numbers), bool)
-    flags[: len(wanted)] = wanted
+    flags[: len(is_wanted)] = is_wanted
     return segments.any_of_members(flags[segments.members])
 
 
@@ -91,10 +91,10 @@ CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
 
 _CODE = {cause: code for code, cause in enumerate(CAUSES)}
 UNREAD = "ledgers whose other copies may be missing"
-BESIDE = "ledgers whose segments have other entries that may be lost"
+OTHER_ENTRIES = "ledgers whose segments have other entries that may be lost"
 UNGROUPED = "ledgers whose isolation groups are not known"
 OWN_GROUPS = "ledgers with no spare in their own isolation groups, which only Pulsar's policy goes by"
-DOUBTS = (UNREAD, BESIDE, UNGROUPED, OWN_GROUPS)
+DOUBTS = (UNREAD, OTHER_ENTRIES, UNGROUPED, OWN_GROUPS)
 _NO_CANDIDATES = 1 << 60
 _AT_ONCE = 1 << 12
 
@@ -103,7 +103,7 @@ _AT_ONCE = 1 << 12
 class _Look:
     """A batch with some bookies gone: flags and numbers of its segments."""
 
-    gone: Bools
+    is_gone: Bools
     seats: GonePlaces
     entries: Longs
     lost: Longs
@@ -120,18 +120,18 @@ class _Causes(NamedTuple):
 
 
 class TrialSums:
-    """Adds up batches of the ledgers that name the bookies ``asked`` or ``absent``, numbers both.
+    """Adds up batches of the ledgers that name the bookies ``leaving`` or ``absent``, numbers both.
 
     ``absent`` bookies are gone already: the server brings them along.
     """
 
-    def __init__(self, asked: Sequence[int], absent: Sequence[int], targets: Targets) -> None:
+    def __init__(self, leaving: Sequence[int], absent: Sequence[int], targets: Targets) -> None:
         self.targets = targets
         count = len(targets.spares) + 1  # the last place is NO_BOOKIE's
-        self._asked: Bools = np.zeros(count, bool)
-        self._gone: Bools = np.zeros(count, bool)
-        self._asked[list(asked)] = True
-        self._gone[[*asked, *absent]] = True
+        self._is_leaving: Bools = np.zeros(count, bool)
+        self._is_gone: Bools = np.zeros(count, bool)
+        self._is_leaving[list(leaving)] = True
+        self._is_gone[[*leaving, *absent]] = True
         self._absent = bool(absent)
         self.sums: dict[str, float] = dict.fromkeys(_SUMS, 0)
         self.without_spare = 0
@@ -143,75 +143,77 @@ class TrialSums:
     @property
     def concerned(self) -> Bools:
         """A flag for the number of each bookie that is gone in this trial."""
-        return self._gone[:-1]
+        return self._is_gone[:-1]
 
     def all_blocked(self) -> tuple[Longs, NDArray[np.int8]]:
         """Every ledger that something keeps: scope and id, and the code of its cause in `CAUSES`."""
-        ids = np.concatenate([np.zeros((0, 2), np.int64), *(each for each, _ in self.blocked)])
-        return ids, np.concatenate([np.zeros(0, np.int8), *(each for _, each in self.blocked)])
+        ids = np.concatenate([np.zeros((0, 2), np.int64), *(ledger_ids for ledger_ids, _ in self.blocked)])
+        return ids, np.concatenate(
+            [np.zeros(0, np.int8), *(ledger_codes for _, ledger_codes in self.blocked)]
+        )
 
     def stuck(self) -> Longs:
         """The ledgers of scope 0 with a cause of their own, ascending."""
         ids, codes = self.all_blocked()
         of_ledgers = codes != _CODE[Cause.ABSENT]
-        found: Longs = np.sort(ids[of_ledgers & (ids[:, 0] == 0), 1])
-        return found
+        ledger_ids: Longs = np.sort(ids[of_ledgers & (ids[:, 0] == 0), 1])
+        return ledger_ids
 
     def add(self, segments: Segments, windows: Windows) -> None:
         """Count the ledgers of a batch; ``windows`` are of the same rows."""
-        asked = self._asked[segments.ensembles]
-        touched = any_true(asked)
-        named = segments.any_of_ledger(touched)
-        look = self._look(segments, asked, self._gone)
+        is_leaving = self._is_leaving[segments.ensembles]
+        touched = any_true(is_leaving)
+        names_leaving = segments.any_of_ledger(touched)
+        look = self._look(segments, is_leaving, self._is_gone)
         waits = segments.any_of_ledger(look.waits)
-        codes, doubts, without_spare = self._causes(segments, windows, look, self._gone)
+        codes, doubts, without_spare = self._causes(segments, windows, look, self._is_gone)
         if self._absent and codes.any():
-            back = self._look(segments, asked, self._asked)
-            alone = self._causes(segments, windows, back, self._asked)
-            codes[(codes > 0) & (alone.codes == 0)] = _CODE[Cause.ABSENT]
-            without_spare &= alone.without_spare
+            back = self._look(segments, is_leaving, self._is_leaving)
+            causes_of_leaving = self._causes(segments, windows, back, self._is_leaving)
+            codes[(codes > 0) & (causes_of_leaving.codes == 0)] = _CODE[Cause.ABSENT]
+            without_spare &= causes_of_leaving.without_spare
         self.without_spare += int(without_spare.sum())
-        held = codes > 0
-        self.blocked.append((segments.ids[held], codes[held]))
-        moves = waits & ~held
+        is_blocked = codes > 0
+        self.blocked.append((segments.ids[is_blocked], codes[is_blocked]))
+        moves = waits & ~is_blocked
         for word, these in doubts.items():
             self.doubts[word] += int((these & moves).sum())
-        short: Bools = look.openings.refused | (look.openings.outside < look.gone.sum(1))
-        stuck = segments.any_of_ledger(short & touched) & named & ~waits
-        leaving = any_true(look.gone)
-        along = segments.any_of_ledger(leaving) & ~named
-        for name, number in (("renamed", named & ~waits), ("renamed_stuck", stuck), ("along", along)):
+        short: Bools = look.openings.refused | (look.openings.outside < look.is_gone.sum(1))
+        stuck = segments.any_of_ledger(short & touched) & names_leaving & ~waits
+        leaving = any_true(look.is_gone)
+        along = segments.any_of_ledger(leaving) & ~names_leaving
+        for name, number in (("renamed", names_leaving & ~waits), ("renamed_stuck", stuck), ("along", along)):
             self.sums[name] += int(number.sum())
         self._work(segments, look, moves)
 
-    def _look(self, segments: Segments, asked: Bools, gone_ids: Bools) -> _Look:
-        gone = gone_ids[segments.ensembles]
+    def _look(self, segments: Segments, is_leaving: Bools, gone_ids: Bools) -> _Look:
+        is_gone = gone_ids[segments.ensembles]
         shape = (segments.first, segments.last, segments.ensemble_size, segments.write_quorum)
-        seats = GonePlaces(*shape, gone)
+        seats = GonePlaces(*shape, is_gone)
         entries = seats.entries()
-        stored = (entries > 0) & (GonePlaces(*shape, asked).gone_of_windows() > 0)
-        waits: Bools = stored.any(1) | (segments.open_end & asked.any(1))
+        stored = (entries > 0) & (GonePlaces(*shape, is_leaving).gone_of_windows() > 0)
+        waits: Bools = stored.any(1) | (segments.open_end & is_leaving.any(1))
         isolation = segments.isolation[segments.ledger]
         openings = self.targets.of(segments.ensembles, seats, segments.ack_quorum, isolation)
-        return _Look(gone, seats, entries, seats.gone_of_windows(), waits, openings)
+        return _Look(is_gone, seats, entries, seats.gone_of_windows(), waits, openings)
 
     def _causes(self, segments: Segments, windows: Windows, look: _Look, gone_ids: Bools) -> _Causes:
-        at = _segment_of(segments, windows)
-        gone = gone_ids[windows.bookies]
-        missing = gone | ((windows.copies == MISSING) & (windows.bookies != NO_BOOKIE))
+        segment_rows = _segment_of(segments, windows)
+        is_gone = gone_ids[windows.bookies]
+        missing = is_gone | ((windows.copies == MISSING) & (windows.bookies != NO_BOOKIE))
         unsure = missing | ((windows.copies == UNKNOWN) & (windows.bookies != NO_BOOKIE))
         lacks, may_lack = missing.sum(1) >= windows.write_quorum, unsure.sum(1) >= windows.write_quorum
-        counts = look.waits[at] & ~windows.open_end
-        only = gone.sum(1) >= windows.write_quorum
-        its = gone.any(1)
-        too_few = look.openings.outside < look.gone.sum(1)
+        counts = look.waits[segment_rows] & ~windows.open_end
+        only = is_gone.sum(1) >= windows.write_quorum
+        has_gone = is_gone.any(1)
+        too_few = look.openings.outside < look.is_gone.sum(1)
         uncovered = segments.open_end & (look.lost >= np.maximum(segments.ack_quorum, 1)[:, None]).any(1)
         waits = segments.any_of_ledger(look.waits)
         refused = segments.any_of_ledger(look.waits & look.openings.refused)
         ungrouped, own = self.targets.unsure(segments.isolation)
         of_causes = {
             Cause.ONLY_COPY: windows.any_of_ledger(counts & only),
-            Cause.UNREADABLE: windows.any_of_ledger(counts & its & lacks),
+            Cause.UNREADABLE: windows.any_of_ledger(counts & has_gone & lacks),
             Cause.NO_SPARE: segments.any_of_ledger(look.waits & too_few),
             Cause.NO_ADMISSIBLE: refused & ~ungrouped & ~own,
             Cause.NO_COVERAGE: segments.any_of_ledger(uncovered) & waits,
@@ -221,8 +223,8 @@ class TrialSums:
         for cause in reversed(OF_LEDGERS):
             codes[of_causes[cause]] = _CODE[cause]
         doubts = {
-            UNREAD: windows.any_of_ledger(counts & its & may_lack & ~lacks),
-            BESIDE: windows.any_of_ledger(counts & ~its & may_lack),
+            UNREAD: windows.any_of_ledger(counts & has_gone & may_lack & ~lacks),
+            OTHER_ENTRIES: windows.any_of_ledger(counts & ~has_gone & may_lack),
             UNGROUPED: waits & ungrouped,
             OWN_GROUPS: refused & own,
         }
@@ -231,13 +233,13 @@ class TrialSums:
     def _work(self, segments: Segments, look: _Look, moves: Bools) -> None:
         """Add up what is copied of the ledgers that move."""
         stored = (look.entries > 0) & (look.lost > 0)
-        rows = moves[segments.ledger] & (stored.any(1) | (segments.open_end & look.gone.any(1)))
-        gone = look.gone.sum(1)
+        rows = moves[segments.ledger] & (stored.any(1) | (segments.open_end & look.is_gone.any(1)))
+        gone_count = look.is_gone.sum(1)
         read = np.where(rows, look.seats.copied(), 0)
         needed = np.where(rows, (look.entries * look.lost).sum(1), 0)
         mean = segments.entry_bytes[segments.ledger]
         size, unsized = np.nan_to_num(mean), np.isnan(mean)
-        copied = read * gone
+        copied = read * gone_count
         number = segments.last - segments.first + 1
         sums = self.sums
         sums["ledgers"] += int(moves.sum())
@@ -249,7 +251,7 @@ class TrialSums:
         sums["copied"] += int(copied.sum())
         sums["copied_bytes"] += float((copied * size).sum())
         sums["unsized"] += int(copied[unsized].sum())
-        sums["open_ends"] += int(segments.any_of_ledger(rows & segments.open_end & look.gone.any(1)).sum())
+        sums["open_ends"] += int(segments.any_of_ledger(rows & segments.open_end & look.is_gone.any(1)).sum())
         self._loads(segments, look, read, size, rows)
 
     def _loads(
@@ -264,11 +266,11 @@ class TrialSums:
         for sums, weights in zip(self.read, (entries, entries * size[:, None]), strict=True):
             sums += np.bincount(member.ravel() % (count + 1), weights.ravel(), count + 1)[:count]
         number = look.openings.candidates.sum(1)
-        each = read * look.gone.sum(1) / np.maximum(number, 1)
-        for start in range(0, len(each), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
-            share = np.stack([each[some], (each * size)[some]])
-            self.written += share @ look.openings.candidates[some]
+        candidate_share = read * look.is_gone.sum(1) / np.maximum(number, 1)
+        for start in range(0, len(candidate_share), _AT_ONCE):
+            rows_at_once = slice(start, start + _AT_ONCE)
+            share = np.stack([candidate_share[rows_at_once], (candidate_share * size)[rows_at_once]])
+            self.written += share @ look.openings.candidates[rows_at_once]
         fewest = np.full(len(segments.ids), _NO_CANDIDATES, np.int64)
         np.minimum.at(fewest, segments.ledger[rows], number[rows])
         self.candidates += np.bincount(fewest[fewest < _NO_CANDIDATES], minlength=len(self.candidates))
@@ -288,9 +290,9 @@ def _segment_of(segments: Segments, windows: Windows) -> Longs:
     span = int(ranks.max(initial=0)) + 1
     keys = segments.ledger * span + ranks[: len(segments.first)]
     order = np.argsort(keys, kind="stable")
-    found = np.searchsorted(keys[order], windows.ledger * span + ranks[len(segments.first) :])
-    at: Longs = order[found]
-    return at
+    positions = np.searchsorted(keys[order], windows.ledger * span + ranks[len(segments.first) :])
+    segment_rows: Longs = order[positions]
+    return segment_rows
 
 
 def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:

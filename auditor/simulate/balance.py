@@ -34,8 +34,8 @@ class LoadSums:
         bookie = windows.bookies[row, seat]
         np.add.at(self._sums[:, _ENTRIES], bookie, windows.entries[row])
         np.add.at(self._sums[:, _BYTES], bookie, windows.bytes[row])
-        for column, some in ((_LEDGERS, slice(None)), (_OPEN, windows.open_end[row])):
-            pairs = distinct_values(windows.ledger[row][some] * len(numbers) + bookie[some])
+        for column, selection in ((_LEDGERS, slice(None)), (_OPEN, windows.open_end[row])):
+            pairs = distinct_values(windows.ledger[row][selection] * len(numbers) + bookie[selection])
             np.add.at(self._sums[:, column], pairs % len(numbers), windows.times[pairs // len(numbers)])
 
     def result(
@@ -50,8 +50,8 @@ class LoadSums:
         sums = grown(self._sums, len(numbers), axis=0)
         disks = disk_loads(run)
         logs: Counter[str] = Counter()
-        for each in disks or ():
-            logs[each.bookie] += each.bytes
+        for disk in disks or ():
+            logs[disk.bookie] += disk.bytes
         # With few open ledgers some bookies are in none of their ensembles by chance.
         writable = sum(mode == "writable" for mode in registered.values())
         enough = writable > 0 and (1 - 1 / writable) ** int(sums[:, _OPEN].sum()) < _BY_CHANCE
@@ -59,8 +59,10 @@ class LoadSums:
         for name, row in zip(numbers.names, sums.tolist(), strict=True):
             ledgers, entries, bytes, opened = row
             load = BookieLoad(name, ledgers, entries, bytes, opened, logs.get(name))
-            named = load.ledgers or name in registered
-            idle = _idle(name, registered, locations, enough) if named and not load.open_ensembles else None
+            is_bookie = load.ledgers or name in registered
+            idle = (
+                _idle(name, registered, locations, enough) if is_bookie and not load.open_ensembles else None
+            )
             loads.append(replace(load, idle=idle))
         domains = {
             str(level): _by_domain(loads, locations, level) for level in levels if level is not Level.BOOKIE
@@ -77,7 +79,9 @@ def _idle(name: str, registered: Mapping[str, str | None], locations: Locations,
         return "it is registered read-only"
     if not enough:
         return None
-    depths = Counter(path.count("/") for each in locations.of if (path := locations.path(each)) is not None)
+    depths = Counter(
+        path.count("/") for bookie in locations.of if (path := locations.path(bookie)) is not None
+    )
     path = locations.path(name) or DEFAULT_RACK
     if depths and path.count("/") != max(depths, key=lambda depth: depths[depth]):
         return f"its location {path} is not as deep as most: the server leaves it out of its topology"
@@ -88,23 +92,23 @@ def _idle(name: str, registered: Mapping[str, str | None], locations: Locations,
 
 def _by_domain(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:
     """Sums by domain; a ledger counts on each of its bookies."""
-    names = sorted({domain for each in loads if (domain := locations.domain(each.name, level)) is not None})
-    found = []
+    names = sorted({domain for load in loads if (domain := locations.domain(load.name, level)) is not None})
+    domain_loads = []
     for name in names:
-        its = [each for each in loads if locations.domain(each.name, level) == name]
-        disks = [each.disk for each in its]
-        known = [each for each in disks if each is not None]
-        found.append(
+        members = [load for load in loads if locations.domain(load.name, level) == name]
+        disks = [load.disk for load in members]
+        disk_bytes = [disk for disk in disks if disk is not None]
+        domain_loads.append(
             BookieLoad(
                 name,
-                sum(each.ledgers for each in its),
-                sum(each.entries for each in its),
-                sum(each.bytes for each in its),
-                sum(each.open_ensembles for each in its),
-                sum(known) if len(known) == len(disks) else None,
+                sum(load.ledgers for load in members),
+                sum(load.entries for load in members),
+                sum(load.bytes for load in members),
+                sum(load.open_ensembles for load in members),
+                sum(disk_bytes) if len(disk_bytes) == len(disks) else None,
             )
         )
-    return tuple(sorted(found, key=_largest))
+    return tuple(sorted(domain_loads, key=_largest))
 
 
 def _largest(load: BookieLoad) -> tuple[int, int, int, str]:
@@ -126,24 +130,24 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
     for batch in run.batches("tables/entry_logs", columns):
         # A log that compaction left under two names is there once.
         second = pc.equal(batch["kind"], LogFileKind.COMPACTED.value).fill_null(False)
-        some = pa.table(batch.filter(pc.and_(batch["bookie_id"].is_valid(), pc.invert(second))))
-        ids = pc.add(pc.multiply(some["ledger_id"], _PRIME), some["scope_id"])
-        blank = pc.and_(some["ledger_id"].is_valid(), some["entries"].is_null()).cast("int64")
-        found = some.append_column("id", ids).append_column("blank", blank).group_by([*_DISK])
+        logs = pa.table(batch.filter(pc.and_(batch["bookie_id"].is_valid(), pc.invert(second))))
+        ids = pc.add(pc.multiply(logs["ledger_id"], _PRIME), logs["scope_id"])
+        blank = pc.and_(logs["ledger_id"].is_valid(), logs["entries"].is_null()).cast("int64")
+        by_disk = logs.append_column("id", ids).append_column("blank", blank).group_by([*_DISK])
         sums = [("bytes", "sum"), ("entries", "sum"), ("blank", "sum"), ("id", "distinct")]
-        for row in found.aggregate(sums).to_pylist():
+        for row in by_disk.aggregate(sums).to_pylist():
             disk = row["bookie_id"], row["directory"]
             before = loads.get(disk, DiskLoad(*disk, 0, 0, 0, used.get(disk[1])))
             new = np.array([id for id in row["id_distinct"] if id is not None], np.int64)
             ledgers[disk] = distinct_values(np.append(ledgers.get(disk, new[:0]), new))
-            known = before.entries is not None and not row["blank_sum"]
+            has_entries = before.entries is not None and not row["blank_sum"]
             loads[disk] = replace(
                 before,
                 ledgers=len(ledgers[disk]),
-                entries=(before.entries or 0) + (row["entries_sum"] or 0) if known else None,
+                entries=(before.entries or 0) + (row["entries_sum"] or 0) if has_entries else None,
                 bytes=before.bytes + (row["bytes_sum"] or 0),
             )
-    return tuple(sorted(loads.values(), key=lambda each: (-each.bytes, each.bookie, each.directory)))
+    return tuple(sorted(loads.values(), key=lambda load: (-load.bytes, load.bookie, load.directory)))
 
 
 def _used(run: RunReader) -> dict[str, float]:

@@ -50,11 +50,11 @@ class Domains:
 
     def of(self, numbers: BookieNumbers) -> Longs:
         """The domain of each bookie by number; `UNPLACED` without one, and last `NO_DOMAIN` for no bookie."""
-        found = [self.locations.domain(bookie, self.level) for bookie in numbers.names]
-        placed = np.array([name is not None for name in found], bool)
-        domains = np.full(len(found) + 1, UNPLACED, np.int64)
+        names = [self.locations.domain(bookie, self.level) for bookie in numbers.names]
+        placed = np.array([name is not None for name in names], bool)
+        domains = np.full(len(names) + 1, UNPLACED, np.int64)
         domains[-1] = NO_DOMAIN
-        domains[:-1][placed] = self._numbers.of(pa.array([name for name in found if name], pa.string()))
+        domains[:-1][placed] = self._numbers.of(pa.array([name for name in names if name], pa.string()))
         return domains
 
     def unplaced(self, bookies: Sequence[str]) -> tuple[str, ...]:
@@ -69,22 +69,22 @@ class Domains:
         """
         if not names:
             raise UsageError(f"--lose {self.level}: name one, or several with commas between them")
-        known = {name.strip("/"): name for name in self.names}
-        found = []
+        by_bare_name = {name.strip("/"): name for name in self.names}
+        domains = []
         for name in names:
-            if name not in self.names and name.strip("/") not in known:
-                there = f"there is no such {self.level}; known: {first_names(self.names, 5)}"
-                why = there if self.names else "the run knows no location; give --racks FILE"
+            if name not in self.names and name.strip("/") not in by_bare_name:
+                no_such = f"there is no such {self.level}; known: {first_names(self.names, 5)}"
+                why = no_such if self.names else "the run knows no location; give --racks FILE"
                 raise UsageError(f"--lose {self.level} {name}: {why}")
-            found.append(name if name in self.names else known[name.strip("/")])
-        return found
+            domains.append(name if name in self.names else by_bare_name[name.strip("/")])
+        return domains
 
 
 def members_of(names: Sequence[str], domains: Domains, numbers: BookieNumbers) -> tuple[Bools, Bools]:
     """Which bookies, by number, are in some domains, and which may be as nobody knows their place."""
-    wanted = [domains.names.index(name) for name in names]
-    of = domains.of(numbers)
-    return np.isin(of, wanted), of == UNPLACED
+    domain_numbers = [domains.names.index(name) for name in names]
+    domain_of = domains.of(numbers)
+    return np.isin(domain_of, domain_numbers), domain_of == UNPLACED
 
 
 def grown(sums: Longs, size: int, axis: int) -> Longs:
@@ -114,32 +114,32 @@ class SetSums:
 
     def add(self, sets: Longs, entries: Longs, bytes: Longs) -> None:
         """Add rows of ascending domains, filled with -1."""
-        every = np.concatenate([self._keys, self._key(sets)])
+        keys = np.concatenate([self._keys, self._key(sets)])
         sums = np.concatenate([self.sums, np.stack([entries, bytes], axis=1)])
-        self._keys, place = np.unique(every, return_inverse=True)
+        self._keys, place = np.unique(keys, return_inverse=True)
         self.sums = np.zeros((len(self._keys), 2), np.int64)
         np.add.at(self.sums, place, sums)
 
     def sets(self) -> Longs:
         """Every set that was added, ascending and filled with -1; a row of ``sums`` each."""
-        rest, places = self._keys, []
+        keys, places = self._keys, []
         for _ in range(self.most):
-            rest, place = np.divmod(rest, self._base)
+            keys, place = np.divmod(keys, self._base)
             places.append(place - 1)
         return np.stack(places[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
         """Entries and bytes lost with each row of ascending domains: what lies in each of its subsets."""
-        found = np.zeros((len(sets), 2), np.int64)
+        losses = np.zeros((len(sets), 2), np.int64)
         for size in range(1, min(self.most, sets.shape[1]) + 1):
             for part in combinations(range(sets.shape[1]), size):
                 rows = np.full((len(sets), self.most), -1, np.int64)
                 rows[:, :size] = sets[:, part]
                 keys = self._key(rows)
                 place = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
-                there = self._keys[place] == keys if len(self._keys) else np.zeros(len(keys), bool)
-                found[there] += self.sums[place[there]]
-        return found
+                has_sum = self._keys[place] == keys if len(self._keys) else np.zeros(len(keys), bool)
+                losses[has_sum] += self.sums[place[has_sum]]
+        return losses
 
     def _key(self, sets: Longs) -> Longs:
         keys = np.zeros(len(sets), np.int64)
@@ -176,24 +176,25 @@ class CopysetSums:
             step = keys * self._base + (ordered[:, seat] + 1).astype(np.uint64)
             keys = np.where(new[:, seat], step, keys)
         for size in distinct_values(sizes).tolist():
-            seen = self._of_size.setdefault(size, [])
-            seen.append(distinct_values(keys[sizes == size]))
-            if sum(map(len, seen)) > 4 * len(seen[0]) or len(seen) > 16:
-                seen[:] = [distinct_values(np.concatenate(seen))]
+            copysets = self._of_size.setdefault(size, [])
+            copysets.append(distinct_values(keys[sizes == size]))
+            if sum(map(len, copysets)) > 4 * len(copysets[0]) or len(copysets) > 16:
+                copysets[:] = [distinct_values(np.concatenate(copysets))]
         for seat in range(1, ordered.shape[1]):
-            for other in range(seat):
-                both = (ordered[:, other] != NO_BOOKIE) & (ordered[:, other] != ordered[:, seat])
-                self._partners[ordered[both, other], ordered[both, seat]] = 1
+            for earlier in range(seat):
+                is_pair = (ordered[:, earlier] != NO_BOOKIE) & (ordered[:, earlier] != ordered[:, seat])
+                self._partners[ordered[is_pair, earlier], ordered[is_pair, seat]] = 1
 
     def result(self, mttf_days: float = MTTF_DAYS, mttr_hours: float = MTTR_HOURS) -> Copysets:
         """The figures, once all windows have been added."""
         sizes = {
-            size: len(distinct_values(np.concatenate(seen))) for size, seen in sorted(self._of_size.items())
+            size: len(distinct_values(np.concatenate(copysets)))
+            for size, copysets in sorted(self._of_size.items())
         }
-        together = self._partners | self._partners.T
-        inside = any_true(together > 0)
+        partners = self._partners | self._partners.T
+        inside = any_true(partners > 0)
         bookies = int(inside.sum()) if len(inside) else 0
-        widths: Longs = together.sum(axis=1)[inside]
+        widths: Longs = partners.sum(axis=1)[inside]
         least, mean, most = (widths.min(), widths.mean(), widths.max()) if bookies else (0, 0.0, 0)
         chance = {failed: chance_of_loss(sizes, len(inside), failed) for failed in _FAILED}
         return Copysets(
@@ -208,14 +209,14 @@ def chance_of_loss(sizes: dict[int, int], bookies: int, failed: int) -> float:
     >>> chance_of_loss({3: 1}, 3, 3), chance_of_loss({2: 3}, 4, 2), chance_of_loss({3: 100}, 500, 2)
     (1.0, 0.5, 0.0)
     """
-    kept = 1.0
+    survival = 1.0
     for size, copysets in sizes.items():
         if 0 < size <= failed <= bookies:
-            every = comb(bookies, size)
+            set_count = comb(bookies, size)
             # Copysets differ: of each set that is none of them there is one less to choose from.
-            for number in range(min(comb(failed, size), every)):
-                kept *= max(1 - copysets / (every - number), 0.0)
-    return 1.0 - kept
+            for number in range(min(comb(failed, size), set_count)):
+                survival *= max(1 - copysets / (set_count - number), 0.0)
+    return 1.0 - survival
 
 
 def years_to_loss(sizes: dict[int, int], mttf_days: float, mttr_hours: float) -> float | None:

@@ -13,8 +13,8 @@ from auditor.model.exposure import BookieExposure
 from auditor.runs.directory import RunDirectory
 from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import (
-    HELD,
     NO_BOOKIE,
+    PRESENT,
     UNKNOWN,
     BookieNumbers,
     Bools,
@@ -43,11 +43,11 @@ class ExposureSums:
 
     def concerns(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
         """Which ledgers have to be looked at: open ones, and those with a member that does not answer."""
-        found = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
+        concerned = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
         if self._registered is not None:
             down = np.array([name not in self._registered for name in numbers.names], bool)
-            found |= segments.any_of_members(down[segments.members])
-        return found
+            concerned |= segments.any_of_members(down[segments.members])
+        return concerned
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
         """Add windows, all of each of their ledgers."""
@@ -55,11 +55,11 @@ class ExposureSums:
         for name in _COUNTS:
             sums = self._sums.setdefault(name, np.zeros(0, np.int64))
             self._sums[name] = np.concatenate([sums, np.zeros(len(names) - len(sums), np.int64)])
-        present = windows.bookies != NO_BOOKIE
-        self._count("open_ledgers", windows, present & windows.open_end[:, None])
-        known, unknown, served = self.copies(windows, numbers)
-        self._add_last(windows, known, unknown, "last_known")
-        self._add_last(windows, known & served, unknown & served, "last_served")
+        member = windows.bookies != NO_BOOKIE
+        self._count("open_ledgers", windows, member & windows.open_end[:, None])
+        present, unknown, served = self.copies(windows, numbers)
+        self._add_last(windows, present, unknown, "last_known")
+        self._add_last(windows, present & served, unknown & served, "last_served")
 
     def copies(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
         """Return which copies are known, which may be there, and which are on a bookie that answers.
@@ -69,13 +69,13 @@ class ExposureSums:
         names = numbers.names
         answers = np.array([self._registered is None or name in self._registered for name in names] + [False])
         judged = (windows.bookies != NO_BOOKIE) & ~windows.open_end[:, None]
-        known, unknown = judged & (windows.copies == HELD), judged & (windows.copies == UNKNOWN)
-        return known, unknown, answers[windows.bookies]
+        present, unknown = judged & (windows.copies == PRESENT), judged & (windows.copies == UNKNOWN)
+        return present, unknown, answers[windows.bookies]
 
-    def _add_last(self, windows: Windows, known: Bools, unknown: Bools, name: str) -> None:
-        alone = (count_true(known) == 1) & (count_true(unknown) == 0)
-        self._count(name, windows, known & alone[:, None])
-        possible = possible_last_copies(known, unknown)
+    def _add_last(self, windows: Windows, present: Bools, unknown: Bools, name: str) -> None:
+        is_single = (count_true(present) == 1) & (count_true(unknown) == 0)
+        self._count(name, windows, present & is_single[:, None])
+        possible = possible_last_copies(present, unknown)
         self._count(f"{name}_possible", windows, possible)
         replicated = count_true(windows.bookies != NO_BOOKIE) > 1
         self._count(f"{name}_degraded", windows, possible & replicated[:, None])
@@ -99,13 +99,13 @@ class ExposureSums:
         return tuple(sorted((row for row in exposures if row.is_exposed), key=lambda row: row.bookie_id))
 
 
-def possible_last_copies(known: Bools, unknown: Bools) -> Bools:
+def possible_last_copies(present: Bools, unknown: Bools) -> Bools:
     """Return which copies are, or may be, the last of their windows.
 
     With one known copy that copy may be the last; with none, any of the unknown ones.
     """
-    certain = count_true(known)
-    last: Bools = np.where((certain == 1)[:, None], known, unknown & (certain == 0)[:, None])
+    certain = count_true(present)
+    last: Bools = np.where((certain == 1)[:, None], present, unknown & (certain == 0)[:, None])
     return last
 
 
@@ -138,23 +138,25 @@ def find_dependent_ledgers(
     """
     sums = ExposureSums(registered_bookies(run, listed))
     windows = RunWindows(run, merge=False, among=lambda segments: sums.concerns(segments, windows.numbers))
-    found: dict[int, DependentLedger] = {}
+    dependents: dict[int, DependentLedger] = {}
     for batch in windows:
         names = windows.numbers.names
         chosen = np.array([name in bookies for name in names] + [False])
-        known, unknown, served = sums.copies(batch, windows.numbers)
-        last = possible_last_copies(known, unknown) | possible_last_copies(known & served, unknown & served)
+        present, unknown, served = sums.copies(batch, windows.numbers)
+        last = possible_last_copies(present, unknown) | possible_last_copies(
+            present & served, unknown & served
+        )
         assert batch.ids is not None  # nothing was merged
         for row, place in np.argwhere(last & chosen[batch.bookies]).tolist():
             scope, ledger = batch.ids[batch.ledger[row]].tolist()
-            if scope == 0 and ledger not in found:
-                if len(found) == most:
-                    return list(found.values())
+            if scope == 0 and ledger not in dependents:
+                if len(dependents) == most:
+                    return list(dependents.values())
                 seats = [number for number in batch.bookies[row].tolist() if number != NO_BOOKIE]
                 bookie = names[batch.bookies[row, place]]
-                others = [names[number] for number in seats if names[number] != bookie]
-                found[ledger] = DependentLedger(ledger, bookie, min(others, default=bookie))
-    return list(found.values())
+                partners = [names[number] for number in seats if names[number] != bookie]
+                dependents[ledger] = DependentLedger(ledger, bookie, min(partners, default=bookie))
+    return list(dependents.values())
 
 
 MAX_JOINT_HOLDERS = 100_000
@@ -182,18 +184,18 @@ def find_joint_holders(
     sums = ExposureSums(registered_bookies(run, listed))
     windows = RunWindows(run, among=lambda segments: segments.any_of_members(chosen[segments.members]))
     chosen = np.array([name in bookies for name in windows.numbers.names] + [False])
-    found: set[frozenset[str]] = set()
+    holder_sets: set[frozenset[str]] = set()
     for batch in windows:
-        known, unknown, served = sums.copies(batch, windows.numbers)
-        some_known = count_true(known & served) > 0
-        holders = np.where(some_known[:, None], known & served, unknown & served)
+        present, unknown, served = sums.copies(batch, windows.numbers)
+        some_known = count_true(present & served) > 0
+        holders = np.where(some_known[:, None], present & served, unknown & served)
         is_joint = (count_true(holders) > 1) & (count_true(holders & ~chosen[batch.bookies]) == 0)
         numbers = np.sort(np.where(holders, batch.bookies, NO_BOOKIE)[is_joint], axis=1)
         for row in np.unique(numbers, axis=0).tolist():
-            found.add(frozenset(windows.numbers.names[number] for number in row if number != NO_BOOKIE))
-        if len(found) > MAX_JOINT_HOLDERS:
+            holder_sets.add(frozenset(windows.numbers.names[number] for number in row if number != NO_BOOKIE))
+        if len(holder_sets) > MAX_JOINT_HOLDERS:
             return None
-    return sorted(found, key=sorted)
+    return sorted(holder_sets, key=sorted)
 
 
 def registered_bookies(run: RunDirectory, listed: bool) -> frozenset[str] | None:

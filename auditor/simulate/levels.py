@@ -95,33 +95,42 @@ def worst_sets(sums: SetSums, size: int, shown: int = SHOWN, most: int = _WEIGHE
     if sums.domains < size:
         return WorstSets((), True, 0)
     if size > 2 and comb(sums.domains, size) <= most:
-        every = np.array([*combinations(range(sums.domains), size)], np.int64).reshape(-1, size)
-        losses = sums.losses(every)
+        sets = np.array([*combinations(range(sums.domains), size)], np.int64).reshape(-1, size)
+        losses = sums.losses(sets)
         worst = np.lexsort((-losses[:, 0], -losses[:, 1]))[:shown]
-        found = [loss(sums, row) for row in every[worst].tolist()]
-        return WorstSets(_losing(found, shown), True, int((losses[:, 0] > 0).sum()))
+        weighed = [loss(sums, row) for row in sets[worst].tolist()]
+        return WorstSets(_losing(weighed, shown), True, int((losses[:, 0] > 0).sum()))
     rows = sums.sets()
     totals = _with_singles(sums, rows)
     heaviest = np.lexsort((np.arange(len(rows)), -totals[:, 0], -totals[:, 1]))[: max(_SEEDS, shown)]
-    alone = [each.members[0] for each in _singles(sums)[: shown + size]]
-    candidates = {frozenset(each) for each in combinations(alone, min(size, len(alone)))}
-    candidates |= {frozenset(each for each in row if each >= 0) for row in rows[heaviest].tolist()}
-    grown = {_grown(sums, rows, each, size, alone) for each in candidates}
-    return WorstSets(_losing([loss(sums, each) for each in grown], shown), size <= 2, losing_sets(sums, size))
+    worst_singles = [single.members[0] for single in _singles(sums)[: shown + size]]
+    candidates = {
+        frozenset(members) for members in combinations(worst_singles, min(size, len(worst_singles)))
+    }
+    candidates |= {frozenset(domain for domain in row if domain >= 0) for row in rows[heaviest].tolist()}
+    grown = {_grown(sums, rows, members, size, worst_singles) for members in candidates}
+    return WorstSets(
+        _losing([loss(sums, members) for members in grown], shown), size <= 2, losing_sets(sums, size)
+    )
 
 
-def _losing(found: list[WeighedSet], shown: int) -> tuple[WeighedSet, ...]:
-    return tuple(sorted((each for each in found if each.entries), key=lambda each: each.rank)[:shown])
+def _losing(weighed: list[WeighedSet], shown: int) -> tuple[WeighedSet, ...]:
+    return tuple(
+        sorted(
+            (domain_set for domain_set in weighed if domain_set.entries),
+            key=lambda domain_set: domain_set.rank,
+        )[:shown]
+    )
 
 
 def losing_sets(sums: SetSums, size: int) -> int | None:
     """How many sets of one or two domains lose an entry; None of larger ones, which are not counted."""
     rows = sums.sets()
-    alone = rows[(rows >= 0).sum(axis=1) == 1, 0] if size <= 2 else None
-    if alone is None or size == 1:
-        return None if alone is None else len(alone)
-    others = ((rows >= 0).sum(axis=1) == 2) & ~np.isin(rows, alone).any(axis=1)
-    return int(others.sum()) + comb(sums.domains, 2) - comb(sums.domains - len(alone), 2)
+    singles = rows[(rows >= 0).sum(axis=1) == 1, 0] if size <= 2 else None
+    if singles is None or size == 1:
+        return None if singles is None else len(singles)
+    is_other_pair = ((rows >= 0).sum(axis=1) == 2) & ~np.isin(rows, singles).any(axis=1)
+    return int(is_other_pair.sum()) + comb(sums.domains, 2) - comb(sums.domains - len(singles), 2)
 
 
 def matrix(sums: SetSums, shown: int) -> tuple[list[int], list[list[int]]]:
@@ -131,32 +140,34 @@ def matrix(sums: SetSums, shown: int) -> tuple[list[int], list[list[int]]]:
     for place in range(rows.shape[1]):
         np.add.at(weight, rows[:, place], sums.sums[:, 1])
     most = np.argsort(-weight[:-1], kind="stable")[:shown].tolist()
-    return most, [[loss(sums, frozenset([one, other])).bytes for other in most] for one in most]
+    return most, [[loss(sums, frozenset([first, second])).bytes for second in most] for first in most]
 
 
 def _singles(sums: SetSums) -> list[WeighedSet]:
-    return sorted((loss(sums, frozenset([each])) for each in range(sums.domains)), key=lambda each: each.rank)
+    return sorted(
+        (loss(sums, frozenset([domain])) for domain in range(sums.domains)), key=lambda single: single.rank
+    )
 
 
 def _with_singles(sums: SetSums, rows: Longs) -> Longs:
     """What each row loses with its single domains: of pairs that is all."""
-    alone = (rows >= 0).sum(axis=1) == 1
+    is_single = (rows >= 0).sum(axis=1) == 1
     of_one = np.zeros((sums.domains + 1, 2), np.int64)
-    of_one[rows[alone, 0]] = sums.sums[alone]
-    together: Longs = sums.sums + np.where(alone[:, None], 0, of_one[rows].sum(axis=1))
-    return together
+    of_one[rows[is_single, 0]] = sums.sums[is_single]
+    totals: Longs = sums.sums + np.where(is_single[:, None], 0, of_one[rows].sum(axis=1))
+    return totals
 
 
 def _grown(
-    sums: SetSums, rows: Longs, members: frozenset[int], size: int, alone: list[int]
+    sums: SetSums, rows: Longs, members: frozenset[int], size: int, singles: list[int]
 ) -> frozenset[int]:
     """A set with what adds most, one domain after the other; one that entries lie in already may be whole."""
     while len(members) < min(size, sums.domains):
         touching = rows[np.isin(rows, list(members)).any(axis=1)]
-        near = {each for each in np.unique(touching).tolist() if each >= 0} | {*alone}
-        others = sorted(near - members or set(range(sums.domains)) - members)
-        losses = sums.losses(np.array([sorted(members | {other}) for other in others]))
-        members |= {others[np.lexsort((-losses[:, 0], -losses[:, 1]))[0]]}
+        near = {domain for domain in np.unique(touching).tolist() if domain >= 0} | {*singles}
+        candidates = sorted(near - members or set(range(sums.domains)) - members)
+        losses = sums.losses(np.array([sorted(members | {domain}) for domain in candidates]))
+        members |= {candidates[np.lexsort((-losses[:, 0], -losses[:, 1]))[0]]}
     return members
 
 
@@ -180,20 +191,22 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
 
     def may_be_near(segments: SegmentColumns) -> Bools:
         """Ledgers with all copies of a window in one domain: then neighbours of its ensemble are too."""
-        found = segments.any_of_ledger(segments.write_quorum == 1)
-        for each in domains:
-            of = each.of(windows.numbers)
-            alike = segments.neighbours_alike(of) | (of == UNPLACED)[segments.members]
-            found |= segments.any_of_members(alike)
-        return found
+        candidates = segments.any_of_ledger(segments.write_quorum == 1)
+        for level_domains in domains:
+            domain_of = level_domains.of(windows.numbers)
+            has_near_neighbour = (
+                segments.neighbours_alike(domain_of) | (domain_of == UNPLACED)[segments.members]
+            )
+            candidates |= segments.any_of_members(has_near_neighbour)
+        return candidates
 
     windows = RunWindows(run, merge=False, among=may_be_near)
     domains += [Domains(level, locations, windows.numbers.names) for level in levels]
-    sums = [NearSums(each, down) for each in domains]
+    sums = [NearSums(level_domains, down) for level_domains in domains]
     for part in windows:
-        for each in sums:
-            each.add(part, windows.numbers)
-    return tuple(each.result() for each in sums)
+        for near_sums in sums:
+            near_sums.add(part, windows.numbers)
+    return tuple(level_sums.result() for level_sums in sums)
 
 
 class NearSums:
@@ -228,36 +241,36 @@ class NearSums:
         """Add windows, all of each of their ledgers."""
         domain = self._domains.of(numbers)
         self._bytes_of = grown(self._bytes_of, len(self._domains.names), axis=0)
-        known = windows.take(~windows.open_end)
-        places = domain[known.bookies].astype(np.int64)
-        places[known.copies == MISSING] = NO_DOMAIN
+        closed = windows.take(~windows.open_end)
+        places = domain[closed.bookies].astype(np.int64)
+        places[closed.copies == MISSING] = NO_DOMAIN
         unplaced = count_true(places == UNPLACED)
         # At best each unplaced bookie is a domain of its own, and unknown copies are there.
         best = _different(places) + unplaced
-        alone = np.flatnonzero(best == 1)
+        single_rows = np.flatnonzero(best == 1)
         # The only copies left lie in the one domain that is known of them.
-        where = places[alone].max(axis=1, initial=NO_DOMAIN)
-        named = where >= 0
-        np.add.at(self._bytes_of[:, 0], where[named], known.bytes[alone[named]])
-        np.add.at(self._bytes_of[:, 1], where[named], known.entries[alone[named]])
+        where = places[single_rows].max(axis=1, initial=NO_DOMAIN)
+        is_placed = where >= 0
+        np.add.at(self._bytes_of[:, 0], where[is_placed], closed.bytes[single_rows[is_placed]])
+        np.add.at(self._bytes_of[:, 1], where[is_placed], closed.entries[single_rows[is_placed]])
         down = np.array([*(name in self._down for name in numbers.names), False])
-        places[(known.copies == UNKNOWN) & ~down[known.bookies]] = NO_DOMAIN
-        left = any_true(places != NO_DOMAIN)
-        worst = np.maximum(_different(places), left)
+        places[(closed.copies == UNKNOWN) & ~down[closed.bookies]] = NO_DOMAIN
+        has_copy = any_true(places != NO_DOMAIN)
+        worst = np.maximum(_different(places), has_copy)
         least = np.full(len(windows.times), -1, np.int64)
         least_at_worst = least.copy()
-        for each, distances in ((least, best), (least_at_worst, worst)):
-            each[known.ledger] = np.iinfo(np.int64).max
-            np.minimum.at(each, known.ledger, distances)
-        near = known.any_of_ledger(best == 1)
+        for fewest, distances in ((least, best), (least_at_worst, worst)):
+            fewest[closed.ledger] = np.iinfo(np.int64).max
+            np.minimum.at(fewest, closed.ledger, distances)
+        near = closed.any_of_ledger(best == 1)
         for distance in distinct_values(least[least >= 0]).tolist():
             self._distance[distance] += int(windows.times[least == distance].sum())
         self._near += [
             int(windows.times[near].sum()),
-            int(known.entries[best == 1].sum()),
-            int(known.bytes[best == 1].sum()),
+            int(closed.entries[best == 1].sum()),
+            int(closed.bytes[best == 1].sum()),
         ]
-        perhaps = known.any_of_ledger((worst <= 1) & (best > 1))
+        perhaps = closed.any_of_ledger((worst <= 1) & (best > 1))
         self._perhaps += int(windows.times[perhaps & ~near].sum())
 
 
@@ -268,22 +281,22 @@ def _different(places: Longs) -> Longs:
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
     """The levels at which domains differ: bookies; racks where a location is known; regions above them."""
-    found = [Level.BOOKIE]
+    levels = [Level.BOOKIE]
     if locations.known:
-        found.append(Level.RACK)
-        regions = {locations.domain(each, Level.REGION) for each in bookies} - {None}
-        racks = {locations.domain(each, Level.RACK) for each in bookies} - {None}
+        levels.append(Level.RACK)
+        regions = {locations.domain(bookie, Level.REGION) for bookie in bookies} - {None}
+        racks = {locations.domain(bookie, Level.RACK) for bookie in bookies} - {None}
         if len(regions) < len(racks) and len(regions) > 1:
-            found.append(Level.REGION)
-    return found
+            levels.append(Level.REGION)
+    return levels
 
 
 class LevelSums:
-    """What a pass adds up for one level; ``together`` domains fail at once in the sets that it weighs."""
+    """What a pass adds up for one level; ``set_size`` domains fail at once in the sets that it weighs."""
 
-    def __init__(self, level: Level, locations: Locations, bookies: list[str], together: int = 2) -> None:
+    def __init__(self, level: Level, locations: Locations, bookies: list[str], set_size: int = 2) -> None:
         self.domains = Domains(level, locations, bookies)
-        self.together = together
+        self.set_size = set_size
         self._sums = np.zeros((len(VIEWS), 0, len(Fate), 3), np.int64)
         self._near = NearSums(self.domains)
         self._sets: dict[bool, SetSums] = {}
@@ -298,27 +311,27 @@ class LevelSums:
         self._near.add(windows, numbers)
         lacking = any_true(windows.copies == MISSING)
         # What lacks nothing is today as it was promised.
-        for some, views in ((~lacking, (False, True)), (lacking, (False,)), (lacking, (True,))):
-            part = windows.take(some)
-            at, members = domain_sets(part, domain, views[0], self.together)
+        for is_part, views in ((~lacking, (False, True)), (lacking, (False,)), (lacking, (True,))):
+            part = windows.take(is_part)
+            rows_of_sets, members = domain_sets(part, domain, views[0], self.set_size)
             for today in views:
-                sets = self._sets.setdefault(today, SetSums(self.together, max(count, 1)))
-                sets.add(members, part.entries[at], part.bytes[at])
+                sets = self._sets.setdefault(today, SetSums(self.set_size, max(count, 1)))
+                sets.add(members, part.entries[rows_of_sets], part.bytes[rows_of_sets])
 
     def result(self, bookies: list[str]) -> LevelLoss:
         """The answer, once all windows have been added."""
         names = self.domains.names
-        sizes = Counter(self.domains.locations.domain(each, self.domains.level) for each in bookies)
+        sizes = Counter(self.domains.locations.domain(bookie, self.domains.level) for bookie in bookies)
         singles = sorted(
             (
                 Failure(str(self.domains.level), (name,), sizes[name], *bounds_of(self._sums[:, number]))
                 for number, name in enumerate(names)
             ),
-            key=lambda each: (*_badness(each.today), *_badness(each.promise), each.names),
+            key=lambda failure: (*_badness(failure.today), *_badness(failure.promise), failure.names),
         )
-        none = SetSums(self.together, max(len(names), 1))
-        promised, sets = (self._sets.get(today, none) for today in (False, True))
-        worst = worst_sets(sets, self.together)
+        no_sets = SetSums(self.set_size, max(len(names), 1))
+        promised, sets = (self._sets.get(today, no_sets) for today in (False, True))
+        worst = worst_sets(sets, self.set_size)
         return LevelLoss(
             str(self.domains.level),
             len(names),
@@ -326,17 +339,17 @@ class LevelSums:
             tuple(singles),
             self._near.distance,
             self._near.result(),
-            self.together,
-            tuple(self._both(each, promised) for each in worst.sets),
+            self.set_size,
+            tuple(self._both(weighed, promised) for weighed in worst.sets),
             worst.proved,
             worst.losing,
-            comb(len(names), self.together),
+            comb(len(names), self.set_size),
         )
 
-    def _both(self, found: WeighedSet, promised: SetSums) -> DomainSet:
-        before = loss(promised, found.members)
-        names = tuple(self.domains.names[member] for member in found.members)
-        return DomainSet(names, before.entries, before.bytes, found.entries, found.bytes)
+    def _both(self, weighed: WeighedSet, promised: SetSums) -> DomainSet:
+        before = loss(promised, weighed.members)
+        names = tuple(self.domains.names[member] for member in weighed.members)
+        return DomainSet(names, before.entries, before.bytes, weighed.entries, weighed.bytes)
 
 
 def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:
@@ -353,9 +366,9 @@ def _outcome(sums: Longs) -> Outcome:
     return Outcome(lost, ack, write, int(sums[Fate.OPEN_END, LEDGERS]))
 
 
-def _badness(found: Bounds) -> tuple[int, ...]:
+def _badness(bounds: Bounds) -> tuple[int, ...]:
     """The worst failures first: by what is lost, unrecoverable, and below its quorums."""
-    sure, possible = found.sure, found.possible
+    sure, possible = bounds.sure, bounds.possible
     return (
         -sure.lost.bytes, -sure.lost.entries, -sure.unrecoverable, -possible.lost.bytes,
         -sure.below_ack.bytes, -sure.below_write.bytes,

@@ -24,9 +24,9 @@ from auditor.model.simulation import OwnerLoss
 from auditor.runs.owners import NAMES, has_owners, owned
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import (
-    HELD,
     MISSING,
     NO_BOOKIE,
+    PRESENT,
     UNKNOWN,
     Bools,
     Longs,
@@ -105,8 +105,8 @@ def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: Sile
     """Sums by view, group, fate and unit: (4, groups, 5, 3); ``group`` has one element a window."""
     sums = np.zeros((len(VIEWS), groups, len(Fate), 3), np.int64)
     special = _special(windows, blow)
-    alike = np.flatnonzero(~special)
-    _add_certain(sums[0], windows.take(alike), blow.sure[alike], group[alike])
+    plain_rows = np.flatnonzero(~special)
+    _add_certain(sums[0], windows.take(plain_rows), blow.sure[plain_rows], group[plain_rows])
     sums[1:] = sums[0]
     rows = np.flatnonzero(special)
     windows, blow, group = windows.take(rows), blow.take(rows), group[rows]
@@ -118,7 +118,7 @@ def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: Sile
 
 def _special(windows: Windows, blow: Blow) -> Bools:
     """Windows of ledgers of which something is open, missing or unknown; all views of others are one."""
-    odd = any_true((windows.copies != HELD) | (blow.sure != blow.possible)) | windows.open_end
+    odd = any_true((windows.copies != PRESENT) | (blow.sure != blow.possible)) | windows.open_end
     return windows.any_of_ledger(odd)[windows.ledger]
 
 
@@ -148,28 +148,30 @@ def fate_bounds(windows: Windows, blow: Blow, cluster: SilentBookies, copies: st
     return FateBounds(best, mildest, worst, windows.ack_quorum)
 
 
-def _fates(windows: Windows, left: Longs) -> NDArray[np.int8]:
+def _fates(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
     """The fate of each window of which so many copies are left."""
     return np.select(
-        [left <= 0, left < windows.ack_quorum], [Fate.LOST, Fate.BELOW_ACK_QUORUM], Fate.BELOW_WRITE_QUORUM
+        [copies_left <= 0, copies_left < windows.ack_quorum],
+        [Fate.LOST, Fate.BELOW_ACK_QUORUM],
+        Fate.BELOW_WRITE_QUORUM,
     ).astype(np.int8)
 
 
-def _open_fates(windows: Windows, taken: Bools, down: Bools) -> NDArray[np.int8]:
+def _open_fates(windows: Windows, is_taken: Bools, down: Bools) -> NDArray[np.int8]:
     """Fates of open ends: whether the failure takes a bookie of a window that then cannot be covered."""
-    silent = count_true((taken | down) & (windows.bookies != NO_BOOKIE))
-    uncovered = any_true(taken) & (silent >= windows.ack_quorum)
+    silent = count_true((is_taken | down) & (windows.bookies != NO_BOOKIE))
+    uncovered = any_true(is_taken) & (silent >= windows.ack_quorum)
     return np.where(uncovered, Fate.OPEN_END, Fate.WHOLE).astype(np.int8)[windows.open_end]
 
 
-def _add_certain(sums: Longs, windows: Windows, taken: Bools, group: Longs) -> None:
+def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group: Longs) -> None:
     """Add windows of closed ledgers with all copies to (groups, fates, units).
 
     `_add` gives the same in four times as long, and this is most of what a large cluster adds up.
     """
-    harmed = np.flatnonzero(any_true(taken))
+    harmed = np.flatnonzero(any_true(is_taken))
     windows, group = windows.take(harmed), group[harmed]
-    fate = _fates(windows, windows.write_quorum - count_true(taken[harmed]))
+    fate = _fates(windows, windows.write_quorum - count_true(is_taken[harmed]))
     np.add.at(sums[:, :, ENTRIES], (group, fate), windows.entries)
     np.add.at(sums[:, :, BYTES], (group, fate), windows.bytes)
     # Sorted, the last of each pair of ledger and group has its worst fate.
@@ -189,28 +191,32 @@ def _add(sums: Longs, windows: Windows, bounds: FateBounds, group: Longs) -> Non
     windows, bounds, group = windows.take(rows), bounds.take(rows), group[rows]
     certain, possible = sums
     for part in (np.flatnonzero(~windows.open_end), np.flatnonzero(windows.open_end)):
-        some, its, its_group = windows.take(part), bounds.take(part), group[part]
-        key, pair = np.unique(some.ledger * len(certain) + its_group, return_inverse=True)
+        part_windows, part_bounds, its_group = windows.take(part), bounds.take(part), group[part]
+        key, pair = np.unique(part_windows.ledger * len(certain) + its_group, return_inverse=True)
         ledgers, groups = np.divmod(key, len(certain))
         best, worst = np.zeros(len(key), np.int8), np.zeros(len(key), np.int8)
-        np.maximum.at(best, pair, its.best)
-        np.maximum.at(worst, pair, its.worst)
+        np.maximum.at(best, pair, part_bounds.best)
+        np.maximum.at(worst, pair, part_bounds.worst)
         for fate in _HARM:
-            may_be = its.may_be(fate)
+            may_be = part_bounds.may_be(fate)
             for view, its_rows, of_ledgers in (
-                (certain, (its.best == fate) & (its.worst == fate), (best == fate) & (worst == fate)),
+                (
+                    certain,
+                    (part_bounds.best == fate) & (part_bounds.worst == fate),
+                    (best == fate) & (worst == fate),
+                ),
                 (possible, may_be, _any_of(pair, may_be, len(key)) & (best <= fate)),
             ):
-                for unit, amounts in ((ENTRIES, some.entries), (BYTES, some.bytes)):
+                for unit, amounts in ((ENTRIES, part_windows.entries), (BYTES, part_windows.bytes)):
                     np.add.at(view[:, fate, unit], its_group[its_rows], amounts[its_rows])
-                np.add.at(view[:, fate, LEDGERS], groups[of_ledgers], some.times[ledgers[of_ledgers]])
+                np.add.at(view[:, fate, LEDGERS], groups[of_ledgers], part_windows.times[ledgers[of_ledgers]])
 
 
 def _any_of(number: NDArray[np.intp], flags: Bools, size: int) -> Bools:
     """Which of so many numbers have a row with this flag."""
-    found = np.zeros(size, bool)
-    found[number[flags]] = True
-    return found
+    has_flag = np.zeros(size, bool)
+    has_flag[number[flags]] = True
+    return has_flag
 
 
 def blow_of(windows: Windows, lost: Bools, possible: Bools) -> Blow:
@@ -228,10 +234,10 @@ def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
     places = domain[windows.bookies]
     rows, groups = [], []
     for seat in range(places.shape[1]):
-        mine = places[:, seat]
-        new = np.flatnonzero((mine >= 0) & ~any_true(places[:, :seat] == mine[:, None]))
+        seat_domains = places[:, seat]
+        new = np.flatnonzero((seat_domains >= 0) & ~any_true(places[:, :seat] == seat_domains[:, None]))
         rows.append(new)
-        groups.append(mine[new])
+        groups.append(seat_domains[new])
     row, group = np.concatenate(rows), np.concatenate(groups)
     sure = places[row] == group[:, None]
     return windows.take(row), Blow(sure, sure | (places[row] == -1)), group
@@ -246,11 +252,11 @@ def domain_sets(windows: Windows, domain: Longs, today: bool, most: int) -> tupl
     places = domain[windows.bookies].astype(np.int64)
     if today:
         places[windows.copies == MISSING] = -2
-    known = ~any_true(places == -1) & ~windows.open_end
+    is_placed = ~any_true(places == -1) & ~windows.open_end
     ordered = np.sort(places, axis=1)
     new = first_of_each(ordered)
     count = count_true(new)
-    rows = np.flatnonzero(known & (count > 0) & (count <= most))
+    rows = np.flatnonzero(is_placed & (count > 0) & (count <= most))
     sets = np.full((len(rows), most), -1, np.int64)
     row, place = np.nonzero(new[rows])
     rank = np.cumsum(new[rows], axis=1)[row, place] - 1
@@ -272,10 +278,10 @@ def concerned_ledgers(windows: Windows, blow: Blow, cluster: SilentBookies) -> L
     fate = fate_bounds(windows, blow, cluster, "today").best
     rows = np.zeros((len(windows.times), 6), np.int64)
     rows[:, :2] = windows.ids
-    gone, ledger = fate == Fate.LOST, windows.ledger
-    rows[ledger[gone], 2] = 1
-    np.add.at(rows[:, 3], ledger[gone], windows.entries[gone])
-    np.add.at(rows[:, 4], ledger[gone], windows.bytes[gone])
+    is_lost, ledger = fate == Fate.LOST, windows.ledger
+    rows[ledger[is_lost], 2] = 1
+    np.add.at(rows[:, 3], ledger[is_lost], windows.entries[is_lost])
+    np.add.at(rows[:, 4], ledger[is_lost], windows.bytes[is_lost])
     rows[ledger[fate == Fate.OPEN_END], 5] = 1
     return rows[(rows[:, 2] > 0) | (rows[:, 5] > 0)]
 
@@ -290,40 +296,40 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
     namespaces: _Totals = defaultdict(lambda: np.zeros(len(_SUMS), np.int64))
     topics: _Totals = defaultdict(lambda: np.zeros(len(_SUMS), np.int64))
     scope_id = rows[:, 0]
-    mine = rows[scope_id == 0]  # applications know no scopes
-    seen = np.zeros(len(mine), bool)
+    pulsar_rows = rows[scope_id == 0]  # applications know no scopes
+    has_owner = np.zeros(len(pulsar_rows), bool)
     for batch in run.batches("tables/ownership", _COLUMNS):
-        for row in _by_topic(batch, mine, seen):
+        for row in _by_topic(batch, pulsar_rows, has_owner):
             names = [row[name] for name in NAMES]
             sums = [row[f"{name}_sum"] for name in _SUMS]
             topics["/".join(name for name in names if name)] += sums
             namespaces["/".join(names[:2]) if all(names[:2]) else NOBODY] += sums
-    nobodys = np.append(mine[~seen, 2:].sum(axis=0) + rows[scope_id != 0, 2:].sum(axis=0), 0)
+    nobodys = np.append(pulsar_rows[~has_owner, 2:].sum(axis=0) + rows[scope_id != 0, 2:].sum(axis=0), 0)
     if nobodys.any():
         namespaces[NOBODY] += nobodys
         topics[NOBODY] += nobodys
     return _worst_first(namespaces), _worst_first(topics)
 
 
-def _by_topic(batch: pa.RecordBatch, rows: Longs, seen: Bools) -> list[dict[str, Any]]:
-    """Sums of those of a batch's ledgers that are concerned, by topic; ``seen`` learns which they were."""
-    some = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
-    ids = some["ledger_id"].to_numpy(zero_copy_only=False)
+def _by_topic(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
+    """Sums of those of a batch's ledgers that are concerned, by topic; sets them in ``has_owner``."""
+    owned_ledgers = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
+    ids = owned_ledgers["ledger_id"].to_numpy(zero_copy_only=False)
     if not len(rows) or not len(ids):
         return []
     place = np.minimum(np.searchsorted(rows[:, 1], ids), len(rows) - 1)
     hit = rows[place, 1] == ids
-    seen[place[hit]] = True
-    some, place = some.filter(pa.array(hit)), place[hit]
-    offloaded = pc.equal(some["offload"], "complete").fill_null(False).cast("int64")
+    has_owner[place[hit]] = True
+    owned_ledgers, place = owned_ledgers.filter(pa.array(hit)), place[hit]
+    offloaded = pc.equal(owned_ledgers["offload"], "complete").fill_null(False).cast("int64")
     sums = [*(pa.array(column) for column in rows[place, 2:].T), offloaded]
-    table = pa.table([*(some[name] for name in NAMES), *sums], [*NAMES, *_SUMS])
-    found: list[dict[str, Any]] = (
+    table = pa.table([*(owned_ledgers[name] for name in NAMES), *sums], [*NAMES, *_SUMS])
+    topic_sums: list[dict[str, Any]] = (
         table.group_by([*NAMES]).aggregate([(name, "sum") for name in _SUMS]).to_pylist()
     )
-    return found
+    return topic_sums
 
 
 def _worst_first(totals: dict[str, Longs]) -> list[OwnerLoss]:
-    found = [OwnerLoss(name, *map(int, sums)) for name, sums in totals.items()]
-    return sorted(found, key=lambda each: (-each.bytes, -each.entries, -each.unrecoverable, each.name))
+    losses = [OwnerLoss(name, *map(int, sums)) for name, sums in totals.items()]
+    return sorted(losses, key=lambda owner: (-owner.bytes, -owner.entries, -owner.unrecoverable, owner.name))

@@ -52,9 +52,9 @@ def reachability_rows(
     # One more element: NO_BOOKIE, which is -1, fills narrow windows and is never down.
     asleep = np.array([*(name in down for name in bookies), False])
     copies = CopiesToday(RunDirectory(run), numbers, missing_only=True)
-    known = pa.array([str(status) for status in LISTED])
+    listed = pa.array([str(status) for status in LISTED])
     for rows in files.row_groups(COLUMNS, (), _ROWS):
-        judged = pc.and_(pc.is_in(rows["status"], known), pc.invert(rows["undecidable"].fill_null(True)))
+        judged = pc.and_(pc.is_in(rows["status"], listed), pc.invert(rows["undecidable"].fill_null(True)))
         for batch in rows.filter(pc.and_(judged, rows[LEDGER[-1]].is_valid())).combine_chunks().to_batches():
             segments = segment_columns(batch, numbers)
             concerned = segments.any_of_members(asleep[segments.members])
@@ -84,7 +84,7 @@ def _rows_of(windows: Windows, asleep: Bools, bookies: Sequence[str]) -> pa.Reco
     entries = np.zeros(len(reach), np.int64)
     np.add.at(entries, windows.ledger[chosen], windows.entries[chosen])
     assert windows.ids is not None
-    names = pa.array([str(each) for each in flags])
+    names = pa.array([str(reach_kind) for reach_kind in flags])
     columns = {
         **{name: windows.ids[ledgers, place] for place, name in enumerate(LEDGER)},
         "reach": decoded(reach[ledgers], names),

@@ -46,13 +46,13 @@ from auditor.tables.judge_replicas import Groups, groups_of
 class CopiesToday:
     """Copies that are not surely there, of all ledgers of a run: some 50 bytes each that is an exception.
 
-    ``seen`` are the bookies of which some index or an answer was read: all copies of others are unknown.
+    ``seen_bookies`` are those of which some index or an answer was read: all copies of others are unknown.
     With ``missing_only`` copies that are unknown by their ledger's index count as held, which keeps a cluster
     with an unread bookie small.
     """
 
     def __init__(self, run: RunDirectory, numbers: BookieNumbers, missing_only: bool = False) -> None:
-        self.seen = _seen(run)
+        self.seen_bookies = _seen(run)
         self._states_kept = (MISSING,) if missing_only else (MISSING, UNKNOWN)
         self._numbers = numbers
         parts = list(self._exceptions(run))
@@ -70,43 +70,45 @@ class CopiesToday:
 
     def of(self, windows: Windows) -> Windows:
         """The same windows with what is known of their copies; some are cut into pieces."""
-        blank = np.array([*(name not in self.seen for name in self._numbers.names), False])
+        blank = np.array([*(name not in self.seen_bookies for name in self._numbers.names), False])
         copies = np.where(blank[windows.bookies], np.int8(UNKNOWN), windows.copies)
         ledger, pair = self._pairs(windows)
         low, high = (np.searchsorted(windows.ledger, ledger, side) for side in ("left", "right"))
         row, pair = _ranges(low, high), np.repeat(pair, high - low)
         hit = windows.bookies[row] == self._bookies[pair, None]
         row, pair, hit = row[hit.any(axis=1)], pair[hit.any(axis=1)], hit[hit.any(axis=1)]
-        held = np.zeros(len(self._bookies), np.int64)
-        np.add.at(held, pair, windows.entries[row])
-        whole = (held == self._counts)[pair] | (self._counts < 0)[pair]
+        entry_counts = np.zeros(len(self._bookies), np.int64)
+        np.add.at(entry_counts, pair, windows.entries[row])
+        whole = (entry_counts == self._counts)[pair] | (self._counts < 0)[pair]
         whole &= ~windows.open_end[row]
-        at, seat = np.nonzero(hit & whole[:, None])
-        copies[row[at], seat] = np.maximum(copies[row[at], seat], self._states[pair[at]])
+        hit_rows, seat = np.nonzero(hit & whole[:, None])
+        copies[row[hit_rows], seat] = np.maximum(copies[row[hit_rows], seat], self._states[pair[hit_rows]])
         windows = replace(windows, copies=copies)
         part = ~whole & ~windows.open_end[row]
         return self._in_pieces(windows, row[part], pair[part], hit[part]) if part.any() else windows
 
     def in_doubt(self, segments: SegmentColumns) -> Bools:
         """Which ledgers have a copy, open ends left out, that is not surely there."""
-        blank = np.array([name not in self.seen for name in self._numbers.names], bool)
-        found = segments.any_of_members(blank[segments.members])
+        blank = np.array([name not in self.seen_bookies for name in self._numbers.names], bool)
+        has_doubt = segments.any_of_members(blank[segments.members])
         for scope, (ids, _) in self._of_scope.items():
             place = np.minimum(np.searchsorted(ids, segments.ids[:, 1]), len(ids) - 1)
-            found |= (segments.ids[:, 0] == scope) & (ids[place] == segments.ids[:, 1])
-        return found
+            has_doubt |= (segments.ids[:, 0] == scope) & (ids[place] == segments.ids[:, 1])
+        return has_doubt
 
     def _pairs(self, windows: Windows) -> tuple[Longs, Longs]:
         """Ledgers of the windows that have exceptions, and which: both one element an exception."""
         if windows.ids is None:
             raise ValueError("copies are asked of ledgers with ids")
-        ledgers, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        ledgers, exceptions = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for scope, (ids, order) in self._of_scope.items():
-            mine = np.flatnonzero(windows.ids[:, 0] == scope)
-            low, high = (np.searchsorted(ids, windows.ids[mine, 1], side) for side in ("left", "right"))
-            ledgers.append(np.repeat(mine, high - low))
-            found.append(order[_ranges(low, high)])
-        return np.concatenate(ledgers), np.concatenate(found)
+            scope_ledgers = np.flatnonzero(windows.ids[:, 0] == scope)
+            low, high = (
+                np.searchsorted(ids, windows.ids[scope_ledgers, 1], side) for side in ("left", "right")
+            )
+            ledgers.append(np.repeat(scope_ledgers, high - low))
+            exceptions.append(order[_ranges(low, high)])
+        return np.concatenate(ledgers), np.concatenate(exceptions)
 
     def _in_pieces(self, windows: Windows, row: Longs, pair: Longs, hit: Bools) -> Windows:
         """Windows some copies of which lack a part: one row for each set of entries that lack the same."""
@@ -119,26 +121,27 @@ class CopiesToday:
         assert bounds is not None
         for window, sets in lacking.items():
             first, last, size = map(int, bounds[window])
-            cut = _pieces(first, last, int(windows.residue[window]), size, tuple(each[2] for each in sets))
+            cut = _pieces(first, last, int(windows.residue[window]), size, tuple(lack[2] for lack in sets))
             for lacks, count in cut:
                 rows.append(window)
                 entries.append(count)
-                known = windows.copies[window].copy()
-                for (seat, state, _), here in zip(sets, lacks, strict=True):
-                    known[seat] = max(known[seat], state) if here else known[seat]
-                states.append(known)
+                copies = windows.copies[window].copy()
+                for (seat, state, _), is_lacking in zip(sets, lacks, strict=True):
+                    copies[seat] = max(copies[seat], state) if is_lacking else copies[seat]
+                states.append(copies)
         pieces = replace(
             windows.take(np.array(rows, np.intp)),
             entries=np.array(entries, np.int64),
             copies=np.array(states, np.int8),
         )
-        others = np.ones(len(windows), bool)
-        others[list(lacking)] = False
-        kept = windows.take(others)
-        both = replace(
-            kept, **{name: np.concatenate([getattr(kept, name), getattr(pieces, name)]) for name in _COLUMNS}
+        is_whole = np.ones(len(windows), bool)
+        is_whole[list(lacking)] = False
+        unchanged = windows.take(is_whole)
+        merged_windows = replace(
+            unchanged,
+            **{name: np.concatenate([getattr(unchanged, name), getattr(pieces, name)]) for name in _COLUMNS},
         )
-        return both.take(np.argsort(both.ledger, kind="stable"))
+        return merged_windows.take(np.argsort(merged_windows.ledger, kind="stable"))
 
     def _exceptions(
         self, run: RunDirectory
@@ -150,22 +153,26 @@ class CopiesToday:
             for state in self._states_kept:
                 name = "missing" if state == MISSING else "unknown"
                 parent = pc.list_parent_indices(batch[name]).to_numpy()
-                its = batch[name].flatten()
-                numbers = self._numbers.of(its.field("bookie_id"))
-                states = np.full(len(its), state, np.int8)
-                kept = np.ones(len(its), bool)
+                copies = batch[name].flatten()
+                numbers = self._numbers.of(copies.field("bookie_id"))
+                states = np.full(len(copies), state, np.int8)
+                is_exception = np.ones(len(copies), bool)
                 if state == MISSING:
                     states[doubted.to_numpy(zero_copy_only=False)[parent]] = UNKNOWN
-                    groups, counts = its.field("groups"), its.field("count").to_numpy()
+                    groups, counts = copies.field("groups"), copies.field("count").to_numpy()
                 else:
-                    groups, counts = pa.nulls(len(its), pa.binary()), np.full(len(its), -1)
+                    groups, counts = pa.nulls(len(copies), pa.binary()), np.full(len(copies), -1)
                     # Said once, of the bookie.
-                    said = pc.is_in(its.field("bookie_id"), pa.array(sorted(self.seen), pa.string()))
-                    told = pc.and_(pc.invert(said), pc.equal(its.field("why"), UnknownCopy.UNREAD.value))
-                    kept = ~told.to_numpy(zero_copy_only=False)
+                    is_seen = pc.is_in(
+                        copies.field("bookie_id"), pa.array(sorted(self.seen_bookies), pa.string())
+                    )
+                    is_unread = pc.and_(
+                        pc.invert(is_seen), pc.equal(copies.field("why"), UnknownCopy.UNREAD.value)
+                    )
+                    is_exception = ~is_unread.to_numpy(zero_copy_only=False)
                 yield (
-                    ids[parent][kept], numbers[kept], states[kept], counts[kept],
-                    groups.filter(pa.array(kept)),
+                    ids[parent][is_exception], numbers[is_exception], states[is_exception],
+                    counts[is_exception], groups.filter(pa.array(is_exception)),
                 )  # fmt: skip
 
 
@@ -178,18 +185,18 @@ _COLUMNS = (
 def _seen(run: RunDirectory) -> frozenset[str]:
     """Bookies of which something was read; one that answered when it was asked has its rows in judged."""
     rows = run.read("tables/bookies", ["bookie_id", "read"])
-    seen = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
+    bookies = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
     if "answers" in run.names("tables"):
         for batch in run.batches("tables/answers", ["bookie_id"]):
-            seen |= set(batch["bookie_id"].unique().to_pylist())
-    return frozenset(seen)
+            bookies |= set(batch["bookie_id"].unique().to_pylist())
+    return frozenset(bookies)
 
 
 def _ranges(low: Longs, high: Longs) -> Longs:
     """All numbers of some half-open ranges, one range after the other."""
     length = high - low
-    found: Longs = np.arange(int(length.sum())) + np.repeat(low - np.cumsum(length) + length, length)
-    return found
+    numbers: Longs = np.arange(int(length.sum())) + np.repeat(low - np.cumsum(length) + length, length)
+    return numbers
 
 
 @lru_cache(maxsize=4096)
@@ -241,15 +248,17 @@ class LedgersRead:
     shapes: Counter[tuple[int, int, int, bool, int]] = field(default_factory=Counter)
 
 
-def decided_ledgers(run: RunDirectory, more: Sequence[str] = ()) -> Iterator[tuple[pa.RecordBatch, int]]:
+def decided_ledgers(
+    run: RunDirectory, extra_columns: Sequence[str] = ()
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """The ledgers whose metadata says who should hold what, batch by batch; and how many others there are.
 
-    ``more`` are columns besides `COLUMNS`. A ledger is what the store lists as one, whatever its metadata
-    says. Znodes that are no ledger's and parts that were not listed are none: which ids they may hide is said
-    by the run's report (`RunFacts.in_doubt`).
+    ``extra_columns`` are columns besides `COLUMNS`. A ledger is what the store lists as one, whatever its
+    metadata says. Znodes that are no ledger's and parts that were not listed are none: which ids they may
+    hide is said by the run's report (`RunFacts.in_doubt`).
     """
     listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
-    for batch in run.batches("tables/ledgers", [*COLUMNS, *more], listed):
+    for batch in run.batches("tables/ledgers", [*COLUMNS, *extra_columns], listed):
         rows, undecided = batch.num_rows, batch["undecidable"].fill_null(True)
         if pc.any(undecided).as_py():
             batch = batch.filter(pc.invert(undecided))
@@ -280,7 +289,7 @@ class RunWindows:
     @property
     def unread(self) -> tuple[str, ...]:
         """Members of which nothing was read."""
-        return tuple(sorted(name for name in self.numbers.names if name not in self._copies.seen))
+        return tuple(sorted(name for name in self.numbers.names if name not in self._copies.seen_bookies))
 
     def __iter__(self) -> Iterator[Windows]:
         self.read = LedgersRead()
@@ -289,12 +298,12 @@ class RunWindows:
             waiting.append(self._alike(windows))
             if sum(map(len, waiting)) < AT_ONCE:
                 continue
-            together = waiting[0] if len(waiting) == 1 else self._alike(Windows.concat(waiting))
+            batch = waiting[0] if len(waiting) == 1 else self._alike(Windows.concat(waiting))
             # What merging left small waits for what comes.
-            if self._merge and len(together) < AT_ONCE // 2:
-                waiting = [together]
+            if self._merge and len(batch) < AT_ONCE // 2:
+                waiting = [batch]
             else:
-                yield together
+                yield batch
                 waiting = []
         if waiting:
             yield self._alike(Windows.concat(waiting))
@@ -303,8 +312,8 @@ class RunWindows:
         return merged(windows) if self._merge else windows
 
     def _each_batch(self) -> Iterator[Windows]:
-        for batch, others in decided_ledgers(self.run, self._isolation.columns if self._isolation else ()):
-            self._count(batch, others)
+        for batch, undecided in decided_ledgers(self.run, self._isolation.columns if self._isolation else ()):
+            self._count(batch, undecided)
             if self._among is not None:
                 segments = segment_columns(batch, self.numbers)
                 batch = batch.filter(pa.array(self._copies.in_doubt(segments) | self._among(segments)))
@@ -312,15 +321,15 @@ class RunWindows:
             length = batch["length"].fill_null(0).to_numpy(zero_copy_only=False)
             yield with_bytes(windows, np.maximum(length, 0))
 
-    def _count(self, decided: pa.RecordBatch, others: int) -> None:
-        self.read.ledgers += decided.num_rows + others
-        self.read.undecided += others
+    def _count(self, decided: pa.RecordBatch, undecided: int) -> None:
+        self.read.ledgers += decided.num_rows + undecided
+        self.read.undecided += undecided
         closed = pc.equal(decided["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
         self.read.not_closed += decided.num_rows - (pc.sum(closed).as_py() or 0)
         names = ["ensemble_size", "write_quorum", "ack_quorum"]
         isolation = self._isolation.of(decided) if self._isolation else np.zeros(len(decided), np.int64)
-        said = [*(decided[name] for name in names), closed, pa.array(isolation)]
-        kinds = pa.table(said, [*names, "closed", "isolation"])
+        columns = [*(decided[name] for name in names), closed, pa.array(isolation)]
+        kinds = pa.table(columns, [*names, "closed", "isolation"])
         for row in kinds.group_by(kinds.column_names).aggregate([([], "count_all")]).to_pylist():
             quorums = (row["ensemble_size"], row["write_quorum"], row["ack_quorum"])
             shape = (*quorums, not row["closed"], row["isolation"])

@@ -185,15 +185,15 @@ def answer_any(
     names = windows.numbers.names
     sums = LevelSums(level, placed.locations, names, number)
     if number > len(sums.domains.names):
-        there = len(sums.domains.names)
-        raise UsageError(f"--any {number} {level}: the run knows {there} of them")
+        domain_count = len(sums.domains.names)
+        raise UsageError(f"--any {number} {level}: the run knows {domain_count} of them")
     for part in windows:
         sums.add(part, windows.numbers, placed.cluster(windows))
-    found = sums.result(names)
-    simulation = Simulation(run.path, *placed.said, placed.doubts(windows), levels=(found,))
-    if not found.sets:
+    level_loss = sums.result(names)
+    simulation = Simulation(run.path, *placed.said, placed.doubts(windows), levels=(level_loss,))
+    if not level_loss.sets:
         return simulation, None
-    worst = answer_failure(run, [(level, found.sets[0].names)], locations)
+    worst = answer_failure(run, [(level, level_loss.sets[0].names)], locations)
     return replace(worst.simulation, levels=simulation.levels), worst
 
 
@@ -238,16 +238,16 @@ def answer_failure(
     placed = Placed.of(run, locations)
     windows = placed.windows(merge=False)
     failing = [Domains(level, placed.locations, windows.numbers.names) for level, _ in lost]
-    of_domain = [each.named(wanted) for each, (_, wanted) in zip(failing, lost, strict=True)]
+    of_domain = [domains.named(names) for domains, (_, names) in zip(failing, lost, strict=True)]
 
     def lost_bookies() -> tuple[Bools, Bools]:
         """Which are surely lost, by number, and which may be."""
-        found = [
+        masks = [
             members_of(names, domains, windows.numbers)
             for names, domains in zip(of_domain, failing, strict=True)
         ]
-        gone = np.logical_or.reduce([each for each, _ in found])
-        return gone, np.logical_or.reduce([each for _, each in found]) & ~gone
+        is_down = np.logical_or.reduce([is_member for is_member, _ in masks])
+        return is_down, np.logical_or.reduce([is_possible for _, is_possible in masks]) & ~is_down
 
     sums = np.zeros((len(VIEWS), 1, len(Fate), 3), np.int64)
     concerned: list[Longs] = []
@@ -256,8 +256,10 @@ def answer_failure(
         blow = blow_of(part, *lost_bookies())
         sums += tally(part, blow, np.zeros(len(part), np.int64), 1, cluster)
         concerned.append(concerned_ledgers(part, blow, cluster))
-    gone, _ = lost_bookies()
-    lost_names = [name for name, is_lost in zip(windows.numbers.names, gone[:-1], strict=True) if is_lost]
+    surely_lost, _ = lost_bookies()
+    lost_names = [
+        name for name, is_lost in zip(windows.numbers.names, surely_lost[:-1], strict=True) if is_lost
+    ]
     rows = np.concatenate([np.zeros((0, 6), np.int64), *concerned])
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     namespaces, topics = owner_losses(run, rows) or (None, None)
@@ -286,5 +288,7 @@ def answer_failure(
 
 
 def _writes(placed: Placed, windows: RunWindows, lost: Sequence[str]) -> tuple[WriteAnswer, ...]:
-    left = placed.writable(lost)
-    return write_answers(windows.read.shapes, placed.isolation.kinds, left, placed.settings, placed.locations)
+    writable = placed.writable(lost)
+    return write_answers(
+        windows.read.shapes, placed.isolation.kinds, writable, placed.settings, placed.locations
+    )

@@ -53,9 +53,9 @@ def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
     return pa.table(columns)
 
 
-def failures_table(found: Simulation) -> pa.Table:
+def failures_table(simulation: Simulation) -> pa.Table:
     """Return every single failure of every level: amounts by index, sure and possible, and by promise."""
-    singles = [failure for level in found.levels for failure in level.singles]
+    singles = [failure for level in simulation.levels for failure in level.singles]
     rows = []
     for failure in singles:
         row: dict[str, str | int] = {
@@ -79,7 +79,7 @@ def failures_table(found: Simulation) -> pa.Table:
 
 
 def simulation_table(
-    name: str | None, run: RunReader, answer: FailureAnswer | None, found: Simulation
+    name: str | None, run: RunReader, answer: FailureAnswer | None, simulation: Simulation
 ) -> pa.Table:
     """Return the table of this name; None: the ledgers of a failure, or all single failures.
 
@@ -88,7 +88,7 @@ def simulation_table(
         RunUsageError: the run read no owners.
     """
     if name == FAILURES or (name is None and answer is None):
-        return failures_table(found)
+        return failures_table(simulation)
     if answer is None:
         raise UsageError(f"--table {name}: name a failure with --lose or --any")
     if name == "topics":

@@ -27,7 +27,7 @@ Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
-HELD, UNKNOWN, MISSING = 0, 1, 2
+PRESENT, UNKNOWN, MISSING = 0, 1, 2
 """What is known of a window's copy today, in order of precedence; MISSING: a bookie surely lacks it."""
 
 NO_BOOKIE = -1
@@ -70,13 +70,13 @@ class Windows:
 
     def take(self, rows: NDArray[np.intp] | Bools) -> Windows:
         """Some windows; all ledgers stay."""
-        kept = {name: getattr(self, name)[rows] for name in _OF_WINDOWS}
-        return replace(self, bounds=None if self.bounds is None else self.bounds[rows], **kept)
+        columns = {name: getattr(self, name)[rows] for name in _OF_WINDOWS}
+        return replace(self, bounds=None if self.bounds is None else self.bounds[rows], **columns)
 
     def any_of_ledger(self, flags: Bools) -> Bools:
         """Which ledgers have a window with this flag."""
-        found: Bools = np.bincount(self.ledger[flags], minlength=len(self.times)) > 0
-        return found
+        has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.times)) > 0
+        return has_flag
 
     @staticmethod
     def concat(parts: Sequence[Windows]) -> Windows:
@@ -98,13 +98,15 @@ class Windows:
         )
 
 
-_OF_WINDOWS = tuple(each.name for each in fields(Windows) if each.name not in ("bounds", "times", "ids"))
+_OF_WINDOWS = tuple(
+    column.name for column in fields(Windows) if column.name not in ("bounds", "times", "ids")
+)
 
 
 def _wide(rows: NDArray[np.generic], width: int, name: str) -> NDArray[np.generic]:
     if rows.ndim == 1 or rows.shape[1] == width:
         return rows
-    filled = np.full((len(rows), width), NO_BOOKIE if name == "bookies" else HELD, rows.dtype)
+    filled = np.full((len(rows), width), NO_BOOKIE if name == "bookies" else PRESENT, rows.dtype)
     filled[:, : rows.shape[1]] = rows
     return filled
 
@@ -116,8 +118,8 @@ def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
     [1, 3]
     """
     ordered: NDArray[_Number] = np.sort(values)
-    found: NDArray[_Number] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
-    return found
+    distinct: NDArray[_Number] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return distinct
 
 
 def count_true(rows: Bools) -> Longs:
@@ -126,18 +128,18 @@ def count_true(rows: Bools) -> Longs:
     >>> count_true(np.array([[True, True], [False, True]])).tolist()
     [2, 1]
     """
-    found = np.zeros(len(rows), np.int64)
+    counts = np.zeros(len(rows), np.int64)
     for column in range(rows.shape[1]):
-        found += rows[:, column]
-    return found
+        counts += rows[:, column]
+    return counts
 
 
 def any_true(rows: Bools) -> Bools:
     """Whether any of each row is true."""
-    found = np.zeros(len(rows), bool)
+    has_true = np.zeros(len(rows), bool)
     for column in range(rows.shape[1]):
-        found |= rows[:, column]
-    return found
+        has_true |= rows[:, column]
+    return has_true
 
 
 class BookieNumbers:
@@ -162,14 +164,14 @@ class BookieNumbers:
         [1, 0, 1]
         """
         chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
-        found = [np.zeros(0, np.int32)]
+        number_chunks = [np.zeros(0, np.int32)]
         for chunk in chunks:
             coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
             numbers = [
                 self._numbers.setdefault(name, len(self._numbers)) for name in coded.dictionary.to_pylist()
             ]
-            found.append(np.array(numbers, np.int32)[coded.indices.to_numpy(zero_copy_only=False)])
-        return np.concatenate(found)
+            number_chunks.append(np.array(numbers, np.int32)[coded.indices.to_numpy(zero_copy_only=False)])
+        return np.concatenate(number_chunks)
 
 
 def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | int) -> Longs:
@@ -178,14 +180,14 @@ def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | 
     >>> [int(count_in_class(np.int64(5), np.int64(9), np.int64(p), 3)) for p in range(3)]
     [2, 1, 2]
     """
-    found: Longs = np.maximum((last - residue) // ensemble - (first - 1 - residue) // ensemble, 0)
-    return found
+    counts: Longs = np.maximum((last - residue) // ensemble - (first - 1 - residue) // ensemble, 0)
+    return counts
 
 
 def column_of(ledgers: pa.RecordBatch, name: str, missing: int = 0) -> Longs:
     """A column of whole numbers, one a ledger."""
-    found: Longs = ledgers[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
-    return found
+    column: Longs = ledgers[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
+    return column
 
 
 def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentColumns:
@@ -215,7 +217,7 @@ def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentC
 
 @dataclass(frozen=True)
 class SegmentColumns:
-    """One element a segment, those of a ledger in order; ``at``: where its ensemble begins in ``members``.
+    """One element a segment, those of a ledger in order; its ensemble starts at ``starts`` in ``members``.
 
     ``members`` are numbers of bookies, ensemble after ensemble; ``ids`` scope and id, one row a ledger.
     """
@@ -224,7 +226,7 @@ class SegmentColumns:
     members: Ints
     ledger: Longs
     first: Longs
-    at: Longs
+    starts: Longs
     closed: Bools
     last_entry: Longs
     ensemble_size: Longs
@@ -233,23 +235,23 @@ class SegmentColumns:
 
     def any_of_ledger(self, flags: Bools) -> Bools:
         """Which ledgers have a segment with this flag."""
-        found: Bools = np.bincount(self.ledger[flags], minlength=len(self.ids)) > 0
-        return found
+        has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.ids)) > 0
+        return has_flag
 
     def any_of_members(self, flags: Bools) -> Bools:
         """Which ledgers have a member with this flag."""
-        rows = np.zeros(len(self.at), bool)
-        rows[np.searchsorted(self.at, np.flatnonzero(flags), "right") - 1] = True
+        rows = np.zeros(len(self.starts), bool)
+        rows[np.searchsorted(self.starts, np.flatnonzero(flags), "right") - 1] = True
         return self.any_of_ledger(rows)
 
-    def neighbours_alike(self, of: Longs) -> Bools:
+    def neighbours_alike(self, value_of: Longs) -> Bools:
         """Of each member, whether it and the next one of its ensemble have one value by bookie's number."""
-        values = of[self.members]
-        found = np.zeros(len(values), bool)
-        np.equal(values[:-1], values[1:], out=found[:-1])
-        ends = np.append(self.at[1:], len(values))[: len(self.at)] - 1
-        found[ends] = values[ends] == values[self.at]
-        return found
+        values = value_of[self.members]
+        is_alike = np.zeros(len(values), bool)
+        np.equal(values[:-1], values[1:], out=is_alike[:-1])
+        ends = np.append(self.starts[1:], len(values))[: len(self.starts)] - 1
+        is_alike[ends] = values[ends] == values[self.starts]
+        return is_alike
 
     def ends(self) -> tuple[Longs, Bools]:
         """The last entry of each, and whether it is an open end."""
@@ -262,41 +264,45 @@ class SegmentColumns:
 def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
     """The windows of rows of the table ledgers that are decidable, with all copies held and no bytes yet."""
     segments = segment_columns(ledgers, numbers)
-    ids, none = segments.ids, np.zeros(0, np.int64)
+    ids, empty = segments.ids, np.zeros(0, np.int64)
     last, open_end = segments.ends()
     widest = int(segments.write_quorum.max(initial=1))
-    parts = [(none, np.zeros((0, widest), np.int32), none, none)]
+    parts = [(empty, np.zeros((0, widest), np.int32), empty, empty)]
     for shape in distinct_values(segments.ensemble_size << 32 | segments.write_quorum).tolist():
         size, quorum = shape >> 32, shape & 0xFFFFFFFF
         rows = np.flatnonzero((segments.ensemble_size == size) & (segments.write_quorum == quorum))
         residues = np.arange(size if quorum < size else 1)
         places = (residues[:, None] + np.arange(quorum)) % size
-        ensembles = segments.members[segments.at[rows, None] + np.arange(size)]
+        ensembles = segments.members[segments.starts[rows, None] + np.arange(size)]
         first, end = segments.first[rows, None], last[rows, None]
         entries = (
             count_in_class(first, end, residues, size) if quorum < size else np.maximum(end - first + 1, 0)
         )
         entries = np.where(open_end[rows, None], 0, entries)
-        kept = (entries > 0) | open_end[rows, None]
-        row, residue = np.nonzero(kept)
+        has_window = (entries > 0) | open_end[rows, None]
+        row, residue = np.nonzero(has_window)
         codes = np.full((len(row), widest), NO_BOOKIE, np.int32)
         codes[:, :quorum] = ensembles[:, places][row, residue]
-        its = rows[row]
-        parts.append((its, codes, entries[row, residue], residue if quorum < size else np.full(len(row), -1)))
-    its, codes, entries, residue = (np.concatenate(each) for each in zip(*parts, strict=True))
-    order = np.lexsort((residue, its))
-    its = its[order]
+        segment_rows = rows[row]
+        parts.append(
+            (segment_rows, codes, entries[row, residue], residue if quorum < size else np.full(len(row), -1))
+        )
+    segment_rows, codes, entries, residue = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((residue, segment_rows))
+    segment_rows = segment_rows[order]
     return Windows(
-        ledger=segments.ledger[its],
+        ledger=segments.ledger[segment_rows],
         bookies=codes[order],
         copies=np.zeros(codes.shape, np.int8),
-        write_quorum=segments.write_quorum[its],
-        ack_quorum=segments.ack_quorum[its],
+        write_quorum=segments.write_quorum[segment_rows],
+        ack_quorum=segments.ack_quorum[segment_rows],
         entries=entries[order],
-        bytes=np.zeros(len(its), np.int64),
-        open_end=open_end[its],
+        bytes=np.zeros(len(segment_rows), np.int64),
+        open_end=open_end[segment_rows],
         residue=residue[order],
-        bounds=np.stack([segments.first[its], last[its], segments.ensemble_size[its]], axis=1),
+        bounds=np.stack(
+            [segments.first[segment_rows], last[segment_rows], segments.ensemble_size[segment_rows]], axis=1
+        ),
         times=np.ones(len(ids), np.int64),
         ids=ids,
     )
@@ -342,13 +348,13 @@ def merged(windows: Windows) -> Windows:
         np.add.at(sums[0], kind, windows.entries[rows])
         np.add.at(sums[1], kind, windows.bytes[rows])
         np.add.at(sums[2], kind, windows.times[ledgers, None])
-        its = codes[rows[example].ravel()]
+        example_codes = codes[rows[example].ravel()]
         parts.append(
             replace(
                 windows.take(rows[example].ravel()),
                 ledger=np.repeat(np.arange(kinds), number),
-                bookies=np.where(its < 0, NO_BOOKIE, its // 4).astype(np.int32),
-                copies=np.where(its < 0, HELD, its % 4).astype(np.int8),
+                bookies=np.where(example_codes < 0, NO_BOOKIE, example_codes // 4).astype(np.int32),
+                copies=np.where(example_codes < 0, PRESENT, example_codes % 4).astype(np.int8),
                 entries=sums[0].ravel(),
                 bytes=sums[1].ravel(),
                 times=sums[2][:, 0],

@@ -40,35 +40,35 @@ COLUMN = "custom_metadata"
 class Isolation:
     """Groups of bookies, None where any will do; ``own``: ledgers say so themselves.
 
-    Not ``known``: nobody said which bookies are in groups; or, without groups, what ledgers say of their own
-    cannot be read.
+    Not ``is_known``: nobody said which bookies are in groups; or, without groups, what ledgers say of their
+    own cannot be read.
     """
 
     groups: IsolationGroups | None
     own: bool
-    known: bool
+    is_known: bool
 
     @property
     def words(self) -> str | None:
         """The groups of a ledger's own, for a reader; None: it has none.
 
-        >>> Isolation(IsolationGroups(("fast",), ("slow",)), own=True, known=True).words
+        >>> Isolation(IsolationGroups(("fast",), ("slow",)), own=True, is_known=True).words
         'groups fast, then slow'
         """
         if not self.own:
             return None
         return "groups that cannot be read" if self.groups is None else f"groups {self.groups.words}"
 
-    def outside(self, ensemble_size: int, locations: Locations, known: Sequence[str]) -> frozenset[str]:
+    def outside(self, ensemble_size: int, locations: Locations, bookies: Sequence[str]) -> frozenset[str]:
         """The bookies that an ensemble may not have."""
-        return outside_groups(ensemble_size, locations, known, self.groups)
+        return outside_groups(ensemble_size, locations, bookies, self.groups)
 
     def settings(self, configured: PlacementSettings) -> PlacementSettings:
         """By which the ledger is written: Pulsar's policy where the groups are its own."""
         return replace(configured, policy=Policy.RACK) if self.own else configured
 
 
-_UNREADABLE = Isolation(None, own=True, known=False)
+_UNREADABLE = Isolation(None, own=True, is_known=False)
 
 
 class IsolationNumbers:
@@ -90,10 +90,10 @@ class IsolationNumbers:
             return np.zeros(len(ledgers), np.int64)
         key = pa.scalar(placement_config.KEY)
         values = pc.map_lookup(ledgers[COLUMN], query_key=key, occurrence="last").dictionary_encode()
-        numbers = [self._number(each) for each in values.dictionary.to_pylist()]
-        at: Longs = values.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
-        found: Longs = np.array([*numbers, 0], np.int64)[at]
-        return found
+        numbers = [self._number(group_value) for group_value in values.dictionary.to_pylist()]
+        places: Longs = values.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+        isolation_numbers: Longs = np.array([*numbers, 0], np.int64)[places]
+        return isolation_numbers
 
     def _number(self, value: bytes) -> int:
         kind = self._own(value) or self.kinds[0]
@@ -122,45 +122,45 @@ Shape = tuple[int, int, int]
 def write_answers(
     shapes: Mapping[tuple[int, int, int, bool, int], int],
     isolations: Sequence[Isolation],
-    left: list[str],
+    writable: list[str],
     settings: PlacementSettings,
     locations: Locations,
 ) -> tuple[WriteAnswer, ...]:
     """One answer for each shape of ledgers (E, Qw, Qa, not closed, number of ``isolations``).
 
-    ``left`` are the bookies that would still be writable.
+    ``writable`` are the bookies that would still be writable.
     """
     counts: Counter[tuple[Shape, int]] = Counter()
     for (ensemble, write, ack, still_open, number), ledgers in shapes.items():
         counts[(ensemble, write, ack), number] += ledgers if still_open else 0
-    found = []
+    answers = []
     for (shape, number), ledgers in sorted(counts.items()):
         isolation = isolations[number]
-        answer, why = _answer(shape, isolation, left, settings, locations)
-        found.append(WriteAnswer(*shape, isolation.words, ledgers, answer, why))
-    return tuple(found)
+        answer, why = _answer(shape, isolation, writable, settings, locations)
+        answers.append(WriteAnswer(*shape, isolation.words, ledgers, answer, why))
+    return tuple(answers)
 
 
 def _answer(
-    shape: Shape, isolation: Isolation, left: list[str], settings: PlacementSettings, locations: Locations
+    shape: Shape, isolation: Isolation, writable: list[str], settings: PlacementSettings, locations: Locations
 ) -> tuple[str, str]:
-    out = isolation.outside(shape[0], locations, left) if isolation.known else frozenset()
-    inside = [name for name in left if name not in out]
+    out = isolation.outside(shape[0], locations, writable) if isolation.is_known else frozenset()
+    inside = [name for name in writable if name not in out]
     settings = isolation.settings(settings)
     paths = [locations.path(name) for name in inside]
     can = makes_ensemble(shape, paths, settings, [locations.path(name) for name in out])
-    there = plural(len(inside), "writable bookie") + (" in its groups" if out else "")
+    enough = plural(len(inside), "writable bookie") + (" in its groups" if out else "")
     if len(inside) < shape[0]:
-        return NO, f"{there} for an ensemble of {shape[0]}"
-    if not isolation.known:
-        return UNSURE, f"{there}; which of them are in its isolation groups is not known"
+        return NO, f"{enough} for an ensemble of {shape[0]}"
+    if not isolation.is_known:
+        return UNSURE, f"{enough}; which of them are in its isolation groups is not known"
     if not refuses_by_place(settings):
-        return YES, there
+        return YES, enough
     level = POLICY_LEVEL[settings.policy]
     domains = {locations.domain(name, level) for name in inside}
-    there += f" in {plural(len(domains - {None}), str(level))}"
+    enough += f" in {plural(len(domains - {None}), str(level))}"
     if can is not None:
-        return (YES if can else NO), f"{there}, by policy {settings.policy}"
+        return (YES if can else NO), f"{enough}, by policy {settings.policy}"
     if None in domains:
-        return UNSURE, f"{there}, and some without a location"
-    return UNSURE, f"{there}, and policy {settings.policy} may refuse by what it chose before"
+        return UNSURE, f"{enough}, and some without a location"
+    return UNSURE, f"{enough}, and policy {settings.policy} may refuse by what it chose before"
