@@ -25,10 +25,10 @@ import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ENVIRONMENT = HERE / ".venv"
+ROOT = Path(__file__).resolve().parent
+ENVIRONMENT = ROOT / ".venv"
 STAMP = ENVIRONMENT / "installed"
-CONSTRAINTS = HERE / "constraints.txt"
+CONSTRAINTS = ROOT / "constraints.txt"
 """The exact version of everything that pyproject.toml gives a range of."""
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
@@ -43,11 +43,11 @@ SIDE_BY_SIDE = (
 
 The order is that of tests/plugin.py: the longest begin first, so that no process is left alone with one.
 """
-REST = "--rest"
+REST_OPTION = "--rest"
 TIERS = {
     "": ("-m", "not cluster and not proof"),
     "--quick": ("-m", "unit and not proof", "--hypothesis-profile", "quick"),
-    REST: ("-m", "cluster or proof or property", "--hypothesis-profile", "all"),
+    REST_OPTION: ("-m", "cluster or proof or property", "--hypothesis-profile", "all"),
     "--all": ("--hypothesis-profile", "all"),
 }
 """What pytest is asked for, by the option of `run.py test`; tests/tiers.py says what the markers mean."""
@@ -83,15 +83,15 @@ def _test(arguments: list[str]) -> int:
     option = arguments[0] if arguments and arguments[0] in TIERS else ""
     if option or not arguments:
         arguments = [*SIDE_BY_SIDE, *TIERS[option], *arguments[1:]]
-    if option == REST:
+    if option == REST_OPTION:
         return _run("pytest", *arguments)  # ruff and mypy were run by the command that this one completes
     for tool in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
         code = _run(*tool)
         if code:
             return _say(f"{' '.join(tool)} failed", code)
     # It takes one core half a minute, in which the tests are collected; what it finds is said at once.
-    with ThreadPoolExecutor(1) as beside:
-        types = beside.submit(_run, "mypy", "--no-error-summary")
+    with ThreadPoolExecutor(1) as executor:
+        types = executor.submit(_run, "mypy", "--no-error-summary")
         tested = _run("pytest", *arguments)
         typed = types.result()
     if typed:
@@ -101,36 +101,36 @@ def _test(arguments: list[str]) -> int:
 
 def _prepared(*extras: str) -> bool:
     """Make the environment hold the project with these extras; False if that failed."""
-    wanted = {*extras, *(() if _has_java() else ("java",))}
-    there = STAMP.read_text("utf-8").splitlines() if STAMP.exists() else []
-    if there[:1] == [_state()] and wanted <= set(there[1:]):
+    names = {*extras, *(() if _has_java() else ("java",))}
+    stamp = STAMP.read_text("utf-8").splitlines() if STAMP.exists() else []
+    if stamp[:1] == [_state()] and names <= set(stamp[1:]):
         return True
     # What another command asked for stays, so that demo and test do not take turns at installing.
-    wanted |= set(there[1:]) if there[:1] == [_state()] else set()
+    names |= set(stamp[1:]) if stamp[:1] == [_state()] else set()
     if not _python().exists():
         _say(f"making an environment in {ENVIRONMENT.name}")
         venv.create(ENVIRONMENT, with_pip=True, clear=True)
     _say("installing the project and what it needs; this happens once and takes a minute or two")
     STAMP.unlink(missing_ok=True)
-    suffix = f"[{','.join(sorted(wanted))}]" if wanted else ""
+    suffix = f"[{','.join(sorted(names))}]" if names else ""
     # Errors alone: an older pip warns of packages without a wheel, which nobody can do anything about.
     pip = [str(_python()), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     exact = ["--constraint", str(CONSTRAINTS)]
     if not sys.dont_write_bytecode:
         # Python compiles what is imported when it is imported, which is less than a third of all.
         exact.append("--no-compile")
-    code = subprocess.run([*pip, *exact, "--editable", f"{HERE}{suffix}"], check=False).returncode
+    code = subprocess.run([*pip, *exact, "--editable", f"{ROOT}{suffix}"], check=False).returncode
     if code:
         _say("pip could not install it; see its message above")
         return False
-    STAMP.write_text("\n".join([_state(), *sorted(wanted)]) + "\n", "utf-8")
+    STAMP.write_text("\n".join([_state(), *sorted(names)]) + "\n", "utf-8")
     return True
 
 
 def _state() -> str:
     """What the environment was made from: the declared dependencies, this Python, and this place."""
-    declared = [(HERE / "pyproject.toml").read_bytes(), CONSTRAINTS.read_bytes()]
-    parts = (*declared, sys.version.encode(), str(HERE).encode())
+    declared = [(ROOT / "pyproject.toml").read_bytes(), CONSTRAINTS.read_bytes()]
+    parts = (*declared, sys.version.encode(), str(ROOT).encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
@@ -146,8 +146,8 @@ def _has_java() -> bool:
             ).stderr
         except (OSError, subprocess.TimeoutExpired):
             continue
-        found = re.search(r'version "(?:1\.)?(\d+)', shown)
-        if found and int(found[1]) >= MINIMUM_JAVA:
+        match = re.search(r'version "(?:1\.)?(\d+)', shown)
+        if match and int(match[1]) >= MINIMUM_JAVA:
             return True
     return False
 
@@ -164,10 +164,12 @@ def _run(program: str, *arguments: str) -> int:
     """Run a program of the environment, as if the environment were activated."""
     search = os.pathsep.join([str(_scripts()), os.environ.get("PATH", "")])
     # A Spark of the machine's own would be started with this environment's Python, and not fit it.
-    known = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONHOME")}
-    environment = {**known, "PATH": search, "VIRTUAL_ENV": str(ENVIRONMENT)}
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONHOME")
+    }
+    environment = {**inherited, "PATH": search, "VIRTUAL_ENV": str(ENVIRONMENT)}
     # demo's runs go where the caller is; tests belong to the project.
-    where = None if program == "bkaudit" else HERE
+    where = None if program == "bkaudit" else ROOT
     return subprocess.run(
         [_scripts() / program, *arguments], env=environment, cwd=where, check=False
     ).returncode

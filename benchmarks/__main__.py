@@ -66,8 +66,8 @@ def main(command: str, only: str | None, json_file: Path | None, markdown: Path 
 def _lines(parts: list[str]) -> Iterator[Line]:
     for part in parts:
         for line in import_module(f"benchmarks.{part}").lines():
-            beside = "" if line.ratio is None else f", {line.ratio:.2f}x {line.rival}"
-            click.echo(f"{line.stage}: {line.rate:,.0f} {line.unit}/s{beside}", err=True)
+            comparison = "" if line.ratio is None else f", {line.ratio:.2f}x {line.rival}"
+            click.echo(f"{line.stage}: {line.rate:,.0f} {line.unit}/s{comparison}", err=True)
             yield line
 
 

@@ -26,7 +26,7 @@ from benchmarks.spark_figures import Stage, Stopwatch, logged_session
 
 COLLECTED, FILES, DATABASES = "collected tables", "index files", "RocksDB"
 UNFLUSHED = "collected tables, an entry of each bookie in its journal"
-ASKED = "collected tables, one bookie in ten asked"
+ASKED_BOOKIES = "collected tables, one bookie in ten asked"
 """Its answers were made before: what asking takes is another benchmark's (`benchmarks.rpc`)."""
 
 
@@ -67,18 +67,18 @@ def apart(
     in which the run's tables are joined again afterwards. ``out`` begins the run's URI; without it the run
     lies at a path.
     """
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        return alone.submit(_audited, cluster, form, memory, joins, out).result()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(_audited, cluster, form, memory, joins, out).result()
 
 
 def _audited(cluster: Cluster, form: str, memory: str, joins: Sequence[Way], out: str) -> Audited:
     work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
-    asked = cluster.bookies // 10 if form == ASKED else 0
+    asked_bookies = cluster.bookies // 10 if form == ASKED_BOOKIES else 0
     place = f"{out}{work}/run"
     try:
-        uri, bookies = write_snapshot(cluster, work), str(_written(cluster, form, work, asked))
-        if asked:
-            _answer(write_answers(cluster, work, asked), cluster.ids[:asked])
+        uri, bookies = write_snapshot(cluster, work), str(_written(cluster, form, work, asked_bookies))
+        if asked_bookies:
+            _answer(write_answers(cluster, work, asked_bookies), cluster.ids[:asked_bookies])
         os.sync()  # what is still being written would be measured with the audit
         watch = Stopwatch()
         with PeakMemory() as used:
@@ -87,10 +87,12 @@ def _audited(cluster: Cluster, form: str, memory: str, joins: Sequence[Way], out
             Audit(uri, [bookies], place, AuditOptions(samples=0)).run(progress=watch)
         stages = {stage.name: stage for stage in watch.stages(work / "events")}
         run = open_run(place)
-        found = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in run.findings}
-        planted = cluster.findings(asked)
-        if found != planted:
-            sys.exit(f"wrong answers: {len(planted - found)} not found, {len(found - planted)} not planted")
+        findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in run.findings}
+        planted = cluster.findings(asked_bookies)
+        if findings != planted:
+            sys.exit(
+                f"wrong answers: {len(planted - findings)} not found, {len(findings - planted)} not planted"
+            )
         differing = sum(batch.num_rows for batch in run.batches("tables/unequal", ["ledger_id"]))
         return Audited(
             cluster.ledgers,
@@ -115,9 +117,9 @@ def _answer(table: Path, bookies: Sequence[str]) -> None:
     setattr(audit, "query_bookies", query)  # noqa: B010  # where it is imported by name
 
 
-def _written(cluster: Cluster, form: str, work: Path, asked: int) -> Path:
-    if form in (COLLECTED, UNFLUSHED, ASKED):
-        return write_collection(cluster, work, form == UNFLUSHED, asked)
+def _written(cluster: Cluster, form: str, work: Path, asked_bookies: int) -> Path:
+    if form in (COLLECTED, UNFLUSHED, ASKED_BOOKIES):
+        return write_collection(cluster, work, form == UNFLUSHED, asked_bookies)
     write = write_index_files if form == FILES else write_databases
     write(cluster, work / "bookies")
     return work / "bookies"

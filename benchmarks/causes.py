@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FINDINGS = int(os.environ.get("BKAUDIT_FINDINGS", "1_000_000"))
-BOOKIES, GONE = 500, 50
+BOOKIES, EMPTY_BOOKIES = 500, 50
 UNREAD = MOST - 1
 MEMORY = "2g"
 _ROWS = 500_000
@@ -59,7 +59,7 @@ def lines() -> Iterator[Line]:
             )
         finally:
             spark.stop()
-    explained = FINDINGS // BOOKIES * (UNREAD + GONE) + UNREAD
+    explained = FINDINGS // BOOKIES * (UNREAD + EMPTY_BOOKIES) + UNREAD
     if ways.counted != explained:
         sys.exit(f"causes: {ways.counted:,} findings have one, and {explained:,} should")
     driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -76,12 +76,12 @@ class _Ways:
 
     def __init__(self, spark: SparkSession, work: Path) -> None:
         self._spark, self._work = spark, work
-        each = FINDINGS // BOOKIES
-        gone = range(UNREAD, UNREAD + GONE)
+        bookie_findings = FINDINGS // BOOKIES
+        empty_bookies = range(UNREAD, UNREAD + EMPTY_BOOKIES)
         rows: list[dict[str, Any]] = [
             {
                 "bookie_id": name, "read": "unread" if place < UNREAD else "read", "absent_directories": [],
-                "replicas": each if place in gone else 100 * each,
+                "replicas": bookie_findings if place in empty_bookies else 100 * bookie_findings,
             }
             for place, name in enumerate(_NAMES)
         ]  # fmt: skip
@@ -96,15 +96,15 @@ class _Ways:
         add_fingerprints(few, "x", claim_causes(few, self._tables)).write.parquet(str(self._work / "warm"))
 
     def with_causes(self) -> None:
-        found = self._spark.read.parquet(str(self._work / "found"))
-        claims = claim_causes(found, self._tables)
-        add_fingerprints(found, "x", claims).write.mode("overwrite").parquet(str(self._work / "with"))
+        findings = self._spark.read.parquet(str(self._work / "found"))
+        claims = claim_causes(findings, self._tables)
+        add_fingerprints(findings, "x", claims).write.mode("overwrite").parquet(str(self._work / "with"))
         causes = count_causes(self._spark.read.parquet(str(self._work / "with")), claims)
         self.counted = sum(cause["count"] for cause in causes)
 
     def without(self) -> None:
-        found = self._spark.read.parquet(str(self._work / "found"))
-        add_fingerprints(found, "x").write.mode("overwrite").parquet(str(self._work / "without"))
+        findings = self._spark.read.parquet(str(self._work / "found"))
+        add_fingerprints(findings, "x").write.mode("overwrite").parquet(str(self._work / "without"))
 
 
 def _write(place: Path) -> None:
@@ -144,7 +144,7 @@ def _findings(ledgers: Longs) -> pa.Table:
     return pa.table([columns.get(name, pa.nulls(len(ids))) for name in FOUND.names], FOUND.names).cast(FOUND)
 
 
-def _one_each(values: pa.Array, there: NDArray[np.bool_]) -> pa.Array:
+def _one_each(values: pa.Array, is_present: NDArray[np.bool_]) -> pa.Array:
     """Lists of one value where it is there, and empty ones."""
-    ends = np.append(0, np.cumsum(there)).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(ends), values.filter(pa.array(there)))
+    ends = np.append(0, np.cumsum(is_present)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), values.filter(pa.array(is_present)))

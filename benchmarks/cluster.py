@@ -130,38 +130,39 @@ class Cluster:
         order = np.argsort(key, kind="stable")
         heads = np.flatnonzero(np.diff(key[order], prepend=-1))
         for ids in np.split(order, heads[1:]) if len(order) else ():
-            of = SHAPES[int(shape[ids[0]])]
-            members = self._members(of, int(first[ids[0]]), bool(hot[ids[0]]))
-            yield Alike(of, members, self.ledger_ids(ids))
+            ledger_shape = SHAPES[int(shape[ids[0]])]
+            members = self._members(ledger_shape, int(first[ids[0]]), bool(hot[ids[0]]))
+            yield Alike(ledger_shape, members, self.ledger_ids(ids))
 
     def _members(self, shape: Shape, first: int, hot: bool) -> dict[int, int]:
         if not hot:
             return {seat: (first + seat) % self.bookies for seat in shape.seats}
-        others = self.bookies - 1
-        return {seat: 1 + (first + seat) % others if seat else 0 for seat in shape.seats}
+        cold_bookies = self.bookies - 1
+        return {seat: 1 + (first + seat) % cold_bookies if seat else 0 for seat in shape.seats}
 
     def orphans(self, bookie: int) -> Longs:
         """Ids of ledgers that are gone, and that a bookie still holds: seat 0 of the plain shape."""
         return self.end + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
 
-    def findings(self, asked: int = 0) -> set[tuple[str, int, str | None]]:
+    def findings(self, asked_bookies: int = 0) -> set[tuple[str, int, str | None]]:
         """Every finding that an audit must have, and it may have no other: check, ledger, bookie.
 
-        The first ``asked`` bookies are only asked for ledgers that the metadata has: of orphans none says.
+        The first ``asked_bookies`` bookies are only asked for ledgers that the metadata has. None says
+        anything of orphans.
         """
-        found: set[tuple[str, int, str | None]] = {
+        findings: set[tuple[str, int, str | None]] = {
             ("orphan-ledger", ledger, name)
             for bookie, name in enumerate(self.ids)
-            if bookie >= asked
+            if bookie >= asked_bookies
             for ledger in self.orphans(bookie).tolist()
         }
         ids = {ONE_MISSING: "below-ack-quorum", BOTH_MISSING: "entry-lost"}
-        for alike in self.groups_of_ledgers():
-            if alike.shape in ids:
-                found |= {(ids[alike.shape], ledger, None) for ledger in alike.ids.tolist()}
-        return found
+        for group in self.groups_of_ledgers():
+            if group.shape in ids:
+                findings |= {(ids[group.shape], ledger, None) for ledger in group.ids.tolist()}
+        return findings
 
-    def metadata(self, alike: Alike) -> bytes:
+    def metadata(self, group: Alike) -> bytes:
         """The metadata that ledgers which are alike have: format 3, closed, with what Pulsar attaches."""
         message = LedgerMetadataFormat(
             quorumSize=QUORUM,
@@ -174,9 +175,9 @@ class Cluster:
             digestType=LedgerMetadataFormat.CRC32C,
             password=b"",
         )
-        for first, seats in alike.shape.segments:
+        for first, seats in group.shape.segments:
             segment = message.segment.add(firstEntryId=first)
-            segment.ensembleMember.extend(self.ids[alike.members[seat]] for seat in seats)
+            segment.ensembleMember.extend(self.ids[group.members[seat]] for seat in seats)
         for key, value in (("application", b"pulsar"), ("component", b"managed-ledger")):
             message.customMetadata.add(key=key, value=value)
         return binary(message)

@@ -22,7 +22,7 @@ _BATCH = 50_000  # locations in one write
 # A ledger of the index of ledgers: it exists, is not fenced, and has a master key.
 _LEDGER_DATA = bytes.fromhex("080110001a14") + bytes(20)
 
-_held = cache(Shape.held)  # a loop over all entries
+_held_entries = cache(Shape.held)  # a loop over all entries
 
 
 class Holding(NamedTuple):
@@ -35,13 +35,13 @@ class Holding(NamedTuple):
 
 def holdings(cluster: Cluster) -> list[list[Holding]]:
     """What each bookie holds, orphans and all."""
-    held: list[list[Holding]] = [[] for _ in cluster.ids]
-    for alike in cluster.groups_of_ledgers():
-        for seat, bookie in alike.members.items():
-            held[bookie].append(Holding(alike.shape, seat, alike.ids))
-    for bookie, holding in enumerate(held):
+    holdings_by_bookie: list[list[Holding]] = [[] for _ in cluster.ids]
+    for group in cluster.groups_of_ledgers():
+        for seat, bookie in group.members.items():
+            holdings_by_bookie[bookie].append(Holding(group.shape, seat, group.ids))
+    for bookie, holding in enumerate(holdings_by_bookie):
         holding.append(Holding(PLAIN, 0, cluster.orphans(bookie)))
-    return held
+    return holdings_by_bookie
 
 
 def write_bookies(cluster: Cluster, root: Path) -> list[Path]:
@@ -67,18 +67,18 @@ def write_index_files(cluster: Cluster, root: Path) -> None:
 
 def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
     """Write one `.idx` file for each ledger that the bookies hold into their index directories."""
-    for directory, held in zip(directories, holdings(cluster), strict=True):
-        made: set[str] = set()
-        for holding in held:
+    for directory, bookie_holdings in zip(directories, holdings(cluster), strict=True):
+        parents: set[str] = set()
+        for holding in bookie_holdings:
             slots = np.zeros(-(-ENTRIES // _PAGE_SLOTS) * _PAGE_SLOTS, ">i8")
-            slots[_held(holding.shape, holding.seat)] = _LOCATION
+            slots[_held_entries(holding.shape, holding.seat)] = _LOCATION
             content = _HEADER + slots.tobytes()
             for ledger in holding.ids.tolist():
                 path = f"{directory}/current/{index_path.to_path(ledger)}"
                 parent = path.rpartition("/")[0]
-                if parent not in made:
+                if parent not in parents:
                     Path(parent).mkdir(parents=True, exist_ok=True)
-                    made.add(parent)
+                    parents.add(parent)
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
                 os.write(descriptor, content)
                 os.close(descriptor)
@@ -86,11 +86,11 @@ def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
 
 def write_databases(cluster: Cluster, root: Path) -> None:
     """Write the bookies with DbLedgerStorage's two databases, one key for each entry that they hold."""
-    for directory, held in zip(write_bookies(cluster, root), holdings(cluster), strict=True):
+    for directory, bookie_holdings in zip(write_bookies(cluster, root), holdings(cluster), strict=True):
         current = directory / "current"
         locations = Rdict(str(current / "locations"), Options(raw_mode=True))
         ledgers = Rdict(str(current / "ledgers"), Options(raw_mode=True))
-        for holding in held:
+        for holding in bookie_holdings:
             for keys in _keys(holding):
                 batch = WriteBatch(raw_mode=True)
                 for key in keys:
@@ -107,10 +107,10 @@ def write_databases(cluster: Cluster, root: Path) -> None:
 
 def _keys(holding: Holding) -> Iterator[list[bytes]]:
     """Keys of locations, ledger and entry, some thousands at once."""
-    entries = np.array(_held(holding.shape, holding.seat), ">i8")
-    each = max(_BATCH // max(len(entries), 1), 1)
-    for start in range(0, len(holding.ids), each):
-        ids = holding.ids[start : start + each].astype(">i8")
+    entries = np.array(_held_entries(holding.shape, holding.seat), ">i8")
+    batch_ledgers = max(_BATCH // max(len(entries), 1), 1)
+    for start in range(0, len(holding.ids), batch_ledgers):
+        ids = holding.ids[start : start + batch_ledgers].astype(">i8")
         pairs = np.stack((np.repeat(ids, len(entries)), np.tile(entries, len(ids))), axis=1)
         octets = pairs.astype(">i8").tobytes()
-        yield [octets[at : at + 16] for at in range(0, len(octets), 16)]
+        yield [octets[octet : octet + 16] for octet in range(0, len(octets), 16)]

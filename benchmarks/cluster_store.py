@@ -34,9 +34,9 @@ def write_dump(cluster: Cluster, path: Path) -> str:
     with path.open("w") as file:
         for name, data, owner in _own_nodes(cluster):
             file.write(_line(name, data, owner))
-        for alike in cluster.groups_of_ledgers():
-            data = cluster.metadata(alike)
-            for ledger in alike.ids.tolist():
+        for group in cluster.groups_of_ledgers():
+            data = cluster.metadata(group)
+            for ledger in group.ids.tolist():
                 file.write(_line(f"{ROOT}/{LONG_HIERARCHICAL.to_path(ledger)}", data, 0))
     return f"dump://{path}"
 
@@ -45,11 +45,11 @@ def _records(cluster: Cluster, session: int) -> Iterator[bytes]:
     """All znodes, those of ledgers that are alike many at once."""
     for name, data, owner in [("", b"", 0), *_own_nodes(cluster, session), *_inner_nodes(cluster.end)]:
         yield record(name, data, owner)
-    for alike in cluster.groups_of_ledgers():
+    for group in cluster.groups_of_ledgers():
         path = f"{ROOT}/{LONG_HIERARCHICAL.to_path(0)}"
-        template = np.frombuffer(record(path, cluster.metadata(alike)), np.uint8)
-        for start in range(0, len(alike.ids), _ROWS):
-            ids = alike.ids[start : start + _ROWS]
+        template = np.frombuffer(record(path, cluster.metadata(group)), np.uint8)
+        for start in range(0, len(group.ids), _ROWS):
+            ids = group.ids[start : start + _ROWS]
             rows = np.tile(template, (len(ids), 1))
             _put_digits(rows, len(path), ids)
             yield rows.tobytes()
@@ -57,21 +57,21 @@ def _records(cluster: Cluster, session: int) -> Iterator[bytes]:
 
 def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
     """Write each id's digits over those of ledger 0, from the last of the path on; '/' and 'L' stay."""
-    rest, column = ids.copy(), 4 + path_bytes
-    while rest.any():
+    quotients, column = ids.copy(), 4 + path_bytes
+    while quotients.any():
         column -= 1
         if rows[0, column] in b"/L":
             continue
-        rest, digit = np.divmod(rest, 10)
+        quotients, digit = np.divmod(quotients, 10)
         rows[:, column] = digit + ord("0")
 
 
 def _inner_nodes(ledgers: int) -> Iterator[tuple[str, bytes, int]]:
-    seen: dict[str, None] = {}
+    names: dict[str, None] = {}
     for leaf in range(0, max(ledgers, 1), 10_000):
         parts = LONG_HIERARCHICAL.to_path(leaf).split("/")[:-1]
-        seen |= dict.fromkeys("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
-    return ((f"{ROOT}/{name}", b"", 0) for name in seen)
+        names |= dict.fromkeys("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+    return ((f"{ROOT}/{name}", b"", 0) for name in names)
 
 
 def _own_nodes(cluster: Cluster, session: int = 1) -> Iterator[tuple[str, bytes, int]]:

@@ -28,22 +28,26 @@ _PAGE_BYTES = 1024
 _OCTETS = pa.array([f"{octet:x}" for octet in range(256)])
 
 
-def write_collection(cluster: Cluster, directory: Path, unflushed: bool = False, asked: int = 0) -> Path:
+def write_collection(
+    cluster: Cluster, directory: Path, unflushed: bool = False, asked_bookies: int = 0
+) -> Path:
     """Write the collection of a cluster with index files, one file of availability a bookie; returns it.
 
     The bookies' directories are made and collected without any index; then come the rows that their index
     files would give. ``unflushed``: the last entry of one ledger is in each bookie's journal, and not in its
-    index. The first ``asked`` bookies are not collected: what they would answer is `write_answers`.
+    index. The first ``asked_bookies`` bookies are not collected: what they would answer is `write_answers`.
     """
     directories = write_bookies(cluster, directory / "bookies")
-    for place in directories[:asked]:
+    for place in directories[:asked_bookies]:
         shutil.rmtree(place.parent)
-    made = collect([str(directory / "bookies")], str(directory / "collected"))
-    collection = Collection(made.path)
-    pieces = {row["path"]: row["piece"] for row in collection.read_rows("directories", made.manifest)}
+    collect_outcome = collect([str(directory / "bookies")], str(directory / "collected"))
+    collection = Collection(collect_outcome.path)
+    pieces = {
+        row["path"]: row["piece"] for row in collection.read_rows("directories", collect_outcome.manifest)
+    }
     files, tails = [], []
-    for number, (place, held) in enumerate(zip(directories, holdings(cluster), strict=True)):
-        if number < asked:
+    for number, (place, bookie_holdings) in enumerate(zip(directories, holdings(cluster), strict=True)):
+        if number < asked_bookies:
             continue
         path = f"availability/bookie-{number:05}.parquet"
         target = Path(collection.base, path)
@@ -52,7 +56,7 @@ def write_collection(cluster: Cluster, directory: Path, unflushed: bool = False,
             target, AVAILABILITY, compression=COMPRESSION, write_page_checksum=True
         ) as writer:
             rows = 0
-            for batch in batches(held, cluster.ids[number], str(place), piece):
+            for batch in batches(bookie_holdings, cluster.ids[number], str(place), piece):
                 if unflushed and not rows:
                     batch, tail = _without_last_entry(batch, piece)
                     tails.append(tail)
@@ -60,7 +64,7 @@ def write_collection(cluster: Cluster, directory: Path, unflushed: bool = False,
                 rows += batch.num_rows
         files.append(CollectedFile(path, rows, target.stat().st_size))
     Path(collection.base, "availability", "part-00000.parquet").unlink()
-    tables = {**made.manifest.tables, "availability": tuple(files)}
+    tables = {**collect_outcome.manifest.tables, "availability": tuple(files)}
     if tails:
         path = "journal_tails/unflushed.parquet"
         pq.write_table(
@@ -68,19 +72,21 @@ def write_collection(cluster: Cluster, directory: Path, unflushed: bool = False,
         )
         size = Path(collection.base, path).stat().st_size
         tables["journal_tails"] = (*tables["journal_tails"], CollectedFile(path, len(tails), size))
-    collection.write_manifest(replace(made.manifest, tables=tables))
+    collection.write_manifest(replace(collect_outcome.manifest, tables=tables))
     return Path(collection.path)
 
 
-def write_answers(cluster: Cluster, directory: Path, asked: int) -> Path:
-    """Write what the first ``asked`` bookies would say of their ledgers, as the table answers has it."""
+def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path:
+    """Write the table answers: the listings of the first ``asked_bookies`` bookies."""
     place = directory / "answers"
     place.mkdir()
-    for number, held in enumerate(holdings(cluster)[:asked]):
-        named = [holding for holding in held if holding.ids is not held[-1].ids]  # of orphans nobody asks
-        rows = pa.Table.from_batches(batches(named, cluster.ids[number], "", ""), AVAILABILITY)
-        said = {"storage": "rpc", "answered": INDEX_MS, "path": None, "page_bytes": None, "mtime": None}
-        for name, value in said.items():
+    for number, bookie_holdings in enumerate(holdings(cluster)[:asked_bookies]):
+        listed_holdings = [
+            holding for holding in bookie_holdings if holding.ids is not bookie_holdings[-1].ids
+        ]  # of orphans nobody asks
+        rows = pa.Table.from_batches(batches(listed_holdings, cluster.ids[number], "", ""), AVAILABILITY)
+        constants = {"storage": "rpc", "answered": INDEX_MS, "path": None, "page_bytes": None, "mtime": None}
+        for name, value in constants.items():
             field = SCHEMA.field(name)
             column = pa.repeat(pa.scalar(value, field.type), rows.num_rows)
             rows = rows.set_column(rows.schema.get_field_index(name), field, column)
@@ -92,8 +98,8 @@ def _without_last_entry(batch: pa.RecordBatch, piece: str) -> tuple[pa.RecordBat
     """The rows but for the last entry of the first ledger, and the journal's row with that."""
     entries = expand(groups_of(batch.column("groups")[0].as_py())).tolist()
     head, last = (
-        fold_entries(np.array(some, np.int64), np.array([0, len(some)])).tobytes()
-        for some in (entries[:-1], entries[-1:])
+        fold_entries(np.array(entry_ids, np.int64), np.array([0, len(entry_ids)])).tobytes()
+        for entry_ids in (entries[:-1], entries[-1:])
     )
     place = batch.schema.get_field_index("groups")
     changed = pa.concat_arrays([pa.array([head], pa.binary()), batch.column(place)[1:]])
@@ -102,9 +108,9 @@ def _without_last_entry(batch: pa.RecordBatch, piece: str) -> tuple[pa.RecordBat
     return batch.set_column(place, batch.schema.field(place), changed), row
 
 
-def batches(held: list[Holding], bookie: str, place: str, piece: str) -> Iterator[pa.RecordBatch]:
+def batches(bookie_holdings: list[Holding], bookie: str, place: str, piece: str) -> Iterator[pa.RecordBatch]:
     """The rows of a bookie's index files, as a collection has them."""
-    for holding in held:
+    for holding in bookie_holdings:
         value = groups(holding.shape, holding.seat)
         for start in range(0, len(holding.ids), _ROWS):
             ids = holding.ids[start : start + _ROWS]

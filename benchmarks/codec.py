@@ -82,12 +82,12 @@ def one_ledger(name: str, entries: Longs) -> list[Case]:
     ]
 
 
-def many_ledgers(count: int, each: int) -> list[Case]:
-    one = striped_entries(each)
-    entries, offsets = np.tile(one, count), offsets_of(np.full(count, len(one)))
-    parts = [one.tolist()] * (count // LOOP_SHARE)
+def many_ledgers(count: int, ledger_entries: int) -> list[Case]:
+    ledger = striped_entries(ledger_entries)
+    entries, offsets = np.tile(ledger, count), offsets_of(np.full(count, len(ledger)))
+    parts = [ledger.tolist()] * (count // LOOP_SHARE)
     zero = np.zeros(count, np.int64)
-    last = np.full(count, one[-1])
+    last = np.full(count, ledger[-1])
 
     def loop() -> None:
         for part in parts:
@@ -95,9 +95,9 @@ def many_ledgers(count: int, each: int) -> list[Case]:
 
     sizes = (len(entries), loop, len(entries) // LOOP_SHARE)
     return [
-        Case(f"{count:,} ledgers of {each}", lambda: fold_entries(entries, offsets), *sizes),
+        Case(f"{count:,} ledgers of {ledger_entries}", lambda: fold_entries(entries, offsets), *sizes),
         Case(
-            f"{count:,} ledgers of {each}, expected",
+            f"{count:,} ledgers of {ledger_entries}, expected",
             lambda: fold(stripe(zero, last, zero + 1, zero + 3, zero + 2)).tobytes(),
             *sizes,
         ),
@@ -107,8 +107,8 @@ def many_ledgers(count: int, each: int) -> list[Case]:
 def striped_entries(count: int) -> Longs:
     """The first ``count`` entries that index 1 of an ensemble of 3 holds with a write quorum of 2."""
     entries = np.arange(count * 3 // 2 + 3)
-    held: Longs = entries[entries % 3 != 2][:count]
-    return held
+    stored_entries: Longs = entries[entries % 3 != 2][:count]
+    return stored_entries
 
 
 def holed_entries(count: int) -> Longs:

@@ -30,7 +30,7 @@ from benchmarks.measure import Line
 from tests.servers.bookies.jars import classpath
 
 ROUNDS, WARMING = 7, 5
-MANY, EACH = 100_000, 50
+MANY, LEDGER_ENTRIES = 100_000, 50
 STRIPED_BYTES = {"ours": 88, "Java": 36_000_064}
 RIVAL = "Java"
 
@@ -92,8 +92,20 @@ def lines() -> Iterator[Line]:
         Case("3M striped, E3 Qw2", striped, 1, goal=15, target=25),
         Case("3M with 10 % holes", holed_entries(3 * MILLION), 1, goal=2.5, target=4),
         Case("3M dense", dense, 1, goal=1.3, target=2),
-        Case(f"{MANY:,} ledgers of {EACH} striped", striped_entries(EACH), MANY, goal=2, target=3),
-        Case(f"{MANY:,} ledgers of {EACH} dense", np.arange(EACH), MANY, goal=0.5, target=None),
+        Case(
+            f"{MANY:,} ledgers of {LEDGER_ENTRIES} striped",
+            striped_entries(LEDGER_ENTRIES),
+            MANY,
+            goal=2,
+            target=3,
+        ),
+        Case(
+            f"{MANY:,} ledgers of {LEDGER_ENTRIES} dense",
+            np.arange(LEDGER_ENTRIES),
+            MANY,
+            goal=0.5,
+            target=None,
+        ),
     )
     with tempfile.TemporaryDirectory() as folder, Encoder() as java:
         for number, case in enumerate(cases):
@@ -105,14 +117,14 @@ def _measured(case: Case, file: Path, java: Encoder) -> Line:
     sizes = _checked(case, java.write(file))
     entries = np.tile(case.entries, case.ledgers)
     offsets = offsets_of(np.full(case.ledgers, len(case.entries)))
-    ours, theirs = [], []
+    ours, java_seconds = [], []
     for number in range(WARMING + ROUNDS):
         begun = time.perf_counter()
         fold_entries(entries, offsets).groups()
-        taken = time.perf_counter() - begun, java.encode(file, case.ledgers)
+        seconds = time.perf_counter() - begun, java.encode(file, case.ledgers)
         if number >= WARMING:
-            ours.append(taken[0])
-            theirs.append(taken[1])
+            ours.append(seconds[0])
+            java_seconds.append(seconds[1])
     amount, unit = (case.ledgers, "ledgers") if case.ledgers > 1 else (len(entries), "ids")
     return Line(
         f"encode {case.name}",
@@ -121,19 +133,19 @@ def _measured(case: Case, file: Path, java: Encoder) -> Line:
         min(ours),
         RIVAL,
         amount,
-        min(theirs),
+        min(java_seconds),
         goal=case.goal,
         target=case.target,
         note=f"bytes a ledger with its header: {sizes['ours']:,}, of Java {sizes['Java']:,}",
     )
 
 
-def _checked(case: Case, theirs: bytes) -> dict[str, int]:
+def _checked(case: Case, java_value: bytes) -> dict[str, int]:
     """The sizes of both values, which must stand for the entries that went in."""
-    one = fold_entries(case.entries, np.array([0, len(case.entries)]))
-    ours = availability.encode(one.groups())
-    sizes = {"ours": len(ours), RIVAL: len(theirs)}
-    for name, value in (("ours", ours), (RIVAL, theirs)):
+    batch = fold_entries(case.entries, np.array([0, len(case.entries)]))
+    ours = availability.encode(batch.groups())
+    sizes = {"ours": len(ours), RIVAL: len(java_value)}
+    for name, value in (("ours", ours), (RIVAL, java_value)):
         if not np.array_equal(availability.expand(availability.decode(value)), case.entries):
             sys.exit(f"{case.name}: the bytes of {name} stand for other entries")
     if case.name.startswith("3M striped") and sizes != STRIPED_BYTES:

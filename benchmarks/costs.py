@@ -80,22 +80,22 @@ def measured_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
 def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
     """Of each step the least of every cost over some rounds."""
     return [
-        Cost(*(min(getattr(cost, each.name) for cost in step) for each in fields(Cost)))
+        Cost(*(min(getattr(cost, field.name) for cost in step) for field in fields(Cost)))
         for step in zip(*rounds, strict=True)
     ]
 
 
 def tree_seconds() -> float:
     """Processor time of this process and all below it."""
-    found: dict[int, tuple[int, int]] = {}
+    processes: dict[int, tuple[int, int]] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it ended meanwhile
             numbers = place.read_text().rpartition(")")[2].split()
-            found[int(place.parent.name)] = int(numbers[1]), sum(map(int, numbers[11:15]))
+            processes[int(place.parent.name)] = int(numbers[1]), sum(map(int, numbers[11:15]))
     ours = {os.getpid()}
-    while more := {process for process, (parent, _) in found.items() if parent in ours} - ours:
-        ours |= more
-    return sum(found[process][1] for process in ours if process in found) / os.sysconf("SC_CLK_TCK")
+    while children := {process for process, (parent, _) in processes.items() if parent in ours} - ours:
+        ours |= children
+    return sum(processes[process][1] for process in ours if process in processes) / os.sysconf("SC_CLK_TCK")
 
 
 def _now(pid: int, port: CountingPort | None) -> tuple[float, float, float, float]:

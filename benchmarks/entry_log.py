@@ -38,10 +38,10 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = generate(Path(folder, "0.log"), ENTRIES)
         size = path.stat().st_size
-        ours, theirs = alternate(lambda: _scan(path), lambda: cat(path))
-        note = f"{size / 1e9:.1f} GB in {ours:.1f} s; cat takes {theirs:.1f} s"
+        ours, cat_seconds = alternate(lambda: _scan(path), lambda: cat(path))
+        note = f"{size / 1e9:.1f} GB in {ours:.1f} s; cat takes {cat_seconds:.1f} s"
         stage = "entry log of 1 kB entries, to bytes per ledger"
-        yield Line(stage, ENTRIES, "entries", ours, "cat", ENTRIES, theirs, target=0.5, note=note)
+        yield Line(stage, ENTRIES, "entries", ours, "cat", ENTRIES, cat_seconds, target=0.5, note=note)
         path.unlink()
         paths = [closed(Path(folder, f"{number:x}.log"), number) for number in range(LOGS)]
         ours, opened = alternate(lambda: _maps(paths), lambda: _heads(paths))
@@ -74,17 +74,17 @@ def generate(path: Path, entries: int) -> Path:
         file.write(struct.pack(">4si", MAGIC, NEWEST_VERSION).ljust(HEADER_BYTES, b"\0"))
         for start in range(0, entries, 1000):
             numbers = range(start, min(start + 1000, entries))
-            heads = (_HEAD.pack(ENTRY_BYTES, each % LEDGERS, each // LEDGERS) for each in numbers)
+            heads = (_HEAD.pack(ENTRY_BYTES, number % LEDGERS, number // LEDGERS) for number in numbers)
             file.write(b"".join(head + payload for head in heads))
     return path
 
 
 def closed(path: Path, number: int) -> Path:
     """Write the header and ledgers map of a log, and nothing between them."""
-    each = (LOG_BYTES - HEADER_BYTES) // LOG_LEDGERS
-    offset = HEADER_BYTES + each * LOG_LEDGERS
+    ledger_bytes = (LOG_BYTES - HEADER_BYTES) // LOG_LEDGERS
+    offset = HEADER_BYTES + ledger_bytes * LOG_LEDGERS
     header = struct.pack(">4siqi", MAGIC, NEWEST_VERSION, offset, LOG_LEDGERS)
-    pairs = b"".join(struct.pack(">qq", number * 7 + ledger, each) for ledger in range(LOG_LEDGERS))
+    pairs = b"".join(struct.pack(">qq", number * 7 + ledger, ledger_bytes) for ledger in range(LOG_LEDGERS))
     with path.open("wb") as file:
         file.write(header)
         file.seek(offset)
@@ -93,8 +93,8 @@ def closed(path: Path, number: int) -> Path:
 
 
 def _scan(path: Path) -> None:
-    found = read_contents(str(path))
-    if found.entries.tolist() != [ENTRIES // LEDGERS] * LEDGERS:
+    contents = read_contents(str(path))
+    if contents.entries.tolist() != [ENTRIES // LEDGERS] * LEDGERS:
         sys.exit("entry log: ours are not the entries that were written")
 
 

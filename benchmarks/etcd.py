@@ -43,14 +43,14 @@ def lines() -> Iterator[Line]:
         plainly = {key.decode(): value for key, value, _ in _plain(server)}
         if plainly != written or _held(server) != written:
             sys.exit("what was read is not what was written")
-        one, many, rows, plain = alternate(
+        one_part, many, rows, plain = alternate(
             lambda: [len(batch.paths) for batch in _batches(server, 1)],
             lambda: [len(batch.paths) for batch in _batches(server, PARTS)],
             lambda: [len(ledger_rows(batch, SCOPE, LayoutKind.ETCD)) for batch in _batches(server, 1)],
             lambda: _plain(server),
         )
     for stage, seconds, target, note in (
-        ("live etcd, one part", one, 0.8, ""),
+        ("live etcd, one part", one_part, 0.8, ""),
         ("live etcd, eight parts", many, 0.8, "one after the other; tasks read them side by side"),
         (
             "live etcd to ledgers",
@@ -70,23 +70,23 @@ def _plain(server: Etcd) -> list[tuple[bytes, bytes, int]]:
     client = etcd3.client(host=host, port=int(port))
     start, end = etcd.children(SCOPE, etcd.LEDGERS)
     revision = None
-    held: list[tuple[bytes, bytes, int]] = []
+    records: list[tuple[bytes, bytes, int]] = []
     while True:
         page = client.get_range_response(start, end, limit=PAGE, revision=revision)
         revision = page.header.revision
-        held += [(kv.key, kv.value, kv.mod_revision) for kv in page.kvs]
+        records += [(kv.key, kv.value, kv.mod_revision) for kv in page.kvs]
         if not page.more:
             client.close()
-            return held
+            return records
         start = page.kvs[-1].key + b"\0"
 
 
-def _batches(server: Etcd, wanted: int) -> Iterator[ZnodeBatch]:
+def _batches(server: Etcd, part_count: int) -> Iterator[ZnodeBatch]:
     """The store, as one task after the other would read it."""
     store = open_store(f"etcd://{server.host}{SCOPE}", StoreOptions(rate_limit=0))
     try:
         store.cluster()
-        for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, wanted):
+        for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, part_count):
             yield from store.read(part)
     finally:
         store.close()

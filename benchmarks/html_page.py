@@ -61,27 +61,27 @@ def lines() -> Iterator[Line]:
         size = f"{page.stat().st_size / 1e6:.1f} MB, {used.ru_utime + used.ru_stime:.1f} s of processor time"
         yield Line("write", COUNT, "findings", seconds, python_mib=used.ru_maxrss / 1024, note=size)
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        ours, theirs = [], []
+        ours, rival_times = [], []
         for _ in range(OPENED):
             ours.append(_opened(browser, page))
             if RIVAL:
-                theirs.append(_opened(browser, Path(RIVAL)))
+                rival_times.append(_opened(browser, Path(RIVAL)))
         browser.close()
         for number, stage in enumerate(("first paint", "all findings there", "search")):
             least, note = _spread(ours, number)
             line = Line(stage, 1, "pages", least, note=note)
-            if theirs and number == 0:
-                before, its = _spread(theirs, 0)
+            if rival_times and number == 0:
+                before, rival_note = _spread(rival_times, 0)
                 line = replace(
                     line, rival="before", rival_amount=1, rival_seconds=before, most=True,
-                    note=f"{line.note}; before: {its}",
+                    note=f"{line.note}; before: {rival_note}",
                 )  # fmt: skip
             yield line
 
 
 def _spread(opened: list[tuple[float, float, float]], stage: int) -> tuple[float, str]:
     """The least of a stage's times, and in words its median and the greatest."""
-    times = [each[stage] for each in opened]
+    times = [times_of_page[stage] for times_of_page in opened]
     return min(times), f"median {median(times):.3f} s, at most {max(times):.3f} s of {len(times)}"
 
 
@@ -105,8 +105,8 @@ def _opened(browser: Browser, page: Path) -> tuple[float, float, float]:
 
 
 def _write_findings(file: Path) -> None:
-    for other in file.parent.iterdir():
-        other.unlink()
+    for part in file.parent.iterdir():
+        part.unlink()
     with pq.ParquetWriter(file, FINDINGS, write_page_checksum=True) as writer:
         for first in range(0, COUNT, _BATCH):
             rows = [finding_row(_finding(number)) for number in range(first, min(first + _BATCH, COUNT))]

@@ -68,9 +68,9 @@ def lines() -> Iterator[Line]:
 def _stage(stage: str, count: int, unit: str, full: IndexPart, since: IndexPart) -> Line:
     if _told(_read(full)) != _told(_read(since)):
         sys.exit(f"incremental: {stage}: not the rows of a full run")
-    ours, theirs = alternate(lambda: _read(since), lambda: _read(full), clock=time.process_time)
+    ours, full_seconds = alternate(lambda: _read(since), lambda: _read(full), clock=time.process_time)
     note = "processor time of both"
-    return Line(stage, count, unit, ours, "all read", count, theirs, target=TARGET, note=note)
+    return Line(stage, count, unit, ours, "all read", count, full_seconds, target=TARGET, note=note)
 
 
 def _stat(directory: Path, since: IndexPart) -> Line:
@@ -81,10 +81,10 @@ def _stat(directory: Path, since: IndexPart) -> Line:
         for path in paths:
             os.stat(path)  # noqa: PTH116 -- as the program does
 
-    ours, theirs = alternate(lambda: _read(since), ask, clock=time.process_time)
+    ours, stat_seconds = alternate(lambda: _read(since), ask, clock=time.process_time)
     count = len(paths)
     return Line(
-        "  the same", count, "files", ours, "stat alone", count, theirs, note="processor time of both"
+        "  the same", count, "files", ours, "stat alone", count, stat_seconds, note="processor time of both"
     )
 
 
@@ -97,9 +97,11 @@ def _dealt(run: Path, directory: Path) -> Line:
         pq.write_table(_read(part), run / name, write_page_checksum=True)
     earlier = Earlier(str(run), tuple(names), time.time_ns() // 1_000_000 + DAY_MS)
     since = [replace(part, earlier=earlier) for part in parts]
-    ours, theirs = alternate(partial(_all, since), partial(_all, parts), clock=time.process_time)
+    ours, full_seconds = alternate(partial(_all, since), partial(_all, parts), clock=time.process_time)
     stage, note = f"  the same, {TASKS} tasks", "processor time of both"
-    return Line(stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, theirs, target=TARGET, note=note)
+    return Line(
+        stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, full_seconds, target=TARGET, note=note
+    )
 
 
 def _all(parts: list[IndexPart]) -> None:
@@ -112,9 +114,13 @@ def _cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
     since = replace(part, earlier=earlier)
 
     os.sync()
-    ours, theirs = alternate(lambda: _read(since), lambda: _read(part), before=lambda: drop_pages(paths))
+    ours, full_seconds = alternate(
+        lambda: _read(since), lambda: _read(part), before=lambda: drop_pages(paths)
+    )
     stage, note = f"  the same, cold, {THREADS} threads", "pages of files dropped, not those of directories"
-    return Line(stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, theirs, target=TARGET, note=note)
+    return Line(
+        stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, full_seconds, target=TARGET, note=note
+    )
 
 
 def _part(directory: Path, storage: str) -> IndexPart:
@@ -122,8 +128,8 @@ def _part(directory: Path, storage: str) -> IndexPart:
     return part
 
 
-def _parts(directory: Path, wanted: int, storage: str = "idx") -> list[IndexPart]:
-    return plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION, storage)])], wanted)
+def _parts(directory: Path, part_count: int, storage: str = "idx") -> list[IndexPart]:
+    return plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION, storage)])], part_count)
 
 
 def _read(part: IndexPart) -> pa.Table:

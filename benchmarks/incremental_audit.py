@@ -82,22 +82,22 @@ class Window(Cluster):
         """All ledgers of the window, those that are alike together."""
         first, last = self.ledger_ids(np.array([self.first, self.last])).tolist()
         hundredths = self.hundredths
-        for alike in super().groups_of_ledgers():
-            ids = alike.ids[(alike.ids >= first) & (alike.ids < last)]
-            other = self.moved & np.isin(ids, hundredths)
-            for some in (ids[~other], ids[other]):
-                if len(some):
-                    yield alike._replace(ids=some)
+        for group in super().groups_of_ledgers():
+            ids = group.ids[(group.ids >= first) & (group.ids < last)]
+            has_moved = self.moved & np.isin(ids, hundredths)
+            for subset in (ids[~has_moved], ids[has_moved]):
+                if len(subset):
+                    yield group._replace(ids=subset)
 
     @property
     def hundredths(self) -> Longs:
         """The ids of every hundredth ledger."""
         return self.ledger_ids(np.arange(0, self.ledgers, ONE_OF))
 
-    def metadata(self, alike: Alike) -> bytes:
+    def metadata(self, group: Alike) -> bytes:
         """The metadata that ledgers which are alike have: of those that moved, as long as it was."""
-        data = super().metadata(alike)
-        moved = self.moved and alike.ids[0] in self.hundredths
+        data = super().metadata(group)
+        moved = self.moved and group.ids[0] in self.hundredths
         return data.replace(b"managed-ledger", b"schema-ledgers") if moved else data
 
 
@@ -149,7 +149,7 @@ class _Trial:
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         self._folder, self._spark = folder, spark
-        self._made = 0
+        self._audit_count = 0
         self._out, self._earlier, self.uri = "", "", ""
         self._ended = 0
         self.bookies = folder / "bookies"
@@ -168,12 +168,12 @@ class _Trial:
     def go_on(self, cluster: Cluster) -> None:
         """Write the metadata as they are now; the latest run of before is the earlier one from here on."""
         self._take_as_earlier()
-        self.uri = write_snapshot(cluster, self._folder / f"store-{self._made}")
+        self.uri = write_snapshot(cluster, self._folder / f"store-{self._audit_count}")
 
     def audit(self, since: str | None) -> Costs:
         """What it took, by stage."""
-        self._made += 1
-        self._out = str(self._folder / f"audit-{self._made}" / "run")
+        self._audit_count += 1
+        self._out = str(self._folder / f"audit-{self._audit_count}" / "run")
         if COLD:
             os.sync()
             CACHES.write_text("3")
@@ -182,9 +182,9 @@ class _Trial:
         report = audit.run(self._spark, watch)
         watch.stage("end")
         self._ended = time.time_ns() // 1_000_000
-        taken = report.run.reused
-        if since is not None and (taken is None or taken["indexes"]["reused"] < 2 * LEDGERS):
-            sys.exit(f"incremental_audit: the audit took nothing: {taken}")
+        reused_counts = report.run.reused
+        if since is not None and (reused_counts is None or reused_counts["indexes"]["reused"] < 2 * LEDGERS):
+            sys.exit(f"incremental_audit: the audit took nothing: {reused_counts}")
         return watch.seconds
 
     def line(self, change: str) -> Line:
@@ -193,14 +193,14 @@ class _Trial:
         findings = set()
         for _ in range(ROUNDS):
             for since in (self._earlier, None):
-                found = self.audit(since)
-                ways[since] = min(found, ways.get(since, found), key=_total)
+                costs = self.audit(since)
+                ways[since] = min(costs, ways.get(since, costs), key=_total)
                 findings.add(_findings(self._out))
         if len(findings) != 1:
             sys.exit(f"incremental_audit: {change}: other findings than those of a full run")
-        ours, theirs = ways[self._earlier], ways[None]
-        self.full = _total(theirs)
-        note = f"{UNIT}; {_told(ours)}; full {_told(theirs)}"
+        ours, full = ways[self._earlier], ways[None]
+        self.full = _total(full)
+        note = f"{UNIT}; {_told(ours)}; full {_told(full)}"
         return _line(f"whole audits, {change}", _total(ours), "full", self.full, note)
 
     def _take_as_earlier(self) -> None:
@@ -227,8 +227,8 @@ def _floor(trial: _Trial, folder: Path) -> Line:
     )
 
 
-def _line(stage: str, ours: float, rival: str, theirs: float, note: str) -> Line:
-    return Line(stage, LEDGERS, "ledgers", ours, rival, LEDGERS, theirs, target=TARGET, note=note)
+def _line(stage: str, ours: float, rival: str, rival_seconds: float, note: str) -> Line:
+    return Line(stage, LEDGERS, "ledgers", ours, rival, LEDGERS, rival_seconds, target=TARGET, note=note)
 
 
 def _taken(run: Callable[[], None]) -> float:
@@ -257,8 +257,8 @@ def _total(seconds: Costs) -> float:
 
 def _told(seconds: Costs) -> str:
     longest = sorted(seconds.items(), key=lambda stage: -stage[1])[:STAGES_SHOWN]
-    named = ", ".join(f"{name} {took:.1f}" for name, took in longest)
-    return f"{_total(seconds):.1f} s: {named}"
+    stages = ", ".join(f"{name} {took:.1f}" for name, took in longest)
+    return f"{_total(seconds):.1f} s: {stages}"
 
 
 def _rewrite(directories: Sequence[Path], ledgers: Longs) -> None:

@@ -62,15 +62,15 @@ def lines() -> Iterator[Line]:
 def _line(
     stage: str, server: Etcd, earlier: EarlierLedgers, options: StoreOptions, clock: Callable[[], float]
 ) -> Line:
-    ours, theirs = alternate(
+    ours, full_seconds = alternate(
         lambda: _since(server, earlier, options), lambda: _full(server, options), clock=clock
     )
-    found = _since(server, earlier, UNLIMITED)
-    if _told(found) != _told(_full(server, UNLIMITED)):
+    table = _since(server, earlier, UNLIMITED)
+    if _told(table) != _told(_full(server, UNLIMITED)):
         sys.exit(f"incremental: {stage}: not the rows of a full read")
-    taken = pc.sum(found["reused"]).as_py()
-    note = f"{taken:,} of {found.num_rows:,} rows taken"
-    return Line(stage, KEYS, "ledgers", ours, "all read", KEYS, theirs, target=TARGET, note=note)
+    reused_rows = pc.sum(table["reused"]).as_py()
+    note = f"{reused_rows:,} of {table.num_rows:,} rows taken"
+    return Line(stage, KEYS, "ledgers", ours, "all read", KEYS, full_seconds, target=TARGET, note=note)
 
 
 def _full(server: Etcd, options: StoreOptions) -> pa.Table:

@@ -51,7 +51,7 @@ def lines() -> Iterator[Line]:
     """Finding the blocks, joining those that changed, and both together, against the join of all."""
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        then, now = _tables(spark, folder)
+        previous_sides, current_sides = _tables(spark, folder)
         QueryPlans(spark).fit(1 << 40, 3 * LEDGERS)
         parts: dict[str, float] = {}
 
@@ -62,32 +62,42 @@ def lines() -> Iterator[Line]:
             parts[name] = min(took, parts.get(name, took))
             return spark.read.parquet(f"{folder}/{name}")
 
-        earlier = timed("earlier", _joined(then))
+        earlier = timed("earlier", _joined(previous_sides))
 
         def taken_over() -> DataFrame:
-            blocks = timed("blocks", changed_blocks(now, then))
-            some = (picked(now[0], blocks, "left_semi"), picked(now[1], blocks, "left_semi"))
-            return timed("taken", _joined(some).unionByName(picked(earlier, blocks, "left_anti")))
+            blocks = timed("blocks", changed_blocks(current_sides, previous_sides))
+            changed_sides = (
+                picked(current_sides[0], blocks, "left_semi"),
+                picked(current_sides[1], blocks, "left_semi"),
+            )
+            return timed("taken", _joined(changed_sides).unionByName(picked(earlier, blocks, "left_anti")))
 
-        if not _same(taken_over(), timed("whole", _joined(now))):
+        if not _same(taken_over(), timed("whole", _joined(current_sides))):
             sys.exit("incremental_join: not the pairs of the join of all")
-        ours, theirs = alternate(taken_over, lambda: timed("whole", _joined(now)))
+        ours, full_seconds = alternate(taken_over, lambda: timed("whole", _joined(current_sides)))
         note = (
-            f"{parts['blocks']:.1f} s to find blocks, {parts['taken']:.1f} s to join them; all {theirs:.1f} s"
+            f"{parts['blocks']:.1f} s to find blocks, {parts['taken']:.1f} s to join them; "
+            f"all {full_seconds:.1f} s"
         )
         stage = "the join of an earlier run, 1 % changed"
-        yield Line(stage, LEDGERS, "ledgers", ours, "all joined", LEDGERS, theirs, target=TARGET, note=note)
+        yield Line(
+            stage, LEDGERS, "ledgers", ours, "all joined", LEDGERS, full_seconds, target=TARGET, note=note
+        )
     spark.stop()
 
 
-def changed_blocks(now: Sides, then: Sides) -> DataFrame:
+def changed_blocks(current_sides: Sides, previous_sides: Sides) -> DataFrame:
     """The blocks of which two runs did not read the same, each once."""
     from pyspark.sql import functions as F
 
-    rows = [each for sides, sign in ((now, 1), (then, -1)) for each in _digests(sides, sign)]
-    sums = reduce(lambda some, more: some.unionByName(more), rows).groupBy("block")
+    rows = [
+        digests
+        for sides, sign in ((current_sides, 1), (previous_sides, -1))
+        for digests in _digests(sides, sign)
+    ]
+    sums = reduce(lambda union, digests: union.unionByName(digests), rows).groupBy("block")
     added = sums.agg(*(F.try_sum(name).alias(name) for name in _SUMS))
-    same = reduce(lambda one, other: one & other, (F.col(name) == 0 for name in _SUMS))
+    same = reduce(lambda sums_equal, is_zero: sums_equal & is_zero, (F.col(name) == 0 for name in _SUMS))
     return added.where(~F.coalesce(same, F.lit(False))).select("block")
 
 
@@ -108,27 +118,27 @@ def _digests(sides: Sides, sign: int) -> list[DataFrame]:
     """Each row's digest, in two halves that can be added up, with a sign."""
     from pyspark.sql import functions as F
 
-    ledgers, held = sides
+    ledgers, availability = sides
     rows = [
         ledgers.where("undecidable = false").select(
             _block(), F.xxhash64("ledger_id", "replicas").alias("digest")
         ),
-        held.select(
+        availability.select(
             _block(), F.xxhash64("ledger_id", "bookie_id", "state", "groups", "answered").alias("digest")
         ),
     ]
     high = F.shiftright("digest", _HALF) * sign
     low = F.col("digest").bitwiseAND((1 << _HALF) - 1) * sign
     count = F.lit(sign).cast("long").alias("rows")
-    return [each.select("block", count, high.alias("high"), low.alias("low")) for each in rows]
+    return [digests.select("block", count, high.alias("high"), low.alias("low")) for digests in rows]
 
 
 def _joined(sides: Sides) -> DataFrame:
     return unequal_rows(*sides)
 
 
-def _same(one: DataFrame, other: DataFrame) -> bool:
-    return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
+def _same(actual: DataFrame, expected: DataFrame) -> bool:
+    return actual.exceptAll(expected).isEmpty() and expected.exceptAll(actual).isEmpty()
 
 
 def _tables(spark: SparkSession, folder: str) -> tuple[Sides, Sides]:
@@ -139,9 +149,11 @@ def _tables(spark: SparkSession, folder: str) -> tuple[Sides, Sides]:
     uri = write_snapshot(cluster, Path(folder))
     source_rows(spark, LedgerSource({"metadata": uri})).write.parquet(f"{folder}/ledgers")
     Path(folder, "then").mkdir()
-    for number, held in enumerate(holdings(cluster)):
-        found = pa.Table.from_batches(batches(held, cluster.ids[number], f"/disks/{number}", "piece"))
-        rows = found.select(SCHEMA.names)
+    for number, bookie_holdings in enumerate(holdings(cluster)):
+        table = pa.Table.from_batches(
+            batches(bookie_holdings, cluster.ids[number], f"/disks/{number}", "piece")
+        )
+        rows = table.select(SCHEMA.names)
         pq.write_table(rows, Path(folder, "then", f"part-{number:05}.parquet"))
     ledgers, then = spark.read.parquet(f"{folder}/ledgers"), spark.read.parquet(f"{folder}/then")
     lost = (F.col("ledger_id") >= LEDGERS - LEDGERS // 100) & (F.col("ledger_id") % 10 == 0)

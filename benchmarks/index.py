@@ -58,7 +58,7 @@ def lines() -> Iterator[Line]:
 
 def _warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
     part = _part(directory)
-    listed, given, calls, cat, find, alone = alternate(
+    listed, list_seconds, calls, cat, find, numpy_seconds = alternate(
         lambda: _rows(part),
         lambda: _given(paths),
         lambda: _calls_alone(paths),
@@ -71,9 +71,9 @@ def _warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
     yield Line("small index files, listed and read to rows", FILES, "files", listed, *rival, 1, 1.5)
     yield Line("  beside who lists too", FILES, "files", listed, "find, xargs -0 cat", FILES, find, 1, 1.5)
     yield Line("  the system calls alone", FILES, "files", calls, *rival, note="the most that can be had")
-    yield Line("  from the list that xargs has", FILES, "files", given, *rival, 1, 1.5)
-    rival = ("np.fromfile and fold, a file at a time", FILES, alone)
-    yield Line("  from the list", FILES, "files", given, *rival, goal=4)
+    yield Line("  from the list that xargs has", FILES, "files", list_seconds, *rival, 1, 1.5)
+    rival = ("np.fromfile and fold, a file at a time", FILES, numpy_seconds)
+    yield Line("  from the list", FILES, "files", list_seconds, *rival, goal=4)
 
 
 def _cold(directory: Path, paths: list[bytes], listing: Path) -> Line:
@@ -88,15 +88,15 @@ def _two_processes(directory: Path) -> Line:
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
 
         def run(all_parts: Sequence[IndexPart]) -> None:
-            asked = [pool.submit(_rows, part) for part in all_parts]
-            wait(asked)
-            if sum(each.result() for each in asked) != FILES:
+            futures = [pool.submit(_rows, part) for part in all_parts]
+            wait(futures)
+            if sum(future.result() for future in futures) != FILES:
                 sys.exit("index: the parts do not add up")
 
         run(halves)  # starts the processes
-        two, one = alternate(lambda: run(halves), lambda: run(whole))
+        two, one_process = alternate(lambda: run(halves), lambda: run(whole))
     stage = "small index files, two processes"
-    return Line(stage, FILES, "files", two, "one process", FILES, one, target=1.7)
+    return Line(stage, FILES, "files", two, "one process", FILES, one_process, target=1.7)
 
 
 def _of_large_ones(directory: Path) -> Line:
@@ -110,9 +110,9 @@ def _of_large_ones(directory: Path) -> Line:
             sys.exit("index: cat saw something else")
 
     _rows(part)
-    ours, theirs = alternate(lambda: _rows(part), cat)
+    ours, cat_seconds = alternate(lambda: _rows(part), cat)
     stage = "large index files: dense, striped, holes"
-    return Line(stage, size, "B", ours, "cat | wc -c", size, theirs, goal=0.3, target=0.5)
+    return Line(stage, size, "B", ours, "cat | wc -c", size, cat_seconds, goal=0.3, target=0.5)
 
 
 def _small(directory: Path) -> list[bytes]:
@@ -126,10 +126,10 @@ def _small(directory: Path) -> list[bytes]:
 
 def _large(directory: Path) -> list[bytes]:
     entries = np.arange(LARGE_ENTRIES)
-    held = (entries >= 0, entries % 3 != 1, np.random.default_rng(7).random(LARGE_ENTRIES) >= 0.1)
+    masks = (entries >= 0, entries % 3 != 1, np.random.default_rng(7).random(LARGE_ENTRIES) >= 0.1)
     paths = [
-        _write(directory, ledger, HEADER + np.where(each, 1000 * entries + 1028, 0).astype(">i8").tobytes())
-        for ledger, each in enumerate(held)
+        _write(directory, ledger, HEADER + np.where(mask, 1000 * entries + 1028, 0).astype(">i8").tobytes())
+        for ledger, mask in enumerate(masks)
     ]
     (directory / "current" / "VERSION").write_bytes(VERSION)
     return paths
@@ -165,11 +165,11 @@ def _given(paths: list[bytes]) -> RowBuilder:
 
 
 def _one_by_one(paths: list[bytes]) -> list[bytes]:
-    found = []
+    values = []
     for path in paths:
         slots = np.fromfile(path, np.int64, offset=len(HEADER))
-        found.append(fold_slots(slots, np.array([0, len(slots)], np.int64)).tobytes())
-    return found
+        values.append(fold_slots(slots, np.array([0, len(slots)], np.int64)).tobytes())
+    return values
 
 
 def _cat(listing: Path) -> None:
@@ -195,7 +195,7 @@ def _calls_alone(paths: list[bytes]) -> None:
 
 def _check(directory: Path, paths: list[bytes]) -> None:
     """All ways must come to the same, or their times say nothing."""
-    alone = dict(zip(map(os.fsdecode, paths), _one_by_one(paths), strict=True))
+    expected = dict(zip(map(os.fsdecode, paths), _one_by_one(paths), strict=True))
     batches = (
         list(read_part(_part(directory))),
         [_given(paths).take()],
@@ -204,5 +204,5 @@ def _check(directory: Path, paths: list[bytes]) -> None:
     for ours in batches:
         columns = [[row for batch in ours for row in batch[name].to_pylist()] for name in ("path", "groups")]
         rows = list(zip(*columns, strict=True))
-        if len(rows) != FILES or dict(rows) != alone:
+        if len(rows) != FILES or dict(rows) != expected:
             sys.exit("index: ours and one numpy call a file disagree")

@@ -49,8 +49,8 @@ def join_again(run: Path, ways: Iterable[Way]) -> dict[Way, Joined]:
     """The fastest of some joins of each way, in turn, each in a process of its own."""
     fastest: dict[Way, Joined] = {}
     for way in list(ways) * ROUNDS:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-            joined = alone.submit(_joined, run, way).result()
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            joined = process.submit(_joined, run, way).result()
         if way not in fastest or joined.seconds < fastest[way].seconds:
             fastest[way] = joined
     return fastest
@@ -81,9 +81,9 @@ def _joined(run: Path, way: Way) -> Joined:
             tables = run / "tables"
             spark.range(1).count()  # the session's first job is not the join's
             files = [
-                each for name in ("ledgers", "availability") for each in (tables / name).glob("*.parquet")
+                file for name in ("ledgers", "availability") for file in (tables / name).glob("*.parquet")
             ]
-            size = sum(each.stat().st_size for each in files)
+            size = sum(file.stat().st_size for file in files)
             replicas = finished.report.coverage.replicas.expected
             QueryPlans(spark).fit(size, replicas)
             sides = (spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability"))
@@ -92,9 +92,9 @@ def _joined(run: Path, way: Way) -> Joined:
                 differing = in_blocks(spark, tables, replicas).count()
             else:
                 differing = unequal_rows(*sides).count()
-        known = sum(batch.num_rows for batch in finished.batches("tables/unequal", ["ledger_id"]))
-        if differing != known:
-            sys.exit(f"the join finds {differing} pairs that differ; in the audit it found {known}")
+        audit_count = sum(batch.num_rows for batch in finished.batches("tables/unequal", ["ledger_id"]))
+        if differing != audit_count:
+            sys.exit(f"the join finds {differing} pairs that differ; in the audit it found {audit_count}")
         [join] = [stage for stage in watch.stages(events) if stage.name == "join"]
         return Joined(join.seconds, join.spill_bytes, used.peaks["java"])
     finally:

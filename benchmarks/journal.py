@@ -29,10 +29,10 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = generate(Path(folder, "1.txn"), RECORDS)
         size = path.stat().st_size
-        ours, theirs = alternate(lambda: _read(path), lambda: cat(path))
-        note = f"{size / 1e9:.1f} GB in {ours:.1f} s; cat takes {theirs:.1f} s"
+        ours, cat_seconds = alternate(lambda: _read(path), lambda: cat(path))
+        note = f"{size / 1e9:.1f} GB in {ours:.1f} s; cat takes {cat_seconds:.1f} s"
         stage = "journal of 1 kB records, to ledgers and entries"
-        yield Line(stage, RECORDS, "records", ours, "cat", RECORDS, theirs, target=0.1, note=note)
+        yield Line(stage, RECORDS, "records", ours, "cat", RECORDS, cat_seconds, target=0.1, note=note)
 
 
 def generate(path: Path, records: int) -> Path:
@@ -50,6 +50,6 @@ def generate(path: Path, records: int) -> Path:
 
 
 def _read(path: Path) -> None:
-    found = read_entries(str(path), 0)
-    if len(found.entry_ids) != RECORDS or set(found.ledger_ids.tolist()) != set(range(LEDGERS)):
+    entries = read_entries(str(path), 0)
+    if len(entries.entry_ids) != RECORDS or set(entries.ledger_ids.tolist()) != set(range(LEDGERS)):
         sys.exit("journal: ours are not the records that were written")

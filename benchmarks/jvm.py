@@ -100,7 +100,7 @@ class Contest:
     def one_process(self) -> float:
         """Read both sides and join them in this process; only the join has several threads."""
         begun = time.perf_counter()
-        directories = {each: self.cluster.place(each) / "ledgers0" for each in self.cluster.ids}
+        directories = {bookie: self.cluster.place(bookie) / "ledgers0" for bookie in self.cluster.ids}
         self._none(differing_pairs(self.uri, directories))
         return time.perf_counter() - begun
 
@@ -122,9 +122,11 @@ class Contest:
             index.unlink()
         out = self.out()
         Audit(self.uri, [str(self.cluster.directory)], out, OPTIONS).run(self.spark)
-        found = [each.ledger_id for each in open_run(out).findings if each.id == "below-ack-quorum"]
-        if found != [ledger]:
-            sys.exit(f"{self.storage}: ledger {ledger} lost a copy, and the audit finds {found}")
+        lossy_ledgers = [
+            finding.ledger_id for finding in open_run(out).findings if finding.id == "below-ack-quorum"
+        ]
+        if lossy_ledgers != [ledger]:
+            sys.exit(f"{self.storage}: ledger {ledger} lost a copy, and the audit finds {lossy_ledgers}")
 
     def out(self) -> str:
         """A run directory that is not there yet."""
@@ -165,11 +167,11 @@ def _in_turn(contest: Contest) -> Iterator[Line]:
     ways = [contest.check, *(way for way, _, _ in goals.values())]
     rounds = [[way() for way in ways] for _ in range(1 + ROUNDS)][1:]
     check, *ours = (min(times) for times in zip(*rounds, strict=True))
-    told = f"the server's check: {contest.checked:,} ledgers in {check:.2f} s; ours {contest.ledgers:,}"
+    note = f"the server's check: {contest.checked:,} ledgers in {check:.2f} s; ours {contest.ledgers:,}"
     rival = ("server's check, warm", contest.checked, check)
     for (name, (_, goal, target)), seconds in zip(goals.items(), ours, strict=True):
         stage = f"{contest.storage}, {name}"
-        yield Line(stage, contest.ledgers, "ledgers", seconds, *rival, goal=goal, target=target, note=told)
+        yield Line(stage, contest.ledgers, "ledgers", seconds, *rival, goal=goal, target=target, note=note)
     if contest.storage != DB:
         bookies = str(contest.cluster.directory)
         cold = (
@@ -199,9 +201,9 @@ def _made_up(contest: Contest, ledgers: int, rival: tuple[str, int, float]) -> I
     def command() -> None:
         out = next(runs)
         _command(uri, bookies, out, code=int(bool(planted)))
-        found = {(each.id, each.ledger_id, each.bookie_id) for each in open_run(out).findings}
-        if found != planted:
-            sys.exit(f"{len(found ^ planted)} findings are missing or were not planted")
+        findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(out).findings}
+        if findings != planted:
+            sys.exit(f"{len(findings ^ planted)} findings are missing or were not planted")
 
     ways = (warm, lambda: _joined(uri, bookies, differing), command)
     seconds = alternate(*ways, rounds=COLD_ROUNDS)

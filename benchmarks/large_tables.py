@@ -46,7 +46,7 @@ _TASKS = 8
 _KEYS = ["scope_id", "ledger_id"]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
-Made = Callable[[], "DataFrame | PartTable"]
+TableSource = Callable[[], "DataFrame | PartTable"]
 
 
 def lines() -> Iterator[Line]:
@@ -69,31 +69,31 @@ class _Questions:
         self._work, self._spark = work, SparkSession.active()
         cluster = Cluster(LEDGERS, BOOKIES)
         uri, collected = write_snapshot(cluster, work), write_collection(cluster, work)
-        given = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
-        part_table(self._spark, LedgerSource(given)).write(LOCAL, self._at("ledgers"))
+        options = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
+        part_table(self._spark, LedgerSource(options)).write(LOCAL, self._at("ledgers"))
         copied(self._spark, Collection(str(collected)), _TASKS).write(LOCAL, self._at("availability"))
-        replicas = sum(len(alike.ids) * len(alike.members) for alike in cluster.groups_of_ledgers())
+        replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
         QueryPlans(self._spark).fit(1 << 40, replicas)
         unequal = in_blocks(self._spark, work, replicas)
         unequal.write.parquet(self._at("unequal"))
         # What judging makes of a pair is of no account here, but which ledgers it is of.
-        gone = self._table("unequal").where("expected is null")
-        judged = self._table("unequal").join(gone, _KEYS, "left_anti").select(*_KEYS).distinct()
-        none = "cast(array() as array<struct<bookie_id string>>) unknown"
+        unexpected = self._table("unequal").where("expected is null")
+        judged = self._table("unequal").join(unexpected, _KEYS, "left_anti").select(*_KEYS).distinct()
+        unknown = "cast(array() as array<struct<bookie_id string>>) unknown"
         sizes = ("2 write_quorum", "2 ack_quorum", "'CLOSED' state")
-        judged.selectExpr("*", "1 m", "1 mu", "array('seen late') doubts", none, *sizes).write.parquet(
+        judged.selectExpr("*", "1 m", "1 mu", "array('seen late') doubts", unknown, *sizes).write.parquet(
             self._at("judged")
         )
 
     def lines(self) -> Iterator[Line]:
         spark, ledgers, indexes = self._spark, self._table("ledgers"), self._table("availability")
         pairs, judged = F.broadcast(self._table("unequal")), F.broadcast(self._table("judged"))
-        wanted = [name for name in ledgers.columns if name in OF_LEDGERS]
+        ledger_columns = [name for name in ledgers.columns if name in OF_LEDGERS]
         ids = pairs.select("ledger_id").distinct()
         files = {name: self._files(name) for name in ("ledgers", "availability", "unequal", "judged")}
 
         def counts_of_indexes() -> DataFrame:
-            rows = [each._asdict() for each in index_counts(spark, files["availability"])]
+            rows = [count._asdict() for count in index_counts(spark, files["availability"])]
             return arrow_frame(spark, pa.Table.from_pylist(rows, COUNTS))
 
         def all_verdicts() -> PartTable:
@@ -124,16 +124,16 @@ class _Questions:
             "placed": F.col("path").isNotNull(),
         }
         names = ("bookie_id", "state", "storage")
-        alike = [*map(F.col, names), *(value.alias(name) for name, value in kinds.items())]
+        group_columns = [*map(F.col, names), *(value.alias(name) for name, value in kinds.items())]
         yield self._line(
             "counts of indexes",
             counts_of_indexes,
-            lambda: indexes.groupBy(*alike).agg(F.count("*").alias("number")),
+            lambda: indexes.groupBy(*group_columns).agg(F.count("*").alias("number")),
         )
         yield self._line(
             "ledgers of pairs",
-            lambda: of_pairs("ledgers", wanted),
-            lambda: ledgers.select(*wanted).join(F.broadcast(ids), "ledger_id", "left_semi"),
+            lambda: of_pairs("ledgers", ledger_columns),
+            lambda: ledgers.select(*ledger_columns).join(F.broadcast(ids), "ledger_id", "left_semi"),
         )
         yield self._line(
             "indexes of pairs",
@@ -153,15 +153,15 @@ class _Questions:
         )
         yield self._line("verdicts", all_verdicts, lambda: healthy.unionByName(verdicts_of_judged(judged)))
 
-    def _line(self, name: str, ours: Made, theirs: Made) -> Line:
-        ways = {"files": ours, "spark": theirs}
+    def _line(self, name: str, ours: TableSource, rival: TableSource) -> Line:
+        ways = {"files": ours, "spark": rival}
 
         def write(way: str) -> None:
-            made = ways[way]()
-            if isinstance(made, PartTable):
-                made.write(LOCAL, self._at(way))
+            table = ways[way]()
+            if isinstance(table, PartTable):
+                table.write(LOCAL, self._at(way))
             else:
-                made.write.mode("overwrite").parquet(self._at(way))
+                table.write.mode("overwrite").parquet(self._at(way))
 
         took = alternate(
             lambda: write("files"), lambda: write("spark"), rounds=ROUNDS, clock=processor_seconds
@@ -193,8 +193,8 @@ def processor_seconds() -> float:
             continue  # it ended while we looked
         parents[int(stat.parent.name)] = int(fields[1])
         used[int(stat.parent.name)] = sum(map(int, fields[11:15]))
-    found, wave = set[int](), {os.getpid()}
+    tree, wave = set[int](), {os.getpid()}
     while wave:
-        found |= wave
-        wave = {pid for pid, parent in parents.items() if parent in wave} - found
-    return sum(used.get(pid, 0) for pid in found) / _TICKS
+        tree |= wave
+        wave = {pid for pid, parent in parents.items() if parent in wave} - tree
+    return sum(used.get(pid, 0) for pid in tree) / _TICKS

@@ -29,7 +29,7 @@ _LAYOUT_DATA = b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:
 def messages(count: int) -> list[LedgerMetadataFormat]:
     """Closed ledgers on 3 of 500 bookies, half of them with a bookie replaced, and what Pulsar attaches."""
     chosen = random.Random(SEED)
-    found = []
+    records = []
     for number in range(count):
         entries = chosen.randrange(2, MOST_ENTRIES)
         *ensemble, fresh = chosen.sample(BOOKIES, ENSEMBLE + 1)
@@ -53,8 +53,8 @@ def messages(count: int) -> list[LedgerMetadataFormat]:
             ("pulsar/managed-ledger", b"public/default/persistent/topic-%d" % (number % 1000)),
         ):
             message.customMetadata.add(key=key, value=value)
-        found.append(message)
-    return found
+        records.append(message)
+    return records
 
 
 def binary(message: LedgerMetadataFormat) -> bytes:
@@ -72,7 +72,9 @@ def text(message: LedgerMetadataFormat) -> bytes:
 def lines(message: LedgerMetadataFormat) -> bytes:
     """A ledger in format 1, which has no room for what is attached to it."""
     head = [f"{message.quorumSize}", f"{message.ensembleSize}", f"{message.length}"]
-    segments = [f"{each.firstEntryId}\t" + "\t".join(each.ensembleMember) for each in message.segment]
+    segments = [
+        f"{segment.firstEntryId}\t" + "\t".join(segment.ensembleMember) for segment in message.segment
+    ]
     return MAGIC + b"1\n" + "\n".join([*head, *segments, f"{message.lastEntryId}\tCLOSED"]).encode()
 
 

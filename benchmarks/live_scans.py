@@ -53,15 +53,23 @@ def lines(count: int = LEDGERS) -> Iterator[Line]:
         spark.stop()
         client.stop()
         client.close()
-    moved, full = (least([each[way] for each in rounds]) for way in (0, 1))
+    moved, full = (least([ways[way] for ways in rounds]) for way in (0, 1))
     for what in ("client", "clock"):
-        ours, theirs = ([getattr(cost, what) for cost in way] for way in (moved, full))
-        said = "processor time" if what == "client" else "by the clock"
-        for stage, one, other in (
-            ("second scan into its table", ours[1], theirs[1]),
-            ("both scans into their tables", sum(ours), sum(theirs)),
+        ours, full_seconds = ([getattr(cost, what) for cost in way] for way in (moved, full))
+        clock_name = "processor time" if what == "client" else "by the clock"
+        for stage, seconds, rival_seconds in (
+            ("second scan into its table", ours[1], full_seconds[1]),
+            ("both scans into their tables", sum(ours), sum(full_seconds)),
         ):
-            yield Line(f"live ZooKeeper, {stage}, {said}", count, "ledgers", one, "all twice", count, other)
+            yield Line(
+                f"live ZooKeeper, {stage}, {clock_name}",
+                count,
+                "ledgers",
+                seconds,
+                "all twice",
+                count,
+                rival_seconds,
+            )
 
 
 class _Scans:
@@ -89,13 +97,13 @@ class _Scans:
         with open_metadata(landing, parse_metadata_uri(uri), options) as source:
             if watched:
                 watch_ledgers(source)
-            first, one = measured_tree(lambda: scan_first(source, EarlierRun(None)))
+            first, first_cost = measured_tree(lambda: scan_first(source, EarlierRun(None)))
             self._change()
-            second, other = measured_tree(lambda: scan_second(first))
+            second, second_cost = measured_tree(lambda: scan_second(first))
             assert second.ledgers is not None
             stood = second.ledgers.where("reused").count()
         assert stood == (len(self._paths) - len(self._paths[::MOVED]) if watched else 0)
-        return [one, other]
+        return [first_cost, second_cost]
 
     def _change(self) -> None:
         transaction = self._client.transaction()

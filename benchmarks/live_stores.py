@@ -102,7 +102,7 @@ class _Scans:
             wire_moved = self._both(self._moved, UNLIMITED, port)
             wire_full = self._both(self._full, UNLIMITED, port)
         sent = f"{wire_moved[1].bytes:,} bytes over the wire, of all {wire_full[1].bytes:,}"
-        for what, ours, theirs, note in (
+        for what, ours, full_seconds, note in (
             ("our processor time", *_spent(moved, full, "client"), sent),
             ("the server's processor time", *_spent(moved, full, "server"), ""),
             ("by the clock", *_spent(moved, full, "clock"), ""),
@@ -112,20 +112,22 @@ class _Scans:
                 "",
             ),
         ):
-            yield self._line(f"{self.name}, second scan, {what}", ours[1], theirs[1], note)
-            yield self._line(f"{self.name}, both scans, {what}", sum(ours), sum(theirs), "")
+            yield self._line(f"{self.name}, second scan, {what}", ours[1], full_seconds[1], note)
+            yield self._line(f"{self.name}, both scans, {what}", sum(ours), sum(full_seconds), "")
 
-    def _line(self, stage: str, ours: float, theirs: float, note: str) -> Line:
+    def _line(self, stage: str, ours: float, rival_seconds: float, note: str) -> Line:
         ours = max(ours, 0.01)  # what the system counts processor time of others in
-        return Line(stage, self.count, "ledgers", ours, "all read twice", self.count, theirs, note=note)
+        return Line(
+            stage, self.count, "ledgers", ours, "all read twice", self.count, rival_seconds, note=note
+        )
 
     def _costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
         """What both scans of either way cost, in turn."""
-        found: list[list[list[Cost]]] = [[], []]
+        rounds_of_ways: list[list[list[Cost]]] = [[], []]
         for _ in range(rounds):
             for way, again in enumerate((self._moved, self._full)):
-                found[way].append(self._both(again, options))
-        return least(found[0]), least(found[1])
+                rounds_of_ways[way].append(self._both(again, options))
+        return least(rounds_of_ways[0]), least(rounds_of_ways[1])
 
     def _both(self, again: Again, options: StoreOptions, port: CountingPort | None = None) -> list[Cost]:
         store = self.open(port.hosts if port else self.hosts, options)
@@ -212,8 +214,8 @@ class _ZooKeeperScans(_Scans):
             sys.exit(f"{self.name}: {moves.unknown}")
         first = pq.read_table(earlier, columns=LEDGERS_AGAIN.names)
         stood = first.filter(pc.invert(pc.is_in(first["path"], pa.array(moves.paths, pa.string()))))
-        now = self.rows(store, store.parts_of(moves.paths, PARTS), LEDGERS_AGAIN)
-        return pa.concat_tables([stood, now])
+        moved = self.rows(store, store.parts_of(moves.paths, PARTS), LEDGERS_AGAIN)
+        return pa.concat_tables([stood, moved])
 
 
 class _EtcdScans(_Scans):
@@ -236,8 +238,8 @@ class _EtcdScans(_Scans):
 
     def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
         assert isinstance(store, EtcdStore)
-        known = find_ledgers(str(earlier.parent), [earlier.name])
-        parts = store.parts_since(known, PARTS)
+        earlier_ledgers = find_ledgers(str(earlier.parent), [earlier.name])
+        parts = store.parts_since(earlier_ledgers, PARTS)
         batches = [rows for part in parts for rows in store.rows_since(part, LEDGERS_AGAIN)]
         return pa.Table.from_batches(batches, LEDGERS_AGAIN)
 
@@ -301,8 +303,8 @@ def _pipelined(ask: Callable[[str], Any], paths: Sequence[str]) -> int:
         if len(sent) >= IN_FLIGHT:
             sent.popleft().get()
         sent.append(ask(path))
-    for each in sent:
-        each.get()
+    for answer in sent:
+        answer.get()
     return len(paths)
 
 
@@ -311,7 +313,7 @@ def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
     with socket.create_connection(("127.0.0.1", port)) as server, server.makefile("rb") as answers:
         server.sendall(struct.pack("!iiqiqi16s?", 45, 0, 0, 10_000, 0, 16, bytes(16), False))
         answers.read(struct.unpack("!i", answers.read(4))[0])
-        found = 0
+        existing = 0
         for start in range(0, len(paths), IN_FLIGHT):
             frames = []
             for xid, path in enumerate(paths[start : start + IN_FLIGHT], start + 1):
@@ -320,10 +322,10 @@ def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
                 frames += [head, encoded, b"\0"]
             server.sendall(b"".join(frames))
             stats = answers.read(88 * (len(frames) // 3))  # all of them are there: 20 bytes and a stat each
-            found += sum(not error for *_, error, _ in struct.iter_unpack("!iiqi68s", stats))
-    if found != len(paths):
+            existing += sum(not error for *_, error, _ in struct.iter_unpack("!iiqi68s", stats))
+    if existing != len(paths):
         sys.exit("exists: not all ledgers are there")
-    return found
+    return existing
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ WRITE_EVERY = 4
 ROUNDS, PHASE_S, SETTLE_S, START_S = 6, 10.0, 1.0, 120.0
 THREADS = 64
 QUANTILES = {"median": 0.5, "99 %": 0.99}
-ALONE = "no audit"
+NO_AUDIT = "no audit"
 DEFAULT, UNLIMITED = "default limits", "without limits"
 
 Latencies = Mapping[str, Sequence[float]]
@@ -57,7 +57,7 @@ def steady(
             time.sleep(max(0.0, begun + due - time.perf_counter()))
             kind, request = ("reads", read) if number % WRITE_EVERY else ("writes", write)
             pending[kind].append(pool.submit(ask, request, due))
-        return {kind: [each.result() for each in sent] for kind, sent in pending.items()}
+        return {kind: [future.result() for future in sent] for kind, sent in pending.items()}
 
 
 @contextmanager
@@ -90,8 +90,8 @@ def at_work(
 
 def _count(ask: Callable[..., Iterator[int]], share: tuple[Any, ...], count: Any) -> None:
     os.nice(19)
-    for more in ask(*share):
-        count.value += more
+    for answer_count in ask(*share):
+        count.value += answer_count
 
 
 @contextmanager
@@ -103,32 +103,35 @@ def in_turn(
     server: str, phase: Phase, works: Mapping[str, Work], rounds: int = ROUNDS, phase_s: float = PHASE_S
 ) -> Iterator[Line]:
     """What each work makes of the client's latencies, beside no work at all."""
-    found: dict[str, list[Latencies]] = {}
+    latencies: dict[str, list[Latencies]] = {}
     rates: dict[str, list[float]] = {}
-    ways: dict[str, Work] = {ALONE: _nobody, **works}
+    ways: dict[str, Work] = {NO_AUDIT: _nobody, **works}
     for _ in range(rounds):
         for way, work in ways.items():
             with work() as answers:
                 time.sleep(SETTLE_S)
                 begun, before = time.perf_counter(), answers()
-                found.setdefault(way, []).append(phase(phase_s))
+                latencies.setdefault(way, []).append(phase(phase_s))
                 rates.setdefault(way, []).append((answers() - before) / (time.perf_counter() - begun))
     for way in works:
-        yield from compared(server, way, found[ALONE], found[way], median(rates[way]))
+        yield from compared(server, way, latencies[NO_AUDIT], latencies[way], median(rates[way]))
 
 
 def compared(
-    server: str, way: str, alone: Sequence[Latencies], beside: Sequence[Latencies], rate: float
+    server: str, way: str, idle_rounds: Sequence[Latencies], loaded_rounds: Sequence[Latencies], rate: float
 ) -> Iterator[Line]:
     """A line for each kind of request and quantile: one request beside a work against one without."""
-    for kind in alone[0]:
-        requests = len(list(chain.from_iterable(each[kind] for each in beside)))
+    for kind in idle_rounds[0]:
+        requests = len(list(chain.from_iterable(latencies[kind] for latencies in loaded_rounds)))
         for name, quantile in QUANTILES.items():
-            theirs, ours = (middle([each[kind] for each in rounds], quantile) for rounds in (alone, beside))
-            said = f"{ours * 1000:.2f} ms, {theirs * 1000:.2f} with {ALONE}; {requests:,} {kind}, "
-            said += f"{rate:,.0f} answers a second to the audit"
+            rival_seconds, ours = (
+                middle([latencies[kind] for latencies in rounds], quantile)
+                for rounds in (idle_rounds, loaded_rounds)
+            )
+            note = f"{ours * 1000:.2f} ms, {rival_seconds * 1000:.2f} with {NO_AUDIT}; {requests:,} {kind}, "
+            note += f"{rate:,.0f} answers a second to the audit"
             stage = f"{server}, {kind}, {name}, {way}"
-            yield Line(stage, 1, "requests", ours, ALONE, 1, theirs, most=True, note=said)
+            yield Line(stage, 1, "requests", ours, NO_AUDIT, 1, rival_seconds, most=True, note=note)
 
 
 def middle(rounds: Sequence[Sequence[float]], quantile: float) -> float:
@@ -137,4 +140,4 @@ def middle(rounds: Sequence[Sequence[float]], quantile: float) -> float:
     >>> middle([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [50.0, 60.0, 70.0]], 0.5)
     4.0
     """
-    return median(float(np.quantile(each, quantile)) for each in rounds)
+    return median(float(np.quantile(seconds, quantile)) for seconds in rounds)

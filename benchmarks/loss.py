@@ -92,8 +92,10 @@ def lines() -> Iterator[Line]:
         large = made(Path(folder, "large"), LARGE, BOOKIES)
         small = made(Path(folder, "small"), RIVAL_LEDGERS, BOOKIES)
         _require_same(small)
-        asked = [partial(ask, each) for each in (run, few) for ask in (_near, _every, _rack)]
-        took = _seconds(*asked, partial(_by_entry, small), rounds=1)
+        questions = [
+            partial(ask, ledgers_run) for ledgers_run in (run, few) for ask in (_near, _every, _rack)
+        ]
+        took = _seconds(*questions, partial(_by_entry, small), rounds=1)
         of_run, of_few, rival = took[:3], took[3:6], took[6]
         of_large = _seconds(*(partial(ask, large) for ask in (_near, _every, _rack)), rounds=1)
         rack = of_run[2]
@@ -102,14 +104,14 @@ def lines() -> Iterator[Line]:
             rival, note=f"{rack:.1f} s on {BOOKIES} bookies",
         )  # fmt: skip
         names = ("one failure from loss", "all bookies, racks and pairs", "one rack")
-        for name, theirs, alike, ours in zip(names, of_run, of_few, of_large, strict=True):
+        for name, run_seconds, few_seconds, ours in zip(names, of_run, of_few, of_large, strict=True):
             yield Line(
-                f"  {name}, {LARGE:,} ledgers", LARGE, "ledgers", ours, f"{LEDGERS:,}", LEDGERS, theirs,
-                most=True, goal=1.2, note=f"{ours:.1f} and {theirs:.1f} s",
+                f"  {name}, {LARGE:,} ledgers", LARGE, "ledgers", ours, f"{LEDGERS:,}", LEDGERS, run_seconds,
+                most=True, goal=1.2, note=f"{ours:.1f} and {run_seconds:.1f} s",
             )  # fmt: skip
             yield Line(
-                "    ledgers that are alike", LEDGERS, "ledgers", alike, f"{BOOKIES} bookies", LEDGERS,
-                theirs, most=True, note=f"{alike:.1f} s on {BOOKIES // 20} bookies",
+                "    ledgers that are alike", LEDGERS, "ledgers", few_seconds, f"{BOOKIES} bookies", LEDGERS,
+                run_seconds, most=True, note=f"{few_seconds:.1f} s on {BOOKIES // 20} bookies",
             )  # fmt: skip
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         print(f"loss: this process took {most:,} MiB at most")
@@ -144,21 +146,21 @@ def _ledgers(run: MadeRun, first: int) -> pa.Table:
     rows[second, 0] = (rows[second].max(axis=1) + 1 + rows[second].sum(axis=1)) % run.bookies
     clash = (rows[:, 1:] == rows[:, :1]).any(axis=1) & second
     rows[clash, 0] = members[owner[clash], 0]
-    taken = np.arange(rows.shape[1]) < size[:, None]
+    is_member = np.arange(rows.shape[1]) < size[:, None]
     offsets = np.append(0, np.cumsum(size)).astype(np.int32)
-    names = pa.DictionaryArray.from_arrays(pa.array(rows[taken].astype(np.int32)), pa.array(run.names))
+    names = pa.DictionaryArray.from_arrays(pa.array(rows[is_member].astype(np.int32)), pa.array(run.names))
     ensembles = pa.ListArray.from_arrays(offsets, names.cast(pa.string()))
     segments = pa.StructArray.from_arrays(
         [pa.array(np.where(second, ENTRIES // 2, 0)), ensembles], ["first_entry_id", "ensemble"]
     )
     bounds = np.append(0, np.cumsum(1 + changed)).astype(np.int32)
-    said = {
+    columns = {
         "scope_id": np.zeros(len(ids), np.int64), "ledger_id": ids, "status": ["ok"] * len(ids),
         "undecidable": np.zeros(len(ids), bool), "state": ["CLOSED"] * len(ids),
         "ensemble_size": shape[:, 0], "write_quorum": shape[:, 1], "ack_quorum": shape[:, 2],
         "last_entry_id": np.full(len(ids), ENTRIES - 1), "length": np.full(len(ids), LENGTH),
     }  # fmt: skip
-    return _table("ledgers", said | {"segments": pa.ListArray.from_arrays(bounds, segments)}, len(ids))
+    return _table("ledgers", columns | {"segments": pa.ListArray.from_arrays(bounds, segments)}, len(ids))
 
 
 def _judged(run: MadeRun, first: int) -> pa.Table:
@@ -170,8 +172,8 @@ def _judged(run: MadeRun, first: int) -> pa.Table:
         [{"bookie_id": run.names[member], "groups": whole, "count": ENTRIES}]
         for member in _members(run, ids, 5)[:, 0].tolist()
     ]
-    said = {"scope_id": np.zeros(len(ids), np.int64), "ledger_id": ids, "missing": missing}
-    return _table("judged", said | {"unknown": [[]] * len(ids), "doubts": [[]] * len(ids)}, len(ids))
+    columns = {"scope_id": np.zeros(len(ids), np.int64), "ledger_id": ids, "missing": missing}
+    return _table("judged", columns | {"unknown": [[]] * len(ids), "doubts": [[]] * len(ids)}, len(ids))
 
 
 def _members(run: MadeRun, ids: NDArray[np.int64], width: int) -> NDArray[np.int64]:
@@ -184,11 +186,13 @@ def _members(run: MadeRun, ids: NDArray[np.int64], width: int) -> NDArray[np.int
 
 def _table(name: str, columns: dict[str, object], rows: int) -> pa.Table:
     arrays = []
-    for each in TABLES[name].columns:
-        value = columns.get(each.name)
+    for column in TABLES[name].columns:
+        value = columns.get(column.name)
         if value is None:
-            value = pa.nulls(rows, each.type)
-        arrays.append(value.cast(each.type) if isinstance(value, pa.Array) else pa.array(value, each.type))
+            value = pa.nulls(rows, column.type)
+        arrays.append(
+            value.cast(column.type) if isinstance(value, pa.Array) else pa.array(value, column.type)
+        )
     return pa.table(arrays, schema=TABLES[name].columns)
 
 
@@ -208,16 +212,16 @@ def _by_entry(run: MadeRun) -> int:
     columns = ["ledger_id", "ensemble_size", "write_quorum", "last_entry_id", "segments"]
     for batch in pq.ParquetFile(run.path / "tables/ledgers/part-00000.parquet").iter_batches(columns=columns):
         for row in batch.to_pylist():
-            gone = missing.get(row["ledger_id"])
+            absent_bookie = missing.get(row["ledger_id"])
             size, write = row["ensemble_size"], row["write_quorum"]
             for entry in range(row["last_entry_id"] + 1):
                 ensemble = [s["ensemble"] for s in row["segments"] if s["first_entry_id"] <= entry][-1]
-                copies = {ensemble[(entry + i) % size] for i in range(write)} - {gone}
+                copies = {ensemble[(entry + i) % size] for i in range(write)} - {absent_bookie}
                 entries += bool(copies) and copies <= lost
     return entries
 
 
 def _require_same(run: MadeRun) -> None:
-    found = _rack(run).failure
-    if found is None or found.today.sure.lost.entries != _by_entry(run):
+    failure = _rack(run).failure
+    if failure is None or failure.today.sure.lost.entries != _by_entry(run):
         sys.exit("loss: not the entries that are lost one by one")

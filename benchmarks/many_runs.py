@@ -40,16 +40,16 @@ def lines() -> Iterator[Line]:
 
 
 def _summaries(runs: Path) -> list[RunSummary]:
-    found = [summary for _, summary in run_summaries(runs, renew_index=True)]
-    assert len(found) == COUNT
-    return [summary for summary in found if isinstance(summary, RunSummary)]
+    summaries = [summary for _, summary in run_summaries(runs, renew_index=True)]
+    assert len(summaries) == COUNT
+    return [summary for summary in summaries if isinstance(summary, RunSummary)]
 
 
 def _write_runs(runs: Path) -> int:
     """Write the same report into directories of their own; returns its bytes."""
     tallies = [tally("below-write-quorum", "warning", _SAMPLES)]
-    made = report(tallies, tuple(map(_finding, range(_SAMPLES))), changes=None, suppressions=[])
-    value = json.loads(made.to_json())
+    run_report = report(tallies, tuple(map(_finding, range(_SAMPLES))), changes=None, suppressions=[])
+    value = json.loads(run_report.to_json())
     for number in range(COUNT):
         value["run"]["finished"] = 1_795_000_000_000 + number
         text = json.dumps(value, indent=2)

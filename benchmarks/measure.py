@@ -57,8 +57,8 @@ class Line:
         """Our rate against the rival's; with ``most``, our time a unit against its time. None without one."""
         if self.rival is None:
             return None
-        ours, theirs = self.seconds / self.amount, self.rival_seconds / self.rival_amount
-        return ours / theirs if self.most else theirs / ours
+        ours, rival_seconds = self.seconds / self.amount, self.rival_seconds / self.rival_amount
+        return ours / rival_seconds if self.most else rival_seconds / ours
 
 
 def alternate(

@@ -43,8 +43,8 @@ def descendants(root: int, field: str) -> list[tuple[str, float]]:
         pid = int(status.parent.name)
         parents[pid] = int(lines["PPid"])
         facts[pid] = (lines["Name"].strip(), int(lines.get(field, "0 kB").split()[0]) / 1024)
-    found, wave = set[int](), {root}
+    tree, wave = set[int](), {root}
     while wave:
-        found |= wave
-        wave = {pid for pid, parent in parents.items() if parent in wave} - found
-    return [facts[pid] for pid in found - {root} if pid in facts]
+        tree |= wave
+        wave = {pid for pid, parent in parents.items() if parent in wave} - tree
+    return [facts[pid] for pid in tree - {root} if pid in facts]

@@ -209,17 +209,24 @@ def _check(file: Path) -> None:
     rows = [row for batch in _rows(file) for row in batch.to_pylist()]
     read = port.ledgers(file, made.ROOT)
     if [_said(row) for row in rows] != [
-        (each.id, each.version, each.length, each.last_entry_id, each.segments, each.custom_metadata)
-        for each in read
+        (
+            ledger.id,
+            ledger.version,
+            ledger.length,
+            ledger.last_entry_id,
+            ledger.segments,
+            ledger.custom_metadata,
+        )
+        for ledger in read
     ]:
         sys.exit("the table and the port disagree")
-    for row, each in list(zip(rows, read, strict=True))[:CHECKED]:
-        held = {
+    for row, ledger in list(zip(rows, read, strict=True))[:CHECKED]:
+        expected = {
             replica["bookie_id"]: set(expand(np.frombuffer(replica["groups"], GROUP)).tolist())
             for replica in row["replicas"]
         }
-        if held != _formula(each):
-            sys.exit(f"ledger {each.id}: not what the formula expects")
+        if expected != _formula(ledger):
+            sys.exit(f"ledger {ledger.id}: not what the formula expects")
 
 
 def _said(row: dict[str, Any]) -> tuple[object, ...]:
@@ -230,13 +237,13 @@ def _said(row: dict[str, Any]) -> tuple[object, ...]:
 
 def _formula(ledger: port.Ledger) -> dict[str, set[int]]:
     """Entry e lies on places (e + w) mod E of its segment, for w below the write quorum."""
-    held: dict[str, set[int]] = {}
+    entries: dict[str, set[int]] = {}
     ends = [first for first, _ in ledger.segments[1:]] + [ledger.last_entry_id + 1]
     for (first, members), end in zip(ledger.segments, ends, strict=True):
         for place, member in enumerate(members):
-            held.setdefault(member, set()).update(
+            entries.setdefault(member, set()).update(
                 entry
                 for entry in range(first, end)
                 if (place - entry) % ledger.ensemble_size < ledger.write_quorum
             )
-    return held
+    return entries

@@ -64,23 +64,23 @@ class Jute:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.at = 0
+        self.offset = 0
 
     def read_int(self) -> int:
-        at = self.at
-        self.at = at + 4
-        return int.from_bytes(self.data[at : at + 4], "big", signed=True)
+        start = self.offset
+        self.offset = start + 4
+        return int.from_bytes(self.data[start : start + 4], "big", signed=True)
 
     def read_long(self) -> int:
-        at = self.at
-        self.at = at + 8
-        return int.from_bytes(self.data[at : at + 8], "big", signed=True)
+        start = self.offset
+        self.offset = start + 8
+        return int.from_bytes(self.data[start : start + 8], "big", signed=True)
 
     def read_buffer(self) -> bytes:
         length = self.read_int()
-        at = self.at
-        self.at = at + max(length, 0)
-        return self.data[at : self.at]
+        start = self.offset
+        self.offset = start + max(length, 0)
+        return self.data[start : self.offset]
 
     def read_string(self) -> str:
         return self.read_buffer().decode()
@@ -100,9 +100,9 @@ class Jute:
 
     def skip_header(self) -> None:
         """Magic and version, the sessions, the lists of rights."""
-        self.at = 16
+        self.offset = 16
         for _ in range(self.read_int()):
-            self.at += 12
+            self.offset += 12
         for _ in range(self.read_int()):
             self.read_long()
             for _ in range(self.read_int()):
@@ -121,26 +121,26 @@ def records(file: Path) -> Iterator[Record]:
 
 def ledgers(file: Path, root: str) -> list[Ledger]:
     """Every ledger of a snapshot of the hierarchical layout, its metadata in format 3."""
-    named = re.compile(re.escape(root) + r"/([0-9]{2})/([0-9]{4})/L([0-9]{4})")
-    found = []
+    pattern = re.compile(re.escape(root) + r"/([0-9]{2})/([0-9]{4})/L([0-9]{4})")
+    snapshot_ledgers = []
     for record in records(file):
-        match = named.fullmatch(record.path)
+        match = pattern.fullmatch(record.path)
         if match is not None:
-            found.append(_ledger(int("".join(match.groups())), record))
-    return found
+            snapshot_ledgers.append(_ledger(int("".join(match.groups())), record))
+    return snapshot_ledgers
 
 
 def message_of(data: bytes) -> LedgerMetadataFormat:
     """The message of a value in format 3."""
     if not data.startswith(V3):
         raise ValueError("another format")
-    at, shift, size = len(V3), 0, 0
+    offset, shift, size = len(V3), 0, 0
     while True:
-        byte = data[at]
+        byte = data[offset]
         size |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 0x80:
-            return LedgerMetadataFormat.FromString(data[at : at + size])
+            return LedgerMetadataFormat.FromString(data[offset : offset + size])
 
 
 def _ledger(ledger_id: int, record: Record) -> Ledger:

@@ -43,14 +43,14 @@ def _group(first: str, last: str, size: str, period: str) -> str:
 # Entry e lies on place b where (e - o) mod E < Qw, o = (b - Qw + 1) mod E: the rest of a run at the start,
 # full runs, a part of one at the end.
 _PHASE = f"pmod(b - {WRITE_QUORUM - 1}, {ENSEMBLE})"
-_LEFT = f"({WRITE_QUORUM} - pmod(-{_PHASE}, {ENSEMBLE}))"
+_RUN_START = f"({WRITE_QUORUM} - pmod(-{_PHASE}, {ENSEMBLE}))"
 _FULL = f"((last - {_PHASE} - {WRITE_QUORUM - 1}) div {ENSEMBLE})"
 _TAIL = f"({_PHASE} + {_FULL} * {ENSEMBLE} + {ENSEMBLE})"
 _BODY = _group(
     _PHASE, f"{_PHASE} + {_FULL} * {ENSEMBLE}", f"{WRITE_QUORUM}", f"if({_FULL} > 0, {ENSEMBLE}, 0)"
 )
 _CLOSED_FORM = f"""concat(
-    if({_PHASE} > 0 AND {_LEFT} > 0, {_group("0", "0", _LEFT, "0")}, X''),
+    if({_PHASE} > 0 AND {_RUN_START} > 0, {_group("0", "0", _RUN_START, "0")}, X''),
     {_BODY},
     if({_TAIL} <= last, {_group(_TAIL, _TAIL, f"last - {_TAIL} + 1", "0")}, X'')
 )"""
@@ -128,7 +128,7 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ledger = np.repeat(np.arange(count), ENSEMBLE)
         index = np.tile(np.arange(ENSEMBLE), count)
         of_all = np.zeros_like(ledger)
-        found = fold_seats(
+        replicas = fold_seats(
             Seats(
                 ledger=ledger,
                 member=index,
@@ -141,9 +141,9 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
         yield pa.record_batch(
             [
-                pa.array(ids[found.ledger]),
-                pa.array(found.member.astype(np.int32)),
-                binary_array(found.groups.tobytes(), found.groups.offsets * 24),
+                pa.array(ids[replicas.ledger]),
+                pa.array(replicas.member.astype(np.int32)),
+                binary_array(replicas.groups.tobytes(), replicas.groups.offsets * 24),
             ],
             names=["ledger_id", "bookie", "groups"],
         )
@@ -179,7 +179,7 @@ def _sources() -> list[type[DataSource]]:
         def read(self, partition: InputPartition) -> Iterator[tuple[int, int, bytes]]:
             for first, count in self.pieces(partition):
                 ids, bookies, groups = arrays(first, count)
-                cut = [groups[at : at + 24] for at in range(0, len(groups), 24)]
+                cut = [groups[start : start + 24] for start in range(0, len(groups), 24)]
                 yield from zip(ids.tolist(), bookies.tolist(), cut, strict=True)
 
     def source(title: str, reading: type[DataSourceReader]) -> type[DataSource]:

@@ -24,9 +24,9 @@ def differing_pairs(uri: str, index_directories: Mapping[str, Path]) -> int:
         _held(index_directories), _KEYS, join_type="full outer", right_suffix="_held"
     )
     same = pc.fill_null(pc.equal(joined["groups"], joined["groups_held"]), False)
-    alike: int = pc.sum(same).as_py() or 0
+    equal_pairs: int = pc.sum(same).as_py() or 0
     rows: int = joined.num_rows
-    return rows - alike
+    return rows - equal_pairs
 
 
 def _expected(uri: str) -> pa.Table:

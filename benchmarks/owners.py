@@ -33,7 +33,7 @@ LEDGER_COUNT = TOPICS * PER_TOPIC
 BATCH = 5_000
 LEAKED = 1000
 """Every so many ledgers one is listed by nobody."""
-NOW = 1_800_000_000_000
+NOW_MS = 1_800_000_000_000
 
 
 def lines() -> Iterator[Line]:
@@ -61,10 +61,10 @@ def _batch(start: int) -> ZnodeBatch:
     for topic in range(start, start + BATCH):
         ids = range(topic * PER_TOPIC, (topic + 1) * PER_TOPIC)
         infos = [
-            PulsarLedgerInfo(ledgerId=id, entries=10, size=600, timestamp=NOW) for id in ids if id % LEAKED
+            PulsarLedgerInfo(ledgerId=id, entries=10, size=600, timestamp=NOW_MS) for id in ids if id % LEAKED
         ]
         value = PulsarManagedLedgerInfo(ledgerInfo=infos).SerializeToString()
-        znodes.append(Znode(_path(topic), value, 1, 1, NOW, NOW, 0, 0))
+        znodes.append(Znode(_path(topic), value, 1, 1, NOW_MS, NOW_MS, 0, 0))
     return ZnodeBatch.of(znodes)
 
 
@@ -86,7 +86,7 @@ def _ledger(id: int) -> dict[str, object]:
     custom = {"application": b"pulsar", "component": b"managed-ledger", "pulsar/managed-ledger": name}
     return {
         "scope_id": 0, "ledger_id": id, "status": "ok", "version": 1, "state": "CLOSED", "last_entry_id": 9,
-        "length": 600, "ctime": NOW - 1_000_000_000, "custom_metadata": list(custom.items()),
+        "length": 600, "ctime": NOW_MS - 1_000_000_000, "custom_metadata": list(custom.items()),
     }  # fmt: skip
 
 
@@ -98,8 +98,8 @@ def _join(spark: SparkSession, folder: str) -> float:
     doubtful = spark.createDataFrame([], from_arrow_schema(DOUBTFUL_IDS))
     ledgers.count(), owners.count()
     begun = time.perf_counter()
-    found = _joined(ledgers, owners, doubtful)
-    found.write.parquet(f"{folder}/ownership")
+    owned_rows = _joined(ledgers, owners, doubtful)
+    owned_rows.write.parquet(f"{folder}/ownership")
     seconds = time.perf_counter() - begun
     unowned = spark.read.parquet(f"{folder}/ownership").where("standing = 'unowned'").count()
     if unowned != LEDGER_COUNT // LEAKED:
@@ -108,4 +108,4 @@ def _join(spark: SparkSession, folder: str) -> float:
 
 
 def _joined(ledgers: DataFrame, owners: DataFrame, doubtful: DataFrame) -> DataFrame:
-    return ownership(ledgers, owners, None, doubtful, None, None, ("pulsar",), Moments(NOW, 86_400_000))
+    return ownership(ledgers, owners, None, doubtful, None, None, ("pulsar",), Moments(NOW_MS, 86_400_000))

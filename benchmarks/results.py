@@ -62,8 +62,11 @@ def _cells(line: Line) -> tuple[str, ...]:
         line.rival or "",
         ratio,
         _asked(line),
-        *("" if each is None else _short(each) for each in (line.java_mib, line.python_mib)),
-        *("" if each is None else f"{_short(each)}B" for each in (line.shuffle_bytes, line.spill_bytes)),
+        *("" if mib is None else _short(mib) for mib in (line.java_mib, line.python_mib)),
+        *(
+            "" if bytes_ is None else f"{_short(bytes_)}B"
+            for bytes_ in (line.shuffle_bytes, line.spill_bytes)
+        ),
     )
 
 

@@ -34,51 +34,59 @@ BATCH = 50_000
 def lines() -> Iterator[Line]:
     """Ledgers of two sizes, one directory; then two directories in two processes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        for each in LEDGER_ENTRIES:
-            part = _part(generate(Path(folder, str(each)), ENTRIES, each))
-            yield from _beside_plain_scans(part, each)
-        other = replace(part.directories[0], path=f"{folder}/other")
-        shutil.copytree(part.directories[0].path, other.path)
-        yield _two_directories([part, _part(other)], LEDGER_ENTRIES[-1])
+        for ledger_entries in LEDGER_ENTRIES:
+            part = _part(generate(Path(folder, str(ledger_entries)), ENTRIES, ledger_entries))
+            yield from _beside_plain_scans(part, ledger_entries)
+        copy = replace(part.directories[0], path=f"{folder}/other")
+        shutil.copytree(part.directories[0].path, copy.path)
+        yield _two_directories([part, _part(copy)], LEDGER_ENTRIES[-1])
 
 
-def _beside_plain_scans(part: IndexPart, each: int) -> Iterator[Line]:
+def _beside_plain_scans(part: IndexPart, ledger_entries: int) -> Iterator[Line]:
     directory = part.directories[0].path
-    _check(part, each)
+    _check(part, ledger_entries)
     ours, arrow, iterated = alternate(
         lambda: _rows(part), lambda: _arrow(directory), lambda: _iterated(directory)
     )
-    stage = f"RocksDB, ledgers of {each:,} entries, to rows"
+    stage = f"RocksDB, ledgers of {ledger_entries:,} entries, to rows"
     yield Line(stage, ENTRIES, "entries", ours, "plain Arrow scan", ENTRIES, arrow, target=0.8)
     yield Line(
-        f"  {each:,} entries", ENTRIES, "entries", ours, "plain iteration (rocksdict)", ENTRIES, iterated
+        f"  {ledger_entries:,} entries",
+        ENTRIES,
+        "entries",
+        ours,
+        "plain iteration (rocksdict)",
+        ENTRIES,
+        iterated,
     )
 
 
-def _two_directories(both: Sequence[IndexPart], each: int) -> Line:
+def _two_directories(parts: Sequence[IndexPart], ledger_entries: int) -> Line:
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
 
         def run(groups: Sequence[Sequence[IndexPart]]) -> None:
-            asked = [pool.submit(_all_rows, group) for group in groups]
-            wait(asked)
-            if sum(each.result() for each in asked) != 2 * -(-ENTRIES // each):
+            futures = [pool.submit(_all_rows, group) for group in groups]
+            wait(futures)
+            if sum(future.result() for future in futures) != 2 * -(-ENTRIES // ledger_entries):
                 sys.exit("rocksdb: the directories do not add up")
 
-        run([both[:1], both[1:]])  # starts the processes
-        two, one = alternate(lambda: run([both[:1], both[1:]]), lambda: run([both]))
+        run([parts[:1], parts[1:]])  # starts the processes
+        two, one_process = alternate(lambda: run([parts[:1], parts[1:]]), lambda: run([parts]))
     stage = "RocksDB, two directories in two processes"
-    return Line(stage, 2 * ENTRIES, "entries", two, "in one", 2 * ENTRIES, one, target=1.7)
+    return Line(stage, 2 * ENTRIES, "entries", two, "in one", 2 * ENTRIES, one_process, target=1.7)
 
 
-def generate(root: Path, entries: int, each: int) -> IndexDirectory:
-    """Write a bookie's index directory, ``root``: ``entries`` entries, ``each`` of them in a ledger."""
+def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
+    """Write a bookie's index directory, ``root``: ``entries`` entries, ``ledger_entries`` in each ledger."""
     (root / "current").mkdir(parents=True)
     (root / "current" / "VERSION").write_bytes(b"5\n")
     options = Options(raw_mode=True)
     options.set_compression_type(DBCompressionType.lz4())
     with_locations = Rdict(str(root / "current" / "locations"), options)
     number = np.arange(entries)
-    keys = np.stack((number // each, _entries(each)[number % each]), axis=1).astype(">i8")
+    keys = np.stack(
+        (number // ledger_entries, _entries(ledger_entries)[number % ledger_entries]), axis=1
+    ).astype(">i8")
     values = (number * 1000 + 1028).astype(">i8")
     for start in range(0, entries, BATCH):
         batch = WriteBatch(raw_mode=True)
@@ -89,15 +97,15 @@ def generate(root: Path, entries: int, each: int) -> IndexDirectory:
     with_locations.compact_range(None, None)
     with_locations.close()
     ledgers = Rdict(str(root / "current" / "ledgers"), Options(raw_mode=True))
-    for ledger in range(-(-entries // each)):
+    for ledger in range(-(-entries // ledger_entries)):
         ledgers[ledger.to_bytes(8, "big")] = bytes.fromhex("080110001a14") + bytes(20)
     ledgers.close()
     return IndexDirectory.seen(str(root), b"5\n", ROCKSDB)
 
 
-def _entries(each: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _entries(ledger_entries: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """The entries of a ledger that this bookie holds."""
-    return np.arange(each) * 3 // 2
+    return np.arange(ledger_entries) * 3 // 2
 
 
 def _part(directory: IndexDirectory) -> IndexPart:
@@ -127,9 +135,9 @@ def _iterated(directory: str) -> None:
     database.close()
 
 
-def _check(part: IndexPart, each: int) -> None:
+def _check(part: IndexPart, ledger_entries: int) -> None:
     """Every ledger must have the same entries, or the time says nothing."""
-    expected = fold_entries(_entries(each), np.array([0, each])).tobytes()
-    found = [row for batch in read_part(part) for row in batch["groups"].to_pylist()]
-    if found != [expected] * -(-ENTRIES // each):
+    expected = fold_entries(_entries(ledger_entries), np.array([0, ledger_entries])).tobytes()
+    rows = [row for batch in read_part(part) for row in batch["groups"].to_pylist()]
+    if rows != [expected] * -(-ENTRIES // ledger_entries):
         sys.exit("rocksdb: ours are not the entries that were written")

@@ -29,7 +29,7 @@ WAYS = (1, 4, 16, 64)
 LISTING = encode_unfolded(np.array([(0, 27, 2, 3)], GROUP))
 
 
-def serve(told: Connection, delay_s: float) -> None:
+def serve(port_pipe: Connection, delay_s: float) -> None:
     """Answer everything on a free port until killed."""
 
     async def answer(writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -60,7 +60,7 @@ def serve(told: Connection, delay_s: float) -> None:
 
     async def run() -> None:
         server = await asyncio.start_server(connected, "127.0.0.1", 0)
-        told.send(server.sockets[0].getsockname()[1])
+        port_pipe.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
     asyncio.run(run())
@@ -72,18 +72,18 @@ def ask(port: int, ledgers: int, in_flight: int) -> None:
         {"bookie_id": ["b"] * ledgers, "scope_id": [0] * ledgers, "ledger_id": list(range(ledgers))}
     )
     options = StoreOptions(rate_limit=0, in_flight=in_flight)
-    found = sum(rows.num_rows for rows in rpc_rows(iter([batch]), {"b": ("127.0.0.1", port)}, options))
-    if found != ledgers:
-        sys.exit(f"{found} of {ledgers} ledgers were answered")
+    answered = sum(rows.num_rows for rows in rpc_rows(iter([batch]), {"b": ("127.0.0.1", port)}, options))
+    if answered != ledgers:
+        sys.exit(f"{answered} of {ledgers} ledgers were answered")
 
 
 def lines() -> Iterator[Line]:
     """Listings asked for side by side on one connection, against one at a time."""
     context = get_context("spawn")
-    here, there = context.Pipe()
-    bookie = context.Process(target=serve, args=(there, DELAY_S), daemon=True)
+    receiver, sender = context.Pipe()
+    bookie = context.Process(target=serve, args=(sender, DELAY_S), daemon=True)
     bookie.start()
-    port = here.recv()
+    port = receiver.recv()
     try:
         times = alternate(*(partial(ask, port, LEDGERS, in_flight) for in_flight in WAYS))
     finally:

@@ -81,8 +81,8 @@ def lines() -> Iterator[Line]:
 
 
 def _apart(cluster: Cluster) -> Sampled:
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        return alone.submit(_sampled, cluster).result()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(_sampled, cluster).result()
 
 
 def _sampled(cluster: Cluster) -> Sampled:
@@ -97,21 +97,21 @@ def _sampled(cluster: Cluster) -> Sampled:
             spark = SparkSession.active()
             spark.range(1).count()
             watch.stage("metadata")
-            given = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
-            part_table(spark, LedgerSource(given)).write(LOCAL, str(work / "ledgers"))
+            options = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
+            part_table(spark, LedgerSource(options)).write(LOCAL, str(work / "ledgers"))
             watch.stage("indexes")
             copied(spark, Collection(str(collected)), _TASKS).write(LOCAL, str(work / "availability"))
             watch.stage("join")
-            replicas = sum(len(alike.ids) * len(alike.members) for alike in cluster.groups_of_ledgers())
-            size = sum(each.stat().st_size for each in work.glob("*/*.parquet"))
+            replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
+            size = sum(file.stat().st_size for file in work.glob("*/*.parquet"))
             QueryPlans(spark).fit(size, replicas)
             differing = in_blocks(spark, work, replicas).count()
             watch.stage("end")
         if differing != _planted(cluster):
             sys.exit(f"the join finds {differing} pairs that differ; {_planted(cluster)} were planted")
         stages = {stage.name: stage for stage in watch.stages(work / "events")}
-        wanted = ("metadata", "indexes", "join")
-        return Sampled(cluster.ledgers, {name: stages[name] for name in wanted}, used.peaks["java"])
+        stage_names = ("metadata", "indexes", "join")
+        return Sampled(cluster.ledgers, {name: stages[name] for name in stage_names}, used.peaks["java"])
     finally:
         shutil.rmtree(work)
 
@@ -125,13 +125,13 @@ def copied(spark: SparkSession, collection: Collection, tasks: int) -> PartTable
         if row["piece"] is not None
     }
     copied = CopiedRows(owners)
-    lots = shares([(collection, manifest)], owners, tasks)
-    return PartTable.of(spark, SCHEMA, copied.read, lots)
+    parts = shares([(collection, manifest)], owners, tasks)
+    return PartTable.of(spark, SCHEMA, copied.read, parts)
 
 
 def _planted(cluster: Cluster) -> int:
     """The replicas that lack something, and those of no ledger."""
     lacking = sum(
-        len(alike.ids) * len({seat for seat, _ in alike.shape.lost}) for alike in cluster.groups_of_ledgers()
+        len(group.ids) * len({seat for seat, _ in group.shape.lost}) for group in cluster.groups_of_ledgers()
     )
     return lacking + sum(len(cluster.orphans(bookie)) for bookie in range(cluster.bookies))

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.audited import ASKED, COLLECTED, UNFLUSHED, Audited, apart
+from benchmarks.audited import ASKED_BOOKIES, COLLECTED, UNFLUSHED, Audited, apart
 from benchmarks.cluster import Cluster
 from benchmarks.join_again import Way
 from benchmarks.measure import Line
@@ -46,7 +46,7 @@ def lines() -> Iterator[Line]:
         f"the join shuffles {join.shuffle_bytes / large.replicas / 2:.1f} bytes for each replica of a side "
         "(asked: at most 30)",
     )
-    for stage in sorted(large.stages.values(), key=lambda each: -each.seconds)[:SHOWN]:
+    for stage in sorted(large.stages.values(), key=lambda figures: -figures.seconds)[:SHOWN]:
         yield replace(
             _against(f"  of it {stage.name}", large, small, stage.name),
             goal=1.2 if stage is join else None,
@@ -54,7 +54,7 @@ def lines() -> Iterator[Line]:
             spill_bytes=stage.spill_bytes,
         )
     yield from _roads(large)
-    less, more = large.joins[USUAL], large.joins[AMPLE]
+    less, ample = large.joins[USUAL], large.joins[AMPLE]
     yield Line(
         f"  its join again, {MEMORY} driver",
         LARGE,
@@ -62,13 +62,13 @@ def lines() -> Iterator[Line]:
         less.seconds,
         f"{AMPLE.memory} driver",
         LARGE,
-        more.seconds,
+        ample.seconds,
         most=True,
         goal=1.3,
         java_mib=less.java_mib,
         spill_bytes=less.spill_bytes,
-        note=f"{less.seconds:.1f} and {more.seconds:.1f} s; "
-        f"with {AMPLE.memory} Java took {more.java_mib:,.0f} MiB",
+        note=f"{less.seconds:.1f} and {ample.seconds:.1f} s; "
+        f"with {AMPLE.memory} Java took {ample.java_mib:,.0f} MiB",
     )
     rows = large.joins[ROWS]
     yield Line(
@@ -88,7 +88,7 @@ def lines() -> Iterator[Line]:
 def _roads(plain: Audited) -> Iterator[Line]:
     """The cluster as living ones and object stores have it: beside the plain audit, 1.2 times at most."""
     cluster, store = Cluster(LARGE, BOOKIES), os.environ.get("BKAUDIT_S3")
-    roads = [(UNFLUSHED, ""), (ASKED, ""), ("the run under file://", "file://")]
+    roads = [(UNFLUSHED, ""), (ASKED_BOOKIES, ""), ("the run under file://", "file://")]
     roads += [("the run under s3a://", store)] if store else []
     for name, out in roads:
         audited = apart(cluster, COLLECTED if out else name, MEMORY, out=out)
@@ -104,11 +104,13 @@ def _roads(plain: Audited) -> Iterator[Line]:
         print("scale: not measured under s3a://: BKAUDIT_S3 names no bucket")
 
 
-def _against(name: str, large: Audited, other: Audited, stage: str | None = None) -> Line:
+def _against(name: str, large: Audited, reference: Audited, stage: str | None = None) -> Line:
     """Time a ledger of the large audit, or of one stage of it, as a share of what the other takes."""
-    ours, theirs = (each.seconds if stage is None else each.stages[stage].seconds for each in (large, other))
-    rival = f"{other.ledgers:,}"
-    return Line(name, large.ledgers, "ledgers", ours, rival, other.ledgers, theirs, most=True)
+    ours, rival_seconds = (
+        audit.seconds if stage is None else audit.stages[stage].seconds for audit in (large, reference)
+    )
+    rival = f"{reference.ledgers:,}"
+    return Line(name, large.ledgers, "ledgers", ours, rival, reference.ledgers, rival_seconds, most=True)
 
 
 def _exponent(small: Audited, large: Audited, without: tuple[str, ...] = ()) -> float:

@@ -51,8 +51,10 @@ def lines() -> Iterator[Line]:
     even = apart(Cluster(LEDGERS, BOOKIES))
     for name, hot in (("one bookie in every ensemble", 100), ("one bookie with half of all ledgers", 50)):
         yield _whole(name, apart(Cluster(LEDGERS, BOOKIES, hot)), even)
-    one, many = _ledgers(1, SEGMENTS), _ledgers(SEGMENTS // 4, 4)
-    yield _twins("metadata of one ledger of 100,000 segments", SEGMENTS, "segments", _rows(one), _rows(many))
+    one_ledger, many = _ledgers(1, SEGMENTS), _ledgers(SEGMENTS // 4, 4)
+    yield _twins(
+        "metadata of one ledger of 100,000 segments", SEGMENTS, "segments", _rows(one_ledger), _rows(many)
+    )
     yield _twins(
         "judging one ledger of 100,000 segments",
         SEGMENTS,
@@ -75,8 +77,10 @@ def lines() -> Iterator[Line]:
         _judging([_holes(100)] * (HOLES // 100)),
     )
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        alone, spread = _index_files(Path(folder), 1), _index_files(Path(folder), 1_000)
-        yield _twins("reading an index of 100,000 holes", SLOTS, "slots", _reading(alone), _reading(spread))
+        single_file, spread = _index_files(Path(folder), 1), _index_files(Path(folder), 1_000)
+        yield _twins(
+            "reading an index of 100,000 holes", SLOTS, "slots", _reading(single_file), _reading(spread)
+        )
 
 
 def _whole(name: str, skewed: Audited, even: Audited) -> Line:
@@ -144,8 +148,8 @@ def _rows(batch: ZnodeBatch) -> Callable[[], object]:
 
 
 def _facts(segments: int, entries: int) -> LedgerFacts:
-    each = entries // segments
-    ranges = [(each * number, _ensemble(number)) for number in range(segments)]
+    segment_entries = entries // segments
+    ranges = [(segment_entries * number, _ensemble(number)) for number in range(segments)]
     return LedgerFacts(1, True, 3, 2, 2, entries - 1, None, ranges)
 
 
@@ -188,8 +192,8 @@ def _reading(paths: list[bytes]) -> Callable[[], object]:
     reader, files = IndexReader(), IndexFiles(np.arange(len(paths)), paths)
 
     def run() -> None:
-        held = sum(int(batch.groups.entries().sum()) for batch in reader.read([files]))
-        if held != SLOTS * 2 // 3 - HOLES:
+        entry_count = sum(int(batch.groups.entries().sum()) for batch in reader.read([files]))
+        if entry_count != SLOTS * 2 // 3 - HOLES:
             sys.exit("an index of the skew benchmark was misread")
 
     return run

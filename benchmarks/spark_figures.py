@@ -33,7 +33,7 @@ class Stopwatch:
     def stage(self, name: str, total: int | None = None) -> None:
         self._begun.append((name, time.time()))
 
-    def expect(self, more: int) -> None:
+    def expect(self, count: int) -> None:
         pass
 
     def advance(self, done: int) -> None:
@@ -41,18 +41,18 @@ class Stopwatch:
 
     def stages(self, events: Path) -> list[Stage]:
         """Each stage once, in the order in which they began; call it when the last has ended."""
-        ends = [at for _, at in self._begun[1:]] + [time.time()]
-        found: dict[str, Stage] = {}
-        for (name, at), end in zip(self._begun, ends, strict=True):
-            found.setdefault(name, Stage(name)).seconds += end - at
-        starts = [at for _, at in self._begun]
-        for at, metrics in _tasks(events):
-            stage = found[self._begun[max(bisect_right(starts, at) - 1, 0)][0]]
+        ends = [begun for _, begun in self._begun[1:]] + [time.time()]
+        stages: dict[str, Stage] = {}
+        for (name, start), end in zip(self._begun, ends, strict=True):
+            stages.setdefault(name, Stage(name)).seconds += end - start
+        starts = [begun for _, begun in self._begun]
+        for start, metrics in _tasks(events):
+            stage = stages[self._begun[max(bisect_right(starts, start) - 1, 0)][0]]
             written = metrics["Shuffle Write Metrics"]
             stage.shuffle_bytes += written["Shuffle Bytes Written"]
             stage.shuffle_rows += written["Shuffle Records Written"]
             stage.spill_bytes += metrics["Memory Bytes Spilled"] + metrics["Disk Bytes Spilled"]
-        return list(found.values())
+        return list(stages.values())
 
 
 def logged_session(events: Path, driver_memory: str) -> None:

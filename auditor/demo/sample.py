@@ -68,14 +68,14 @@ class SampleCluster:
 
 def unpack(work: Path, written_ms: int) -> SampleCluster:
     """Lay the sample out below ``work``; all its files look written at ``written_ms``."""
-    here = files("auditor.demo") / "sample"
+    package = files("auditor.demo") / "sample"
     cluster = SampleCluster(work / "bookies")
-    for line in gzip.decompress((here / "metadata.jsonl.gz").read_bytes()).splitlines():
+    for line in gzip.decompress((package / "metadata.jsonl.gz").read_bytes()).splitlines():
         record = json.loads(line)
         cluster.znodes[record["path"]] = base64.b64decode(record["data"])
         if record["ephemeralOwner"]:
             cluster.ephemeral.add(record["path"])
-    with as_file(here / "bookies.tar.gz") as packed:
+    with as_file(package / "bookies.tar.gz") as packed:
         extract(packed, work)
     stamp(cluster.bookies, written_ms)
     return cluster
@@ -241,22 +241,26 @@ def show(
     The sample was just written, so its ages are set: it is audited as a day and an hour from now, against
     indexes an hour from now.
     """
-    now = now_ms()
+    current_ms = now_ms()
     # Its bookies are directories: nobody could be asked for an entry.
-    options = replace(options, scan_time=now + 25 * _HOUR_MS, index_time=now + _HOUR_MS, witness="no")
+    options = replace(
+        options, scan_time=current_ms + 25 * _HOUR_MS, index_time=current_ms + _HOUR_MS, witness="no"
+    )
     with scratch_directory("demo") as directory:
         work = Path(directory)
         progress.stage("sample cluster")
         with named_target(work):
-            cluster = unpack(work, now)
+            cluster = unpack(work, current_ms)
             plant(cluster)
         with EmbeddedZooKeeper(work / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
             server.load(sample_znodes(cluster))
             uri = f"zk://{server.hosts}{ROOT}"
             report = Audit(uri, [str(cluster.bookies)], out, options).run(spark, progress)
-    found = {(each.id, decimal(each.ledger_id), each.bookie_id) for each in open_run(out).findings}
-    known = expected_findings()
-    return DemoResult(report, _sort_keys(known - found), _sort_keys(found - known))
+    findings = {
+        (finding.id, decimal(finding.ledger_id), finding.bookie_id) for finding in open_run(out).findings
+    }
+    expected = expected_findings()
+    return DemoResult(report, _sort_keys(expected - findings), _sort_keys(findings - expected))
 
 
 def sample_znodes(cluster: SampleCluster) -> list[Znode]:
@@ -283,10 +287,10 @@ def sample_run(directory: str | Path = "runs") -> str:
 
     Raises: whatever `auditor.demo.sample.show` raises, where there is none and it cannot be made.
     """
-    found, out = _newest_run(directory, INSTANCE_ID)
-    if not found:
+    newest_path, out = _newest_run(directory, INSTANCE_ID)
+    if not newest_path:
         show(out, AuditOptions(), Silent())
-    return found or out
+    return newest_path or out
 
 
 def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None) -> str:
@@ -296,15 +300,15 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
 
     Raises: whatever `auditor.audit.audit.Audit.run` raises, where there is none and it cannot be made.
     """
-    found, out = _newest_run(directory, PULSAR_INSTANCE_ID)
-    if not found:
+    newest_path, out = _newest_run(directory, PULSAR_INSTANCE_ID)
+    if not newest_path:
         with scratch_directory("demo") as work:
             with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as packed:
                 extract(packed, Path(work))
             # The sample was just written: nothing in it is as old as the grace that a leak has.
             options = AuditOptions(owner_grace=0.0)
             Audit(f"zk-snapshot://{work}/version-2", [], out, options).run(spark, Silent())
-    return found or out
+    return newest_path or out
 
 
 def _newest_run(directory: str | Path, instance_id: str) -> tuple[str | None, str]:

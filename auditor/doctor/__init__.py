@@ -52,7 +52,7 @@ def examine(
     if store is not None and store.nodes is not None:
         lines += registration_lines(store.store.root, store.nodes)
     disks = look_at_bookies(bookies, store, options) if bookies else None
-    lines += disks.lines if disks else [_without_bookies(named=metadata is not None)]
+    lines += disks.lines if disks else [_without_bookies(is_named=metadata is not None)]
     lines += look_at_out(out, metadata) if out is not None else [_not_named("out", "place", "--out RUN")]
     return Diagnosis(tuple(lines), tuple(_name_blind_spots(store, disks, options.witness == "yes")))
 
@@ -98,10 +98,10 @@ def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) ->
 
     Of a store that was not named, or whose own znodes could not be read, nothing is lacking.
     """
-    seen = Sight()
+    sight = Sight()
     if metadata is not None:
         store, live = metadata.store, metadata.store.live
-        seen = Sight(
+        sight = Sight(
             live=live,
             two_scans=live,
             keeps_marks=store.keeps_marks,
@@ -110,17 +110,17 @@ def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) ->
             witness=live and may_ask,
         )
     if bookies is None:
-        return replace(seen, sources=False, directories=0, read=0)
+        return replace(sight, sources=False, directories=0, read=0)
     asked_alone = bookies.rpc and not bookies.disks and not bookies.storages
-    return replace(seen, directories=int(not asked_alone))
+    return replace(sight, directories=int(not asked_alone))
 
 
-def _without_bookies(named: bool) -> Line:
+def _without_bookies(is_named: bool) -> Line:
     """An audit needs a store and may do without bookies; then it decides nothing of their copies."""
-    if not named:
+    if not is_named:
         return _not_named("bookies", "coverage", "--bookies PATH")
-    said = "no --bookies PATH was given: such an audit looks at the metadata only"
-    return BOOKIES.not_asked("coverage", said, "say where the indexes are", NOT_COVERED)
+    text = "no --bookies PATH was given: such an audit looks at the metadata only"
+    return BOOKIES.not_asked("coverage", text, "say where the indexes are", NOT_COVERED)
 
 
 def _not_named(topic: str, name: str, option: str) -> Line:

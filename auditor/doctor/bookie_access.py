@@ -45,17 +45,21 @@ def access_lines(
         for row in used
         if row["host"] is not None
     }
-    asked = dict(list(addresses.items())[:MAX_BOOKIES_ASKED])
-    results = probe_bookies(asked, access, options.timeout)
+    asked_addresses = dict(list(addresses.items())[:MAX_BOOKIES_ASKED])
+    results = probe_bookies(asked_addresses, access, options.timeout)
     problems |= {
         name: f"{result.reception}: {result.reason}"
         for name, result in results.items()
         if result.reception is not Reception.SERVED
     }
     served = sum(result.reception is Reception.SERVED for result in results.values())
-    part = f" ({len(addresses) - len(asked):,} more were not asked)" if len(addresses) > len(asked) else ""
-    asked_of = f"{served:,} of {plural(len(asked), 'registered bookie')} asked"
-    said = f"{asked_of} answer a read{part}, {_manner(access)}"
+    part = (
+        f" ({len(addresses) - len(asked_addresses):,} more were not asked)"
+        if len(addresses) > len(asked_addresses)
+        else ""
+    )
+    asked_of = f"{served:,} of {plural(len(asked_addresses), 'registered bookie')} asked"
+    text = f"{asked_of} answer a read{part}, {_manner(access)}"
     code = NOT_COVERED if rpc else CLEAN
     if problems or not used:
         consequence = (
@@ -63,11 +67,11 @@ def access_lines(
             if rpc
             else "what seems to be missing on the others cannot be confirmed by asking them"
         )
-        yield BOOKIES.warn("access", f"{said}; {consequence}", None, code)
+        yield BOOKIES.warn("access", f"{text}; {consequence}", None, code)
     else:
-        yield BOOKIES.ok("access", said)
-    named = [f"{name}: {problems[name]}" for name in sorted(problems)[:MAX_BOOKIES_NAMED]]
-    for words in named + and_more(len(problems) - MAX_BOOKIES_NAMED):
+        yield BOOKIES.ok("access", text)
+    details = [f"{name}: {problems[name]}" for name in sorted(problems)[:MAX_BOOKIES_NAMED]]
+    for words in details + and_more(len(problems) - MAX_BOOKIES_NAMED):
         yield BOOKIES.warn("no access", words, None, code)
     yield _rates(options)
 
@@ -88,5 +92,5 @@ def _rates(options: AuditOptions) -> Line:
         if options.bookie_rate_limit
         else "no rate limit"
     )
-    said = f"{rate} to one bookie, {options.bookie_in_flight} of them unanswered"
-    return Line("bookies", "rates", State.OK if options.bookie_rate_limit else State.WARN, said)
+    text = f"{rate} to one bookie, {options.bookie_in_flight} of them unanswered"
+    return Line("bookies", "rates", State.OK if options.bookie_rate_limit else State.WARN, text)

@@ -78,7 +78,7 @@ def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> D
     """How new what an audit would know of a bookie is, as far as listings tell, and what that rests on."""
     journals = bookie.journals
     if look is None or look.reason is None:
-        times = [at for at in (journals.marked, look.modified if look else None) if at is not None]
+        times = [time for time in (journals.marked, look.modified if look else None) if time is not None]
         date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
     elif journals.stopped is not None:
         date = DatedIndex(journals.stopped, TimeBasis.CLEAN_STOP)
@@ -91,24 +91,25 @@ def journal_lines(
     bookies: Mapping[str, AttributedBookie], looks: Mapping[str, JournalLook]
 ) -> Iterator[Line]:
     """What the listings of all bookies come to."""
-    gone = {name: look.reason for name, look in looks.items() if look.reason is not None}
-    stopped = [name for name in gone if bookies[name].journals.stopped is not None]
-    torn = sorted(gone.keys() - set(stopped))
-    whole = len(looks) - len(gone)
+    reasons = {name: look.reason for name, look in looks.items() if look.reason is not None}
+    stopped = [name for name in reasons if bookies[name].journals.stopped is not None]
+    torn = sorted(reasons.keys() - set(stopped))
+    whole = len(looks) - len(reasons)
     if looks:
-        said = f"of {whole:,} of {plural(len(looks), 'bookie')} there is all that follows the last mark"
+        text = f"of {whole:,} of {plural(len(looks), 'bookie')} there is all that follows the last mark"
         if stopped:
-            said += f"; {len(stopped):,} went down cleanly, and all is in the index"
-        yield Line("bookies", "journals", State.OK if not torn else State.WARN, said, _way_out(torn))
-    named = [f"{name}: {gone[name]}" for name in torn[:JOURNALS_NAMED]]
-    for words in named + and_more(len(torn) - JOURNALS_NAMED):
+            text += f"; {len(stopped):,} went down cleanly, and all is in the index"
+        yield Line("bookies", "journals", State.OK if not torn else State.WARN, text, _way_out(torn))
+    details = [f"{name}: {reasons[name]}" for name in torn[:JOURNALS_NAMED]]
+    for words in details + and_more(len(torn) - JOURNALS_NAMED):
         yield BOOKIES.warn("journal", words)
-    kept = sum(len(look.below) for look in looks.values())
-    if kept:
-        taken = size(sum(look.below_bytes for look in looks.values()))
+    old_files = sum(len(look.below) for look in looks.values())
+    if old_files:
+        old_size = size(sum(look.below_bytes for look in looks.values()))
         yield BOOKIES.ok(
             "journals",
-            f"{plural(kept, 'journal file')} below the marks, {taken}, which prove nothing and are not read",
+            f"{plural(old_files, 'journal file')} below the marks, {old_size}, "
+            "which prove nothing and are not read",
         )
 
 
@@ -121,7 +122,7 @@ def _way_out(torn: list[str]) -> str | None:
     )
 
 
-NAMED = 20
+MAX_NAMED = 20
 """Bookies and paths that are named; more are counted."""
 
 TRIED = 200
@@ -150,34 +151,42 @@ def look_at_bookies(sources: Sequence[str], metadata: Metadata | None, options: 
     Raises:
         UsageError: a source that does not exist or is invalid.
     """
-    told = Bookies()
-    told.lines.extend(_lines(sources, told, metadata, options))
-    return told
+    bookies = Bookies()
+    bookies.lines.extend(_lines(sources, bookies, metadata, options))
+    return bookies
 
 
 def _lines(
-    sources: Sequence[str], told: Bookies, metadata: Metadata | None, options: AuditOptions
+    sources: Sequence[str], bookies: Bookies, metadata: Metadata | None, options: AuditOptions
 ) -> Iterator[Line]:
     kinds = split_sources(sources)
-    told.rpc, told.disks = kinds.rpc, bool(kinds.directories)
+    bookies.rpc, bookies.disks = kinds.rpc, bool(kinds.directories)
     collected = collected_places(kinds.collections)
     yield from _collection_lines(collected)
     nodes = metadata.nodes if metadata else None
     registered = registrations(nodes) if nodes else []
-    known, found = _attribution([*find_places(kinds.directories), *collected.places], collected, nodes)
-    on_disk = [each for bookie in found.values() for each in bookie.index_directories]
-    told.storages = {each.storage for each in on_disk}
+    expected_ids, attributions = _attribution(
+        [*find_places(kinds.directories), *collected.places], collected, nodes
+    )
+    on_disk = [directory for bookie in attributions.values() for directory in bookie.index_directories]
+    bookies.storages = {directory.storage for directory in on_disk}
     if kinds.directories or kinds.collections:
-        yield from _coverage_lines(found, known, nodes is not None, kinds.rpc)
+        yield from _coverage_lines(attributions, expected_ids, nodes is not None, kinds.rpc)
         untouched = BOOKIES.ok("rights", "collected tables only; no bookie's disk is touched")
         yield _rights(on_disk) if kinds.directories else untouched
-        looks = {name: look_at_journals(each) for name, each in found.items() if each.index_directories}
-        yield from journal_lines(found, looks)
+        looks = {
+            name: look_at_journals(bookie)
+            for name, bookie in attributions.items()
+            if bookie.index_directories
+        }
+        yield from journal_lines(attributions, looks)
         times = {
-            name: expected_index_time(each, looks.get(name)) for name, each in found.items() if each.found
+            name: expected_index_time(bookie, looks.get(name))
+            for name, bookie in attributions.items()
+            if bookie.found
         }
         yield _times(times, metadata, options)
-    if ROCKSDB in told.storages:
+    if ROCKSDB in bookies.storages:
         yield _scratch(on_disk)
     may_witness = metadata is not None and metadata.store.live and options.witness == "yes"
     if kinds.rpc and nodes is None:
@@ -203,49 +212,61 @@ def _attribution(
 ) -> tuple[set[str], Mapping[str, AttributedBookie]]:
     """The ids that there should be bookies of, and the bookies that were found."""
     if nodes is None:  # then the VERSIONs alone say who is who
-        alone = attribute(places, frozenset(), {}, None)
-        known = {each.cookie_bookie_id for each in alone.directories if each.cookie_bookie_id is not None}
-        attribution = attribute(places, known, {}, None)
+        by_version = attribute(places, frozenset(), {}, None)
+        expected_ids = {
+            directory.cookie_bookie_id
+            for directory in by_version.directories
+            if directory.cookie_bookie_id is not None
+        }
+        attribution = attribute(places, expected_ids, {}, None)
     else:
         cookies = store_cookies(nodes)
-        known = {each.bookie_id for each in cookies} | {row["bookie_id"] for row in registrations(nodes)}
-        by_id = {each.bookie_id: each.cookie for each in cookies if each.cookie is not None}
-        attribution = attribute(places, known, by_id, instance_id(nodes))
-    return known, settle_places(attribution, collected).attribution.bookies
+        expected_ids = {cookie.bookie_id for cookie in cookies} | {
+            row["bookie_id"] for row in registrations(nodes)
+        }
+        by_id = {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None}
+        attribution = attribute(places, expected_ids, by_id, instance_id(nodes))
+    return expected_ids, settle_places(attribution, collected).attribution.bookies
 
 
 def _coverage_lines(
-    found: Mapping[str, AttributedBookie], known: set[str], have_nodes: bool, rpc: bool
+    attributions: Mapping[str, AttributedBookie], expected_ids: set[str], have_nodes: bool, rpc: bool
 ) -> Iterator[Line]:
-    missing = {name: "no --bookies source has a place for it" for name in sorted(known) if name not in found}
-    missing |= {name: each.reason or "" for name, each in found.items() if each.read != BookieRead.READ}
-    foreign = [name for name, each in found.items() if each.foreign_instance]
+    missing = {
+        name: "no --bookies source has a place for it"
+        for name in sorted(expected_ids)
+        if name not in attributions
+    }
+    missing |= {
+        name: bookie.reason or "" for name, bookie in attributions.items() if bookie.read != BookieRead.READ
+    }
+    foreign = [name for name, bookie in attributions.items() if bookie.foreign_instance]
     missing |= dict.fromkeys(foreign, "all of its directories carry another cluster's instance id")
-    whole = len({*found, *known}) - len(missing)
+    whole = len({*attributions, *expected_ids}) - len(missing)
     who = "that cookies or registrations name" if have_nodes else "that a VERSION names"
-    said = f"{whole:,} of {plural(len({*found, *known}), 'bookie')} {who} can be read in full"
+    text = f"{whole:,} of {plural(len({*attributions, *expected_ids}), 'bookie')} {who} can be read in full"
     if not missing and whole:
-        yield BOOKIES.ok("coverage", said)
+        yield BOOKIES.ok("coverage", text)
     elif not missing:
         way_out = "name a directory that has one subdirectory for each bookie"
-        yield BOOKIES.warn("coverage", said, way_out, NOT_COVERED)
+        yield BOOKIES.warn("coverage", text, way_out, NOT_COVERED)
     else:
         yield BOOKIES.warn(
             "coverage",
-            said,
+            text,
             "the others are asked over the wire"
             if rpc
             else "name the others' directories, or a collection of them, with one more --bookies; or ask "
             "them, with --bookies rpc:",
             NOT_COVERED,
         )
-    named = [f"{name}: {missing[name]}" for name in sorted(missing)[:NAMED]]
-    for words in named + and_more(len(missing) - NAMED):
+    details = [f"{name}: {missing[name]}" for name in sorted(missing)[:MAX_NAMED]]
+    for words in details + and_more(len(missing) - MAX_NAMED):
         yield BOOKIES.warn("not read", words)
 
 
 def _rights(directories: Sequence[IndexDirectory]) -> Line:
-    denied = [each for directory in directories for each in _denied_entries(directory)]
+    denied = [entry for directory in directories for entry in _denied_entries(directory)]
     if not denied:
         return Line(
             "bookies",
@@ -255,11 +276,11 @@ def _rights(directories: Sequence[IndexDirectory]) -> Line:
             if directories
             else "no index directory was found to try",
         )
-    named = "; ".join(f"{path}: {reason}" for path, reason in denied[:NAMED])
-    more = f"; and {len(denied) - NAMED:,} more" if len(denied) > NAMED else ""
+    shown = "; ".join(f"{path}: {reason}" for path, reason in denied[:MAX_NAMED])
+    suffix = f"; and {len(denied) - MAX_NAMED:,} more" if len(denied) > MAX_NAMED else ""
     return BOOKIES.warn(
         "rights",
-        f"user {os.geteuid()} may not read {named}{more}",
+        f"user {os.geteuid()} may not read {shown}{suffix}",
         "run as a user who may read (as the bookies' own, or in their group), here and on every executor",
         NOT_COVERED,
     )
@@ -290,11 +311,11 @@ def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
 
 
 def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, options: AuditOptions) -> Line:
-    unknown = sorted(name for name, each in times.items() if each is None)
-    now = now_ms()
+    unknown = sorted(name for name, date in times.items() if date is None)
+    current_ms = now_ms()
     if options.index_time is not None:
-        said = f"--index-time says {age(parse_moment(options.index_time), now)}"
-        return BOOKIES.ok("index time", said)
+        text = f"--index-time says {age(parse_moment(options.index_time), current_ms)}"
+        return BOOKIES.ok("index time", text)
     if unknown:
         return BOOKIES.warn(
             "index time",
@@ -303,19 +324,19 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
             "there is only suspected",
             "copy the disks with their file times, the journals too; or give --index-time",
         )
-    known = [each for each in times.values() if each is not None]
-    if not known:
+    dates = [date for date in times.values() if date is not None]
+    if not dates:
         return BOOKIES.not_asked("index time", "no index was found")
-    oldest = min(known).at
-    said = f"the oldest index was written {age(oldest, now)} ({min(known).basis.sentence})"
+    oldest = min(dates).at
+    text = f"the oldest index was written {age(oldest, current_ms)} ({min(dates).basis.sentence})"
     scan_time = metadata.scan_time if metadata else None
     if scan_time is None:
-        return BOOKIES.ok("index time", said)
-    behind, ahead = (scan_time - oldest) / 1000, (max(known).at - scan_time) / 1000
+        return BOOKIES.ok("index time", text)
+    behind, ahead = (scan_time - oldest) / 1000, (max(dates).at - scan_time) / 1000
     if behind > STALE_S:
         return BOOKIES.warn(
             "index time",
-            f"{said}, {duration(behind)} before the metadata: what is missing of ledgers that changed since "
+            f"{text}, {duration(behind)} before the metadata: what is missing of ledgers that changed since "
             "is only suspected",
             "read newer copies of the disks; or give --index-time, if copying them lost their times",
         )
@@ -327,7 +348,7 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
             "look like orphans, and are only suspected",
             "save the metadata after the disks are copied",
         )
-    return BOOKIES.ok("index time", said)
+    return BOOKIES.ok("index time", text)
 
 
 def _scratch(directories: Sequence[IndexDirectory]) -> Line:
@@ -339,9 +360,9 @@ def _scratch(directories: Sequence[IndexDirectory]) -> Line:
             largest = max(largest, sum(log.stat().st_size for log in logs))
     where = tempfile.gettempdir()
     free = shutil.disk_usage(where).free
-    said = (
+    text = (
         f"{where} has {size(free)} free; the largest write-ahead log that is copied there has {size(largest)}"
     )
     if free < 2 * largest:
-        return BOOKIES.warn("scratch", said, "let TMPDIR name a directory with more room")
-    return BOOKIES.ok("scratch", said)
+        return BOOKIES.warn("scratch", text, "let TMPDIR name a directory with more room")
+    return BOOKIES.ok("scratch", text)

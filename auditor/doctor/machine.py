@@ -58,12 +58,12 @@ def _java() -> Line:
         java = look_for_java()
     except JavaMissingError as error:
         return HERE.fail("Java", str(error), None, UNREACHABLE)
-    said = f"version {java.version} from {java.origin}: {java.executable}"
+    text = f"version {java.version} from {java.origin}: {java.executable}"
     if java.wrapped:
-        said += (
+        text += (
             "; a wrapper in the user's cache directory starts it, because Spark asks for a module it lacks"
         )
-    return HERE.ok("Java", said)
+    return HERE.ok("Java", text)
 
 
 def _spark() -> Line:
@@ -71,41 +71,45 @@ def _spark() -> Line:
     home = os.environ.get("SPARK_HOME")
     if home is None:
         return HERE.ok("Spark", f"version {installed}, as the Python package pyspark")
-    found = [jar.name.removesuffix(".jar").rpartition("-")[2] for jar in Path(home).glob("jars/spark-core_*")]
-    if found == [installed]:
+    versions = [
+        jar.name.removesuffix(".jar").rpartition("-")[2] for jar in Path(home).glob("jars/spark-core_*")
+    ]
+    if versions == [installed]:
         return HERE.ok("Spark", f"version {installed} in SPARK_HOME={home}")
-    there = f"version {found[0]}" if found else "no Spark"
+    content = f"version {versions[0]}" if versions else "no Spark"
     return HERE.warn(
         "Spark",
-        f"SPARK_HOME={home} has {there}, and the Python package pyspark is {installed}",
+        f"SPARK_HOME={home} has {content}, and the Python package pyspark is {installed}",
         "unset SPARK_HOME, or let it name a Spark of the package's version",
     )
 
 
 def _python(master: str) -> Line:
-    named = os.environ.get(PYTHON)
-    mine = ".".join(map(str, sys.version_info[:3]))
-    if named in (None, sys.executable) or shutil.which(named) == sys.executable:
-        return HERE.ok("Python", f"{mine} for driver and workers: {sys.executable}")
-    said = f"workers run {PYTHON}={named}"
+    program = os.environ.get(PYTHON)
+    own_version = ".".join(map(str, sys.version_info[:3]))
+    if program in (None, sys.executable) or shutil.which(program) == sys.executable:
+        return HERE.ok("Python", f"{own_version} for driver and workers: {sys.executable}")
+    text = f"workers run {PYTHON}={program}"
     way_out = f"unset {PYTHON}, or let it name an environment with this program's packages on every executor"
     script = "import sys, auditor, pandas, pyarrow; print(*sys.version_info[:2], sep='.')"
     try:
         outcome = subprocess.run(
-            [named, "-c", script], capture_output=True, text=True, timeout=START_LIMIT_S, check=False
+            [program, "-c", script], capture_output=True, text=True, timeout=START_LIMIT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        said += f", which cannot be started here: {error}"
+        text += f", which cannot be started here: {error}"
         if master.startswith("local"):
-            return HERE.fail("Python", said, way_out, UNREACHABLE)
-        return HERE.warn("Python", f"{said}; executors may have it", way_out)
+            return HERE.fail("Python", text, way_out, UNREACHABLE)
+        return HERE.warn("Python", f"{text}; executors may have it", way_out)
     if outcome.returncode:
         reason = (outcome.stderr.strip().splitlines() or ["no reason given"])[-1]
-        return HERE.warn("Python", f"{said}, which does not do here: {reason}", way_out)
-    theirs = outcome.stdout.strip()
-    if theirs != ".".join(map(str, sys.version_info[:2])):
-        return HERE.fail("Python", f"{said}, which is {theirs}; this is {mine}", way_out, UNREACHABLE)
-    return HERE.ok("Python", f"{said}, {theirs} as this one")
+        return HERE.warn("Python", f"{text}, which does not do here: {reason}", way_out)
+    worker_version = outcome.stdout.strip()
+    if worker_version != ".".join(map(str, sys.version_info[:2])):
+        return HERE.fail(
+            "Python", f"{text}, which is {worker_version}; this is {own_version}", way_out, UNREACHABLE
+        )
+    return HERE.ok("Python", f"{text}, {worker_version} as this one")
 
 
 def _session(options: AuditOptions) -> Line:
@@ -120,7 +124,7 @@ def _session(options: AuditOptions) -> Line:
         session = build_session(options.master, driver_memory=options.driver_memory, user_session=running)
         try:
             cores = session.sparkContext.defaultParallelism
-            told = session.range(1).repartition(1).mapInArrow(_worker, "python string").first()
+            row = session.range(1).repartition(1).mapInArrow(_worker, "python string").first()
         finally:
             if running is None:  # else it is somebody's, a notebook's say
                 session.stop()
@@ -134,7 +138,7 @@ def _session(options: AuditOptions) -> Line:
             "the lines that Spark wrote above say more; --master chooses another one",
             UNREACHABLE,
         )
-    worker = told["python"] if told else "none"
+    worker = row["python"] if row else "none"
     return HERE.ok("session", f"Spark on {options.master}, {cores} cores; a worker runs Python {worker}")
 
 
@@ -154,10 +158,10 @@ def _worker(batches: Iterator[object]) -> Iterator[object]:
 def _files() -> Line:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = "any number" if hard == resource.RLIM_INFINITY else f"{hard:,}"
-    said = f"{most} may be open where a program asks for it, as Java does; {soft:,} otherwise"
+    text = f"{most} may be open where a program asks for it, as Java does; {soft:,} otherwise"
     if resource.RLIM_INFINITY != hard < FILES:
-        return HERE.warn("open files", said, f"raise the hard limit to {FILES:,} or more")
-    return HERE.ok("open files", said)
+        return HERE.warn("open files", text, f"raise the hard limit to {FILES:,} or more")
+    return HERE.ok("open files", text)
 
 
 ROOM = 1 << 30
@@ -173,22 +177,22 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
         yield OUT.fail("place", str(error), "name a directory that can be seen", USAGE)
         return
     if finished:
-        said = f"{run.path} holds a finished run, which is never written over"
-        yield OUT.fail("place", said, "name a new directory", USAGE)
+        text = f"{run.path} holds a finished run, which is never written over"
+        yield OUT.fail("place", text, "name a new directory", USAGE)
     elif begun:
-        said = f"{run.path} holds an unfinished run; the same command goes on from its tables"
-        yield OUT.ok("place", said)
+        text = f"{run.path} holds an unfinished run; the same command goes on from its tables"
+        yield OUT.ok("place", text)
     else:
         yield OUT.ok("place", f"{run.path} is free")
     if "://" in run.path:
-        said = "whether it can be written is not known: trying would write"
-        yield OUT.not_asked("rights", said)
-        said = "overlapping runs are not kept apart on another file system"
-        yield OUT.warn("lock", said, "let the scheduler do it: Forbid, or max_active_runs=1")
+        text = "whether it can be written is not known: trying would write"
+        yield OUT.not_asked("rights", text)
+        text = "overlapping runs are not kept apart on another file system"
+        yield OUT.warn("lock", text, "let the scheduler do it: Forbid, or max_active_runs=1")
         return
     if links := [path for path in (Path(run.path), *Path(run.path).parents) if _leads_nowhere(path)]:
-        said = f"{links[0]} is a symbolic link that leads nowhere"
-        yield OUT.fail("rights", said, "name another place, or remove the link", UNREACHABLE)
+        text = f"{links[0]} is a symbolic link that leads nowhere"
+        yield OUT.fail("rights", text, "name another place, or remove the link", UNREACHABLE)
         return
     yield from _local(Path(run.path))
     if metadata is not None:
@@ -196,8 +200,8 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
         if who is None:
             yield OUT.ok("lock", "no other run of this cluster is already running")
         else:
-            said = f"another run of this cluster is already running: {who}"
-            yield OUT.fail("lock", said, "wait for it, or end it", USAGE)
+            text = f"another run of this cluster is already running: {who}"
+            yield OUT.fail("lock", text, "wait for it, or end it", USAGE)
 
 
 def _leads_nowhere(path: Path) -> bool:
@@ -206,19 +210,19 @@ def _leads_nowhere(path: Path) -> bool:
 
 
 def _local(path: Path) -> Iterator[Line]:
-    there = next(each for each in (path, *path.parents) if each.exists())
-    if not there.is_dir():
-        yield OUT.fail("rights", f"{there} is not a directory", "name another place", USAGE)
+    existing = next(parent for parent in (path, *path.parents) if parent.exists())
+    if not existing.is_dir():
+        yield OUT.fail("rights", f"{existing} is not a directory", "name another place", USAGE)
         return
-    system = _file_system(there.resolve())
+    system = _file_system(existing.resolve())
     effective = os.access in os.supports_effective_ids
-    if not os.access(there, os.W_OK | os.X_OK, effective_ids=effective):
-        said = f"user {os.geteuid()} may not write to {there} ({system})"
-        yield OUT.fail("rights", said, "name another place, or run as another user", USAGE)
+    if not os.access(existing, os.W_OK | os.X_OK, effective_ids=effective):
+        text = f"user {os.geteuid()} may not write to {existing} ({system})"
+        yield OUT.fail("rights", text, "name another place, or run as another user", USAGE)
         return
-    made = "" if there == path else "; the directories below are made"
-    yield OUT.ok("rights", f"{there} can be written ({system}){made}")
-    free = shutil.disk_usage(there).free
+    note = "" if existing == path else "; the directories below are made"
+    yield OUT.ok("rights", f"{existing} can be written ({system}){note}")
+    free = shutil.disk_usage(existing).free
     state = State.OK if free >= ROOM else State.WARN
     way_out = None if state is State.OK else "name a place with more room"
     yield Line("out", "room", state, f"{size(free)} free", way_out)
@@ -231,5 +235,5 @@ def _file_system(path: Path) -> str:
     for line in mounts.read_text("utf-8", "replace").splitlines() if mounts.exists() else []:
         _, where, kind, *_ = line.split(" ")
         kinds[where.replace("\\040", " ")] = kind
-    found = [str(each) for each in (path, *path.parents) if str(each) in kinds]
-    return kinds[found[0]] if found else "file system not known"
+    mount_points = [str(parent) for parent in (path, *path.parents) if str(parent) in kinds]
+    return kinds[mount_points[0]] if mount_points else "file system not known"

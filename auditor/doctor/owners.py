@@ -30,13 +30,13 @@ def look_at_owners(options: AuditOptions) -> Iterator[Line]:
         yield OWNERS.ok("complete", "these stores are declared complete")
     elif declared:
         unequal = sorted({*declared} ^ (names or set()))
-        said = f"--owners-complete and --owners name different stores: {', '.join(unequal)}"
+        text = f"--owners-complete and --owners name different stores: {', '.join(unequal)}"
         yield OWNERS.warn(
-            "complete", said, "name each store with both; else no ledger is confirmed to be unowned"
+            "complete", text, "name each store with both; else no ledger is confirmed to be unowned"
         )
     elif stores:
-        said = "no store is declared complete: no ledger will be confirmed to be unowned"
-        yield OWNERS.not_asked("complete", said, "--owners-complete, for each store, if no other exists")
+        text = "no store is declared complete: no ledger will be confirmed to be unowned"
+        yield OWNERS.not_asked("complete", text, "--owners-complete, for each store, if no other exists")
 
 
 def _access(store: OwnersUri, options: AuditOptions) -> Line:

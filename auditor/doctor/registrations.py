@@ -21,25 +21,23 @@ def registration_lines(root: str, nodes: ClusterNodes) -> Iterator[Line]:
         root: The path or scope below which the cluster is.
         nodes: What the store has of the cluster itself.
     """
-    known = {cookie.bookie_id for cookie in store_cookies(nodes)}
+    ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
     registered = {str(row["bookie_id"]) for row in registrations(nodes)}
-    known |= registered
-    if not known:
+    ids |= registered
+    if not ids:
         yield BOOKIES.not_asked("registered", "the store names no bookie")
         return
     if any(_is_registration(path, root) for path, _ in nodes.gaps):
-        said = "registrations could not be read completely: which bookies are down is not known"
-        yield BOOKIES.not_asked("registered", said)
+        text = "registrations could not be read completely: which bookies are down is not known"
+        yield BOOKIES.not_asked("registered", text)
         return
     if not registered:
-        said = f"none of {plural(len(known), 'bookie')} is registered: all are down, or the store was saved "
-        yield BOOKIES.not_asked("registered", f"{said}without registrations")
+        text = f"none of {plural(len(ids), 'bookie')} is registered: all are down, or the store was saved "
+        yield BOOKIES.not_asked("registered", f"{text}without registrations")
         return
-    down = sorted(known - registered)
-    said = (
-        f"{len(known) - len(down):,} of {plural(len(known), 'known bookie')} {_verb(len(known))} registered"
-    )
-    yield BOOKIES.warn("registered", said) if down else BOOKIES.ok("registered", said)
+    down = sorted(ids - registered)
+    text = f"{len(ids) - len(down):,} of {plural(len(ids), 'known bookie')} {_verb(len(ids))} registered"
+    yield BOOKIES.warn("registered", text) if down else BOOKIES.ok("registered", text)
     for name in down[:MAX_BOOKIES_NAMED]:
         yield BOOKIES.warn(
             "down",

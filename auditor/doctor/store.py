@@ -59,17 +59,17 @@ def read_metadata(uri: str, options: AuditOptions) -> Metadata:
         UsageError: the URI or the credentials file is invalid.
     """
     store = open_store(uri, store_options(options))
-    told = Metadata(store, store_options(options))
+    metadata = Metadata(store, store_options(options))
     with closing(store):
-        told.lines.extend(_lines(uri, told, options))
-    return told
+        metadata.lines.extend(_lines(uri, metadata, options))
+    return metadata
 
 
-def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
-    store = told.store
+def _lines(uri: str, metadata: Metadata, options: AuditOptions) -> Iterator[Line]:
+    store = metadata.store
     if store.live:
-        yield _credentials(uri, read_credentials(told.options.credentials), told.options.credentials)
-        servers = probe_servers(uri, told.options)
+        yield _credentials(uri, read_credentials(metadata.options.credentials), metadata.options.credentials)
+        servers = probe_servers(uri, metadata.options)
         for server in servers:
             yield _server(server, servers)
     begun = time.monotonic()
@@ -80,11 +80,11 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
         way_out = None if isinstance(error, StoreError) else "the metadata URI names the file"
         yield STORE.fail("access", str(error), way_out, UNREACHABLE)
         return
-    told.nodes = nodes
-    told.scan_time = nodes.scan_time if options.scan_time is None else parse_moment(options.scan_time)
+    metadata.nodes = nodes
+    metadata.scan_time = nodes.scan_time if options.scan_time is None else parse_moment(options.scan_time)
     seconds = time.monotonic() - begun
-    said = f"{plural(len(nodes.nodes), 'znode or key', 'znodes or keys')} of the cluster itself read in "
-    yield STORE.ok("access", f"{said}{duration(seconds)}, at {nodes.position}")
+    text = f"{plural(len(nodes.nodes), 'znode or key', 'znodes or keys')} of the cluster itself read in "
+    yield STORE.ok("access", f"{text}{duration(seconds)}, at {nodes.position}")
     if nodes.gaps:
         path, reason = nodes.gaps[0]
         yield STORE.warn(
@@ -114,11 +114,11 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
         return
     yield _latency(store)
     try:
-        found = count_ledgers(uri, layout, told.options)
+        count = count_ledgers(uri, layout, metadata.options)
     except StoreError as error:
         yield STORE.fail("ledgers", str(error), None, UNREACHABLE)
         return
-    yield from _cost(found.ledgers, found.exact, options)
+    yield from _cost(count.ledgers, count.exact, options)
 
 
 def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
@@ -133,14 +133,14 @@ def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
             f"{path} has no section for this store",
             f"write a section [{section}] or [{section}.tls], or leave --credentials out",
         )
-    said = ", ".join([*parts, "TLS" if tls else "without TLS"])
+    methods = ", ".join([*parts, "TLS" if tls else "without TLS"])
     if tls is not None and not tls.verify:
         return STORE.warn(
             "credentials",
-            f"{path}: {said}, and any server is taken for the right one",
+            f"{path}: {methods}, and any server is taken for the right one",
             "name the authority (ca) and leave verify out",
         )
-    return STORE.ok("credentials", f"{path}: {said}")
+    return STORE.ok("credentials", f"{path}: {methods}")
 
 
 def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list[str], Tls | None]:
@@ -160,47 +160,47 @@ def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list
 
 def _server(server: Server, servers: Sequence[Server]) -> Line:
     if not server.reached:
-        others = [other.host for other in servers if other.reached]
+        reached_hosts = [candidate.host for candidate in servers if candidate.reached]
         way_out = (
-            f"an audit reads from {first_names(others, HOSTS_NAMED)}"
-            if others
+            f"an audit reads from {first_names(reached_hosts, HOSTS_NAMED)}"
+            if reached_hosts
             else "check the host, the port and the firewall: the URI names no other server that answers"
         )
         return STORE.warn("server", f"{server.host} does not answer: {server.trouble}", way_out)
-    said = f"{server.host} answers in {server.latency_ms:.1f} ms"
+    text = f"{server.host} answers in {server.latency_ms:.1f} ms"
     if server.version is None:
-        return STORE.not_asked("server", f"{said}; its version is not known: {server.trouble}")
+        return STORE.not_asked("server", f"{text}; its version is not known: {server.trouble}")
     mode = f", {server.mode}" if server.mode else ""
-    return STORE.ok("server", f"{said}, version {server.version}{mode}")
+    return STORE.ok("server", f"{text}, version {server.version}{mode}")
 
 
 def _instance(nodes: ClusterNodes) -> Line:
-    found = instance_id(nodes)
-    if found is not None:
-        return STORE.ok("instance id", found)
+    stored_id = instance_id(nodes)
+    if stored_id is not None:
+        return STORE.ok("instance id", stored_id)
     missing = instance_id_missing(nodes) and nodes.cut is None
     stored = store_cookies(nodes)
-    if missing and all(each.cookie is not None and each.cookie.instance_id is None for each in stored):
+    if missing and all(cookie.cookie is not None and cookie.cookie.instance_id is None for cookie in stored):
         return STORE.ok("instance id", "the cluster never had one, and no cookie has one")
-    said = "the cluster has none" if missing else "it could not be read"
+    problem = "the cluster has none" if missing else "it could not be read"
     return STORE.warn(
         "instance id",
-        f"{said}: disks of another cluster cannot be distinguished from this one's",
+        f"{problem}: disks of another cluster cannot be distinguished from this one's",
         "bkaudit explain check instance-id-missing",
     )
 
 
 def _clock(store: MetadataStore, nodes: ClusterNodes) -> Line:
-    now = now_ms()
+    current_ms = now_ms()
     if not store.live:
-        said = f"saved metadata; ages count from {age(nodes.scan_time, now)}"
-        if nodes.scan_time - now > SKEW_MS:
+        text = f"saved metadata; ages count from {age(nodes.scan_time, current_ms)}"
+        if nodes.scan_time - current_ms > SKEW_MS:
             way_out = "set this machine's clock by NTP, or give --scan-time"
-            return STORE.warn("clock", said, way_out)
-        return STORE.ok("clock", said)
+            return STORE.warn("clock", text, way_out)
+        return STORE.ok("clock", text)
     if not store.keeps_times:
         return STORE.not_asked("clock", "etcd tells no time; ages count from this machine's clock")
-    ahead = max((max(node.ctime, node.mtime) for node in nodes.nodes.values()), default=0) - now
+    ahead = max((max(node.ctime, node.mtime) for node in nodes.nodes.values()), default=0) - current_ms
     if ahead > SKEW_MS:
         return STORE.warn(
             "clock",
@@ -223,11 +223,11 @@ def _latency(store: MetadataStore) -> Line:
 
 
 def _cost(ledgers: int, exact: bool, options: AuditOptions) -> Iterator[Line]:
-    said = f"{'' if exact else 'about '}{plural(ledgers, 'ledger')}"
+    text = f"{'' if exact else 'about '}{plural(ledgers, 'ledger')}"
     if options.rate_limit:
         scan = duration(SCANS * ledgers / options.rate_limit)
-        said += f": the two scans take {scan} or longer at {options.rate_limit:,.0f} reads per second"
-    yield STORE.ok("ledgers", said)
+        text += f": the two scans take {scan} or longer at {options.rate_limit:,.0f} reads per second"
+    yield STORE.ok("ledgers", text)
     bounds = f"{options.in_flight} requests of {options.batch} reads unanswered on each connection"
     if options.rate_limit:
         rate = f"{options.rate_limit:,.0f} reads per second over all tasks"

@@ -156,16 +156,16 @@ class EmbeddedZooKeeper:
         """
         client = self._client()
         transaction = client.transaction()
-        known: set[str] = set()
+        paths: set[str] = set()
         count, size = 0, 0
         for znode in znodes:
             parts = znode.path.split("/")
             for ancestor in ("/".join(parts[:n]) for n in range(2, len(parts))):
-                if ancestor not in known and not client.exists(ancestor):
+                if ancestor not in paths and not client.exists(ancestor):
                     transaction.create(ancestor, b"")
-                known.add(ancestor)
+                paths.add(ancestor)
             transaction.create(znode.path, znode.data, ephemeral=znode.ephemeral_owner != 0)
-            known.add(znode.path)
+            paths.add(znode.path)
             count, size = count + 1, size + len(znode.path) + len(znode.data)
             if len(transaction.operations) >= TRANSACTION_NODES or size >= TRANSACTION_BYTES:
                 _commit(transaction)
@@ -239,9 +239,9 @@ def zookeeper_jars() -> list[Path]:
     homes = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
     homes += [Path(os.environ["SPARK_HOME"])] if os.environ.get("SPARK_HOME") else []
     for home in homes:
-        found = [sorted((home / "jars").glob(pattern)) for pattern in _JARS]
-        if all(found):
-            return [jars[-1] for jars in found]
+        jars_by_pattern = [sorted((home / "jars").glob(pattern)) for pattern in _JARS]
+        if all(jars_by_pattern):
+            return [jars[-1] for jars in jars_by_pattern]
     raise StoreError("no ZooKeeper jars beside pyspark; install the full pyspark package or set SPARK_HOME")
 
 

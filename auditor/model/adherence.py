@@ -83,14 +83,14 @@ class ServerView:
 
         ``depth`` is the number of parts of the location that joined first; None: all have one depth.
         """
-        seen, at_hand = {*writable, *registered}, {*writable}
+        all_registered, at_hand = {*writable, *registered}, {*writable}
         paths = {}
         for bookie in bookies:
-            found = locations.of.get(bookie)
-            said = found.path if found and bookie in seen else None
-            paths[bookie] = said or (DEFAULTS if bookie in seen else UNSEEN)[policy]
-        known = {name for name in paths if name in at_hand and depth in (None, depth_of(paths[name]))}
-        return cls(paths, frozenset(known))
+            location = locations.of.get(bookie)
+            path = location.path if location and bookie in all_registered else None
+            paths[bookie] = path or (DEFAULTS if bookie in all_registered else UNSEEN)[policy]
+        candidates = {name for name in paths if name in at_hand and depth in (None, depth_of(paths[name]))}
+        return cls(paths, frozenset(candidates))
 
 
 def depth_of(path: str) -> int:
@@ -207,8 +207,8 @@ def _by_zone(
     broken = (number < settings.min_zones) | crowded(zones, windows(view.domain[ensembles], write_quorum))
     broken |= (view.zone[ensembles] < 0).any(axis=1, keepdims=True) | refused
     soft = (number < min(write_quorum, settings.desired_zones)).any(axis=1)
-    kept = np.where(soft, Adherence.SOFT, Adherence.STRICT)
-    return Verdicts(np.where(broken.any(axis=1), Adherence.FAIL, kept).astype(np.int8), broken)
+    grades = np.where(soft, Adherence.SOFT, Adherence.STRICT)
+    return Verdicts(np.where(broken.any(axis=1), Adherence.FAIL, grades).astype(np.int8), broken)
 
 
 def windows(codes: Numbers, write_quorum: int) -> Numbers:
@@ -244,12 +244,12 @@ def first_of_each(ordered: NDArray[np.integer[Any]]) -> Flags:
 
 def crowded(zones: Numbers, domains: Numbers) -> Flags:
     """Which windows have two or more bookies of one zone, all of them in one upgrade domain."""
-    found = np.zeros(zones.shape[:-1], np.bool_)
+    is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member in range(zones.shape[-1]):
-        alike = zones == zones[..., member : member + 1]
-        elsewhere = alike & (domains != domains[..., member : member + 1])
-        found |= (alike.sum(axis=-1) > 1) & ~elsewhere.any(axis=-1)
-    return found
+        same_zone = zones == zones[..., member : member + 1]
+        elsewhere = same_zone & (domains != domains[..., member : member + 1])
+        is_crowded |= (same_zone.sum(axis=-1) > 1) & ~elsewhere.any(axis=-1)
+    return is_crowded
 
 
 def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
@@ -281,13 +281,13 @@ def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_re
     if min_regions < 2 or not codes.shape[1]:
         return np.zeros(codes.shape, np.bool_)
     members = windows(codes, write_quorum)
-    alike = (members[..., None] == members[..., None, :]).sum(axis=-1)
+    region_copies = (members[..., None] == members[..., None, :]).sum(axis=-1)
     # Each region counts once, at its first member.
     before = np.tril(np.ones((write_quorum, write_quorum), np.bool_), -1)
     again = ((members[..., None] == members[..., None, :]) & before).any(axis=-1)
-    counts = np.sort(np.where(again | (members < 0), 0, alike), axis=-1)
-    held: Flags = counts[..., -(min_regions - 1) :].sum(axis=-1) >= ack_quorum
-    return held
+    counts = np.sort(np.where(again | (members < 0), 0, region_copies), axis=-1)
+    has_ack_quorum: Flags = counts[..., -(min_regions - 1) :].sum(axis=-1) >= ack_quorum
+    return has_ack_quorum
 
 
 def _codes(values: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:

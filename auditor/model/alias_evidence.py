@@ -70,7 +70,7 @@ class Edge:
     apart: bool = False
 
 
-Found = Iterable[tuple[str, str, Rule, str]]
+AliasClaims = Iterable[tuple[str, str, Rule, str]]
 """What a rule finds: two ids, itself, and the evidence in words."""
 
 
@@ -161,9 +161,9 @@ class Contents:
         >>> Contents(due=40, shared=30, together=30).objection
         '30 of 40 ledgers name both in one ensemble'
         """
-        alone = self.due - self.shared
-        if self.whole and alone and not self.held:
-            return f"none of the {alone} ledgers that are not of both is on its disks"
+        unshared = self.due - self.shared
+        if self.whole and unshared and not self.held:
+            return f"none of the {unshared} ledgers that are not of both is on its disks"
         # A client writes to bookies that are there: both were, at one time.
         if 2 * self.together > self.due:
             return f"{self.together} of {self.due} ledgers name both in one ensemble"
@@ -183,23 +183,23 @@ class ContentComparison:
     pairs: Mapping[tuple[str, str], Contents] = field(default_factory=dict)
     whole: Set[str] = frozenset()
 
-    def agreeing(self) -> Found:
+    def agreeing(self) -> AliasClaims:
         """Every pair that its ledgers hold for one bookie."""
-        for (gone, live), said in self.pairs.items():
-            if said.agree:
-                ledgers = f"{said.exact} of the {said.due} ledgers that {gone} should hold, entry for entry"
-                yield gone, live, Rule.SAME_LEDGERS, f"the disks of {live} hold {ledgers}"
+        for (absent, live), pair in self.pairs.items():
+            if pair.agree:
+                ledgers = f"{pair.exact} of the {pair.due} ledgers that {absent} should hold, entry for entry"
+                yield absent, live, Rule.SAME_LEDGERS, f"the disks of {live} hold {ledgers}"
 
-    def objection(self, one: str, other: str) -> str | None:
+    def objection(self, first: str, second: str) -> str | None:
         """Why two ids, in any order, are rather two bookies; None where nothing says so.
 
         >>> ContentComparison({"old": 40}, whole={"new"}).objection("new", "old")
         'none of the 40 ledgers that are not of both is on its disks'
         """
-        for gone, live in ((one, other), (other, one)):
-            if gone in self.due:
-                nothing = Contents(self.due[gone], whole=live in self.whole)
-                return self.pairs.get((gone, live), nothing).objection
+        for absent, live in ((first, second), (second, first)):
+            if absent in self.due:
+                nothing = Contents(self.due[absent], whole=live in self.whole)
+                return self.pairs.get((absent, live), nothing).objection
         return None
 
 
@@ -217,7 +217,7 @@ def comparable(address: HostPort | None) -> HostPort | None:
     return same_name(address[0]), address[1]
 
 
-def by_addresses(ids: Mapping[str, BookieFacts]) -> Found:
+def by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     """Every pair that a rule on addresses holds for one bookie, whatever speaks against it."""
     addresses = {id: address for id in ids if (address := comparable(_address_in_id(id))) is not None}
     yield from _same_address(addresses)
@@ -232,11 +232,11 @@ def _address_in_id(id: str) -> HostPort | None:
     return address if address is not None and 0 < address[1] <= MAX_PORT else None
 
 
-def _same_address(addresses: Mapping[str, HostPort]) -> Found:
+def _same_address(addresses: Mapping[str, HostPort]) -> AliasClaims:
     for (host, port), same in _ids_at(addresses).items():
-        first, *others = sorted(same)
-        for other in others:
-            yield first, other, Rule.SAME_ADDRESS, f"both say {host}:{port}"
+        first, *duplicates = sorted(same)
+        for duplicate in duplicates:
+            yield first, duplicate, Rule.SAME_ADDRESS, f"both say {host}:{port}"
 
 
 def _ids_at(addresses: Mapping[str, HostPort]) -> dict[HostPort, list[str]]:
@@ -246,32 +246,32 @@ def _ids_at(addresses: Mapping[str, HostPort]) -> dict[HostPort, list[str]]:
     return ids
 
 
-def _by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> Found:
+def _by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
     answering = {
         id: where
-        for id, known in ids.items()
-        if known.registered and (where := comparable(known.address)) is not None
+        for id, facts in ids.items()
+        if facts.registered and (where := comparable(facts.address)) is not None
     }
     says = _ids_at(addresses)
-    for (host, port), there in _ids_at(answering).items():
+    for (host, port), same in _ids_at(answering).items():
         # More than two at one address share a proxy, or a configuration that was copied to all of them.
-        if len(there) == 2:
-            yield there[0], there[1], Rule.SAME_ENDPOINT, f"both are registered at {host}:{port}"
-        elif len(there) == 1:
+        if len(same) == 2:
+            yield same[0], same[1], Rule.SAME_ENDPOINT, f"both are registered at {host}:{port}"
+        elif len(same) == 1:
             for id in says.get((host, port), ()):
                 if not ids[id].registered:
-                    yield id, there[0], Rule.ENDPOINT_IS_ID, f"{there[0]} is registered at {host}:{port}"
+                    yield id, same[0], Rule.ENDPOINT_IS_ID, f"{same[0]} is registered at {host}:{port}"
 
 
-def _name_and_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> Found:
+def _name_and_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
     ips: dict[str, set[str]] = defaultdict(set)
     names: dict[str, set[str]] = defaultdict(set)
     shown_by: dict[tuple[str, str], str] = {}
-    for id, known in ids.items():
-        if not known.registered:
+    for id, facts in ids.items():
+        if not facts.registered:
             continue
         own = [addresses[id][0]] if id in addresses else []
-        hosts = {same_name(host) for host in (*own, *known.hosts) if not anyones(host)}
+        hosts = {same_name(host) for host in (*own, *facts.hosts) if not anyones(host)}
         # Were there more, it would be no telling which is whose.
         if len(hosts) == 2 and sum(map(is_ip, hosts)) == 1:
             ip, name = sorted(hosts, key=is_ip, reverse=True)
@@ -291,12 +291,12 @@ def _name_and_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPor
                 yield id, by_ip[port], Rule.NAME_AND_IP, evidence
 
 
-def _short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> Found:
+def _short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
     by_address: dict[HostPort, str] = {}
     for id in sorted(addresses, reverse=True):
         by_address[addresses[id]] = id
     hosts = {host for host, _ in by_address}
-    hosts |= {same_name(host) for known in ids.values() for host in known.hosts}
+    hosts |= {same_name(host) for facts in ids.values() for host in facts.hosts}
     longer: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         for name in shorter_names(host):

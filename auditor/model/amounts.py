@@ -35,15 +35,15 @@ def size(bytes: int) -> str:
     raise AssertionError("the last unit takes all")
 
 
-def plural(number: int, one: str, many: str | None = None) -> str:
+def plural(number: int, word: str, many: str | None = None) -> str:
     """A number of things; without ``many`` the plural is the regular one.
 
     >>> plural(1, "entry"), plural(1200, "entry"), plural(2, "ledger"), plural(2, "copy left", "copies left")
     ('1 entry', '1,200 entries', '2 ledgers', '2 copies left')
     """
     if number != 1 and many is None:
-        many = f"{one[:-1]}ies" if one.endswith("y") and one[-2:-1] not in "aeiou" else f"{one}s"
-    return f"{number:,} {one if number == 1 else many}"
+        many = f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
+    return f"{number:,} {word if number == 1 else many}"
 
 
 def first_names(names: Sequence[str], shown: int, total: int | None = None) -> str:
@@ -52,17 +52,17 @@ def first_names(names: Sequence[str], shown: int, total: int | None = None) -> s
     >>> first_names(["a", "b", "c"], 2), first_names(["a"], 2, total=7)
     ('a, b and 1 more', 'a and 6 more')
     """
-    left = (len(names) if total is None else total) - min(len(names), shown)
-    return ", ".join(names[:shown]) + (f" and {left:,} more" if left > 0 else "")
+    hidden = (len(names) if total is None else total) - min(len(names), shown)
+    return ", ".join(names[:shown]) + (f" and {hidden:,} more" if hidden > 0 else "")
 
 
-def and_more(left: int, what: str = "", indent: str = "") -> list[str]:
+def and_more(hidden: int, what: str = "", indent: str = "") -> list[str]:
     """The line below the first of many: how many are left; none where none is.
 
     >>> and_more(1200, " bookies"), and_more(0)
     (['and 1,200 more bookies'], [])
     """
-    return [f"{indent}and {left:,} more{what}"] if left > 0 else []
+    return [f"{indent}and {hidden:,} more{what}"] if hidden > 0 else []
 
 
 def percent(part: int, whole: int) -> str:
@@ -94,12 +94,12 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def age(ms: int, now: int) -> str:
+def age(ms: int, now_ms: int) -> str:
     """A time, and how long ago it was, or how far it is ahead of this machine's clock.
 
     >>> age(1795244400000, 1795251600000)
     '2026-11-21 07:00:00 UTC, 2.0 h ago'
     """
-    if ms > now:
-        return f"{format_time(ms)}, {duration((ms - now) / 1000)} ahead of this machine's clock"
-    return f"{format_time(ms)}, {duration((now - ms) / 1000)} ago"
+    if ms > now_ms:
+        return f"{format_time(ms)}, {duration((ms - now_ms) / 1000)} ahead of this machine's clock"
+    return f"{format_time(ms)}, {duration((now_ms - ms) / 1000)} ago"

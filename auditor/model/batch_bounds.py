@@ -30,11 +30,12 @@ def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> i
     """
     row_group = file.row_group(group)
     chunks = map(row_group.column, range(row_group.num_columns))
-    wanted = tuple(columns), tuple(f"{name}." for name in columns)
+    names_and_prefixes = tuple(columns), tuple(f"{name}." for name in columns)
     return sum(
         int(chunk.total_uncompressed_size)
         for chunk in chunks
-        if chunk.path_in_schema in wanted[0] or chunk.path_in_schema.startswith(wanted[1])
+        if chunk.path_in_schema in names_and_prefixes[0]
+        or chunk.path_in_schema.startswith(names_and_prefixes[1])
     )
 
 
@@ -42,20 +43,20 @@ def group_lots(
     file: pq.FileMetaData, groups: Iterable[int], columns: Sequence[str], max_rows: int
 ) -> Iterator[list[int]]:
     """Return row groups in lots: each ends with ``max_rows`` rows, or before it passes `MAX_BATCH_BYTES`."""
-    lot: list[int] = []
+    batch: list[int] = []
     rows = size = 0
     for group in groups:
         group_size = column_bytes(file, group, columns)
-        if lot and size + group_size > MAX_BATCH_BYTES:
-            yield lot
-            lot, rows, size = [], 0, 0
-        lot.append(group)
+        if batch and size + group_size > MAX_BATCH_BYTES:
+            yield batch
+            batch, rows, size = [], 0, 0
+        batch.append(group)
         rows, size = rows + file.row_group(group).num_rows, size + group_size
         if rows >= max_rows:
-            yield lot
-            lot, rows, size = [], 0, 0
-    if lot:
-        yield lot
+            yield batch
+            batch, rows, size = [], 0, 0
+    if batch:
+        yield batch
 
 
 def batch_rows(rows: int, size: int, max_rows: int) -> int:

@@ -43,10 +43,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from auditor.model.alias_evidence import (
+    AliasClaims,
     BookieFacts,
     ContentComparison,
     Edge,
-    Found,
     Rule,
     by_addresses,
     comparable,
@@ -71,8 +71,8 @@ def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
             node = above[node]
         return node
 
-    for one, other in edges:
-        first, second = sorted((top(one), top(other)))
+    for start, end in edges:
+        first, second = sorted((top(start), top(end)))
         above[second] = first
     members: dict[str, list[str]] = {}
     for node in sorted(above):
@@ -100,7 +100,7 @@ def alias_edges(
     >>> [(edge.one, edge.other, edge.rule.value) for edge in alias_edges(ids)]
     [('10.0.0.7:3181', 'bk-7', 'endpoint-is-id')]
     """
-    found: dict[tuple[str, str, Rule], str] = {}
+    evidence_by_pair: dict[tuple[str, str, Rule], str] = {}
     for first, second, rule, evidence in (
         *by_addresses(ids),
         *_by_cookie(ids),
@@ -108,23 +108,30 @@ def alias_edges(
         *_by_directories(ids),
         *ledgers.agreeing(),
     ):
-        one, other = sorted((first, second))
-        if not _both_alive(ids[one], ids[other]):
-            found[one, other, rule] = min(evidence, found.get((one, other, rule), evidence))
+        first_id, second_id = sorted((first, second))
+        if not _both_alive(ids[first_id], ids[second_id]):
+            evidence_by_pair[first_id, second_id, rule] = min(
+                evidence, evidence_by_pair.get((first_id, second_id, rule), evidence)
+            )
     return tuple(
-        _edge(one, other, rule, evidence, ids, ledgers.objection(one, other))
-        for (one, other, rule), evidence in sorted(found.items())
+        _edge(first_id, second_id, rule, evidence, ids, ledgers.objection(first_id, second_id))
+        for (first_id, second_id, rule), evidence in sorted(evidence_by_pair.items())
     )
 
 
 def _edge(
-    one: str, other: str, rule: Rule, evidence: str, ids: Mapping[str, BookieFacts], objection: str | None
+    first_id: str,
+    second_id: str,
+    rule: Rule,
+    evidence: str,
+    ids: Mapping[str, BookieFacts],
+    objection: str | None,
 ) -> Edge:
     against = objection
-    if against is None and rule in _OF_ADDRESSES and _directories_differ(one, other, ids):
+    if against is None and rule in _OF_ADDRESSES and _directories_differ(first_id, second_id, ids):
         against = "the directories in their cookies differ"
     joins = rule in _JOINING and against is None
-    return Edge(one, other, rule, joins, evidence, against, objection is not None)
+    return Edge(first_id, second_id, rule, joins, evidence, against, objection is not None)
 
 
 def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
@@ -154,17 +161,17 @@ def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[
     >>> identities(ids, alias_edges(ids))
     {'bk-7': '10.0.0.7:3181', '10.0.0.7:3181': '10.0.0.7:3181', 'bk-8': 'bk-8'}
     """
-    of = {id: id for id in ids}
+    identity_of = {id: id for id in ids}
     for group in aliases(edges):
         alive = [ids[id] for id in group if ids[id].registered]
-        if not any(_both_alive(alive[0], other) for other in alive[1:]):
-            of.update(dict.fromkeys(group, group[0]))
-    return of
+        if not any(_both_alive(alive[0], member) for member in alive[1:]):
+            identity_of.update(dict.fromkeys(group, group[0]))
+    return identity_of
 
 
-def _own_cookie(id: str, known: BookieFacts) -> Cookie | None:
+def _own_cookie(id: str, facts: BookieFacts) -> Cookie | None:
     """The store's cookie of an id, if it speaks of this id and was not written under it by mistake."""
-    return known.cookie if known.cookie is not None and known.cookie.bookie_id == id else None
+    return facts.cookie if facts.cookie is not None and facts.cookie.bookie_id == id else None
 
 
 def _layout(cookie: Cookie) -> tuple[str, ...]:
@@ -172,47 +179,47 @@ def _layout(cookie: Cookie) -> tuple[str, ...]:
     return (cookie.journal_dirs, "", *cookie.ledger_dirs, "", *index, "", cookie.instance_id or "")
 
 
-def _directories_differ(one: str, other: str, ids: Mapping[str, BookieFacts]) -> bool:
-    first, second = _own_cookie(one, ids[one]), _own_cookie(other, ids[other])
+def _directories_differ(first_id: str, second_id: str, ids: Mapping[str, BookieFacts]) -> bool:
+    first, second = _own_cookie(first_id, ids[first_id]), _own_cookie(second_id, ids[second_id])
     return first is not None and second is not None and _layout(first) != _layout(second)
 
 
-def _both_alive(one: BookieFacts, other: BookieFacts) -> bool:
-    if not (one.registered and other.registered):
+def _both_alive(facts: BookieFacts, other_facts: BookieFacts) -> bool:
+    if not (facts.registered and other_facts.registered):
         return False
-    first, second = comparable(one.address), comparable(other.address)
+    first, second = comparable(facts.address), comparable(other_facts.address)
     return first is None or first != second
 
 
-def _by_cookie(ids: Mapping[str, BookieFacts]) -> Found:
-    for id, known in ids.items():
-        if known.cookie is not None and known.cookie.bookie_id != id and known.cookie.bookie_id in ids:
-            names = known.cookie.bookie_id
+def _by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
+    for id, facts in ids.items():
+        if facts.cookie is not None and facts.cookie.bookie_id != id and facts.cookie.bookie_id in ids:
+            names = facts.cookie.bookie_id
             yield id, names, Rule.COOKIE_NAMES, f"the store's cookie of {id} carries the id {names}"
 
 
-def _by_disks(ids: Mapping[str, BookieFacts]) -> Found:
+def _by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     places: dict[str, list[str]] = defaultdict(list)
-    for id, known in ids.items():
-        for named in set(known.disks):
-            places[named].append(id)
-    for named, in_places in places.items():
+    for id, facts in ids.items():
+        for name in set(facts.disks):
+            places[name].append(id)
+    for name, in_places in places.items():
         id = in_places[0]
-        if len(in_places) > 1 or id == named or named not in ids:
+        if len(in_places) > 1 or id == name or name not in ids:
             continue
-        if set(ids[id].disks) == {named} and not ids[named].disks:
-            yield id, named, Rule.DISKS_NAME, f"every VERSION in the place of {id} carries the id {named}"
+        if set(ids[id].disks) == {name} and not ids[name].disks:
+            yield id, name, Rule.DISKS_NAME, f"every VERSION in the place of {id} carries the id {name}"
 
 
-def _by_directories(ids: Mapping[str, BookieFacts]) -> Found:
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for id, known in ids.items():
-        cookie = _own_cookie(id, known)
+def _by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
+    ids_by_layout: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for id, facts in ids.items():
+        cookie = _own_cookie(id, facts)
         if cookie is not None and cookie.instance_id is not None:
-            alike[_layout(cookie)].append(id)
-    several = [same for same in alike.values() if len(same) > 1]
+            ids_by_layout[_layout(cookie)].append(id)
+    several = [same for same in ids_by_layout.values() if len(same) > 1]
     # Few pairs among bookies that each have directories of their own; or it is no habit of the cluster.
-    if any(len(same) > 2 for same in several) or len(several) * _LAYOUTS_A_PAIR > len(alike):
+    if any(len(same) > 2 for same in several) or len(several) * _LAYOUTS_A_PAIR > len(ids_by_layout):
         return
     evidence = "their cookies name the same directories, and hardly any others do"
-    yield from ((one, other, Rule.SAME_DIRECTORIES, evidence) for one, other in several)
+    yield from ((first_id, second_id, Rule.SAME_DIRECTORIES, evidence) for first_id, second_id in several)

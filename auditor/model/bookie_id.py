@@ -61,8 +61,8 @@ def legacy_address(id: str) -> tuple[str, int] | None:
     >>> legacy_address("bk1:3181"), legacy_address("bookie-7"), legacy_address("::1:3181")
     (('bk1', 3181), None, None)
     """
-    host, colon, rest = id.partition(":")
-    port = rest.partition(":")[0]
+    host, colon, tail = id.partition(":")
+    port = tail.partition(":")[0]
     if not colon or _PORT.fullmatch(port) is None or not -(2**31) <= int(port) < 2**31:
         return None
     return host, int(port)

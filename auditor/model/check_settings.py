@@ -292,7 +292,7 @@ class CheckSettings:
 def constants() -> dict[str, Constant]:
     """The description of every constant by its name, in order."""
     hints = get_type_hints(CheckSettings, include_extras=True)
-    return {each.name: get_args(hints[each.name])[1] for each in fields(CheckSettings)}
+    return {setting.name: get_args(hints[setting.name])[1] for setting in fields(CheckSettings)}
 
 
 @cache
@@ -301,14 +301,14 @@ def default_of(name: str) -> int:
     return int(getattr(CheckSettings(), name))
 
 
-def suggestion(name: str, known: Collection[str]) -> str:
+def suggestion(name: str, names: Collection[str]) -> str:
     """The name that was probably meant, or all names.
 
     >>> suggestion("open_day", ["open_days", "stuck_hours"]), suggestion("x", ["open_days", "stuck_hours"])
     ('did you mean open_days?', 'there are open_days, stuck_hours')
     """
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
 
 
 def _check_value(name: str, constant: Constant, value: Any) -> None:

@@ -123,12 +123,12 @@ class CollectorSettings:
         900000
         """
         kinds = {field.name: type(field.default) for field in fields(cls)}
-        said = {
+        values = {
             name: _value(key, properties[key], kinds[name])
             for key, name in _KEYS.items()
             if key in properties
         }
-        return cls(**said, source=source)
+        return cls(**values, source=source)
 
 
 def _value(key: str, text: str, kind: type) -> Any:

@@ -42,7 +42,7 @@ def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
     """
     import pyarrow as pa
 
-    return pa.schema([column(*each) for each in columns])
+    return pa.schema([column(*definition) for definition in columns])
 
 
 def rows_of_columns(schema: pa.Schema, rows: int, columns: Mapping[str, Any]) -> pa.RecordBatch:

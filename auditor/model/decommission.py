@@ -193,12 +193,12 @@ class Trial:
 
     def __post_init__(self, permission: Permission) -> None:
         if self.answer is Answer.NOW or self.commands:
-            asked = {object.key for object in permission.objects}
+            object_keys = {object.key for object in permission.objects}
             is_decommission = permission.kind is ActionKind.DECOMMISSION
             if (
                 not isinstance(permission, Allowed)
                 or not is_decommission
-                or not asked.issuperset(self.bookies)
+                or not object_keys.issuperset(self.bookies)
             ):
                 raise ValueError(f"{', '.join(self.bookies)}: the gate did not permit to decommission")
 

@@ -33,9 +33,9 @@ class Severity(StrEnum):
         """0 for the worst."""
         return list(Severity).index(self)
 
-    def at_least(self, other: Severity) -> bool:
-        """Whether this is as bad as ``other``, or worse."""
-        return self.rank <= other.rank
+    def at_least(self, threshold: Severity) -> bool:
+        """Whether this is as bad as ``threshold``, or worse."""
+        return self.rank <= threshold.rank
 
 
 class Urgency(StrEnum):
@@ -134,13 +134,13 @@ def glob_to_regex(pattern: str) -> str:
     >>> glob_to_regex("a**b*c")
     'a(?>.*?b).*c'
     """
-    first, *rest = (
+    first, *later_parts = (
         "".join("." if letter == "?" else re.escape(letter) for letter in part)
         for part in re.split(r"\*+", pattern)
     )
     # What is found first is kept: to try all others takes a time that grows with a power of the asterisks.
-    between = "".join(f"(?>.*?{part})" for part in rest[:-1])
-    return f"{first}{between}.*{rest[-1]}" if rest else first
+    between = "".join(f"(?>.*?{part})" for part in later_parts[:-1])
+    return f"{first}{between}.*{later_parts[-1]}" if later_parts else first
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class OfCluster(Protocol):
         """Where the cluster's metadata was read."""
 
 
-def cluster_key(of: OfCluster) -> tuple[str | None, str | None]:
+def cluster_key(cluster: OfCluster) -> tuple[str | None, str | None]:
     """What two runs have in common just if they are of one cluster.
 
     That is the instance id; where there is none, the metadata URI.
@@ -41,7 +41,7 @@ def cluster_key(of: OfCluster) -> tuple[str | None, str | None]:
     >>> cluster_key(Cluster(None, "zk://h1/l", "flat")) == cluster_key(Cluster(None, "zk://h2/l", "flat"))
     False
     """
-    return (of.instance_id, None) if of.instance_id is not None else (None, of.metadata_uri)
+    return (cluster.instance_id, None) if cluster.instance_id is not None else (None, cluster.metadata_uri)
 
 
 @dataclass(frozen=True, slots=True)

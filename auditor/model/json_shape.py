@@ -70,14 +70,16 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         # A union here is a type or None.
-        [other] = [part for part in parts if part is not type(None)]
-        return None if value is None else read_value(value, other, where, sparse)
+        [inner] = [part for part in parts if part is not type(None)]
+        return None if value is None else read_value(value, inner, where, sparse)
     if origin in (list, tuple):
         _require(value, list, where)
-        return origin(read_value(each, parts[0], f"{where}.{at}", sparse) for at, each in enumerate(value))
+        return origin(
+            read_value(child, parts[0], f"{where}.{index}", sparse) for index, child in enumerate(value)
+        )
     if origin is dict or origin is Mapping:
         _require(value, dict, where)
-        return {key: read_value(each, parts[1], f"{where}.{key}", sparse) for key, each in value.items()}
+        return {key: read_value(child, parts[1], f"{where}.{key}", sparse) for key, child in value.items()}
     if is_dataclass(kind) or is_typeddict(kind):
         _require(value, dict, where)
         return kind(**_read_fields(value, kind, f"{where}." if where else "", sparse))
@@ -95,19 +97,19 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
 
 
 def _read_fields(value: dict[str, Any], kind: Any, where: str, sparse: bool) -> dict[str, Any]:
-    hints, found = _hints(kind), {}
+    hints, arguments = _hints(kind), {}
     if sparse and (unknown := next((name for name in value if name not in hints), None)):
         raise ValueError(f"{where}{unknown}: no such key")
     for name, hint in hints.items():
         if name in value:
-            found[name] = read_value(value[name], hint, f"{where}{name}", sparse)
+            arguments[name] = read_value(value[name], hint, f"{where}{name}", sparse)
         elif sparse and type(None) in get_args(hint):
-            found[name] = None
+            arguments[name] = None
         elif sparse and get_origin(hint) is tuple:
-            found[name] = ()
+            arguments[name] = ()
         else:
             raise ValueError(f"{where}{name}: is missing")
-    return found
+    return arguments
 
 
 _NAMES = {int: "a number", str: "a text", bool: "true or false", list: "a list", dict: "an object"}
@@ -136,21 +138,21 @@ def json_schema(kind: Any) -> dict[str, Any]:
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        made = json_schema(parts[0])
+        schema = json_schema(parts[0])
         for facet in parts[1:]:
-            made[facet.keyword] = list(facet.value) if isinstance(facet.value, tuple) else facet.value
-        if "enum" in made:
-            del made["type"]
-        return made
+            schema[facet.keyword] = list(facet.value) if isinstance(facet.value, tuple) else facet.value
+        if "enum" in schema:
+            del schema["type"]
+        return schema
     if origin in (Union, UnionType):
-        [other] = [json_schema(part) for part in parts if part is not type(None)]
-        plain = isinstance(other.get("type"), str) and other["type"] not in ("object", "array")
-        return {**other, "type": [other["type"], "null"]} if plain else {"anyOf": [{"type": "null"}, other]}
+        [inner] = [json_schema(part) for part in parts if part is not type(None)]
+        plain = isinstance(inner.get("type"), str) and inner["type"] not in ("object", "array")
+        return {**inner, "type": [inner["type"], "null"]} if plain else {"anyOf": [{"type": "null"}, inner]}
     if origin in (list, tuple):
         return {"type": "array", "items": json_schema(parts[0])}
     if origin is dict or origin is Mapping:
-        items = {} if parts[1] is Any else {"additionalProperties": json_schema(parts[1])}
-        return {"type": "object", **items}
+        values_schema = {} if parts[1] is Any else {"additionalProperties": json_schema(parts[1])}
+        return {"type": "object", **values_schema}
     if is_dataclass(kind) or is_typeddict(kind):
         hints = _hints(kind, include_extras=True)
         return json_object({name: json_schema(hint) for name, hint in hints.items()})

@@ -74,12 +74,12 @@ def broken_rules(metadata: LedgerMetadata) -> tuple[BrokenRule, ...]:
     (BrokenRule(rule='quorum-invalid', reason='write quorum 2 is above ensemble size 1', refused=True),)
     """
     ensemble_size, segments = metadata.ensemble_size, metadata.segments
-    found = _quorum_rules(ensemble_size, metadata.write_quorum, metadata.ack_quorum)
+    rules = _quorum_rules(ensemble_size, metadata.write_quorum, metadata.ack_quorum)
     if not segments:
-        found.append(BrokenRule("no-segment", "there is no segment", refused=True))
+        rules.append(BrokenRule("no-segment", "there is no segment", refused=True))
     elif (first := segments[0].first_entry_id) != 0:
-        found.append(BrokenRule("segment-gap", f"the first segment starts at entry {first}", refused=False))
-    named: set[str] = {rule.rule for rule in found}
+        rules.append(BrokenRule("segment-gap", f"the first segment starts at entry {first}", refused=False))
+    rule_ids: set[str] = {rule.rule for rule in rules}
     # Segments may be many, their bookies are few.
     members: set[str] = set().union(*(segment.ensemble for segment in segments))
     no_ids = {member for member in members if not is_accepted(member)}
@@ -88,11 +88,11 @@ def broken_rules(metadata: LedgerMetadata) -> tuple[BrokenRule, ...]:
         first = segment.first_entry_id
         for rule in _segment_rules(ensemble_size, first, segment.ensemble, previous, no_ids):
             # One of a kind is enough: a ledger can have more segments than anyone wants to read.
-            if rule.rule not in named:
-                named.add(rule.rule)
-                found.append(rule)
+            if rule.rule not in rule_ids:
+                rule_ids.add(rule.rule)
+                rules.append(rule)
         previous = first
-    return tuple(found)
+    return tuple(rules)
 
 
 def _quorum_rules(ensemble_size: int, write_quorum: int, ack_quorum: int) -> list[BrokenRule]:
@@ -110,22 +110,22 @@ def _quorum_rules(ensemble_size: int, write_quorum: int, ack_quorum: int) -> lis
 def _segment_rules(
     ensemble_size: int, first: int, ensemble: Sequence[str], previous: int | None, no_ids: Set[str]
 ) -> list[BrokenRule]:
-    found = []
+    rules = []
     if not no_ids.isdisjoint(ensemble):
         bad = next(member for member in ensemble if member in no_ids)
         reason = f"{bad[:_SHOWN]!r} in the segment from entry {first} is not a bookie id"
-        found.append(BrokenRule("bookie-id-invalid", reason, refused=True))
+        rules.append(BrokenRule("bookie-id-invalid", reason, refused=True))
     if len(ensemble) != ensemble_size:
         reason = f"the segment from entry {first} has {len(ensemble)} bookies, not {ensemble_size}"
-        found.append(BrokenRule("ensemble-size", reason, refused=True))
+        rules.append(BrokenRule("ensemble-size", reason, refused=True))
     if previous is not None and first <= previous:
         reason = f"the segment from entry {first} comes after the one from entry {previous}"
-        found.append(BrokenRule("segment-order", reason, refused=True))
+        rules.append(BrokenRule("segment-order", reason, refused=True))
     if len(set(ensemble)) != len(ensemble):
         twice = Counter(ensemble).most_common(1)[0][0]
         reason = f"the segment from entry {first} names {twice[:_SHOWN]} twice"
-        found.append(BrokenRule("ensemble-duplicate", reason, refused=False))
-    return found
+        rules.append(BrokenRule("ensemble-duplicate", reason, refused=False))
+    return rules
 
 
 _SHOWN = 120  # how much of a bookie id a message repeats

@@ -277,11 +277,11 @@ class AuditOptions:
         Raises:
             UsageError: a key that is not an option, or a bad value; the message names it.
         """
-        known = option_types()
+        types = option_types()
         chosen = {key: value for key, value in values.items() if key != CLUSTERS}
         for key in chosen:
-            if key not in known:
-                raise UsageError(f"{where}: {key}: no such option; there are {', '.join(known)}")
+            if key not in types:
+                raise UsageError(f"{where}: {key}: no such option; there are {', '.join(types)}")
         try:
             return cls(**chosen)
         except UsageError as error:

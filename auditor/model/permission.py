@@ -104,16 +104,16 @@ class Refused:
         return "; ".join(lift.condition([*names]) for lift, names in reasons.items()) or "audit again"
 
 
-def hold_sentences(holds: Sequence[Hold], named: Sequence[str] = ()) -> list[str]:
+def hold_sentences(holds: Sequence[Hold], object_names: Sequence[str] = ()) -> list[str]:
     """What some holds say, each sentence once: its message with the reason behind it.
 
-    Objects that are ``named`` before the sentence are left out at the beginning of a message.
+    Names in ``object_names`` stand before the sentence: they are left out at the beginning of a message.
     """
-    return list(dict.fromkeys(f"{_message_after(hold, named)} ({hold.reason})" for hold in holds))
+    return list(dict.fromkeys(f"{_message_after(hold, object_names)} ({hold.reason})" for hold in holds))
 
 
-def _message_after(hold: Hold, named: Sequence[str]) -> str:
-    for name in named:
+def _message_after(hold: Hold, object_names: Sequence[str]) -> str:
+    for name in object_names:
         if hold.message.startswith(f"{name}: "):
             return hold.message.removeprefix(f"{name}: ")
     return hold.message

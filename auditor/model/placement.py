@@ -77,7 +77,7 @@ class IsolationGroups(NamedTuple):
         >>> IsolationGroups(("fast", "new"), ("slow",)).words, IsolationGroups((), ()).words
         ('fast,new, then slow', 'none')
         """
-        return ", then ".join(",".join(each) for each in self if each) or "none"
+        return ", then ".join(",".join(names) for names in self if names) or "none"
 
 
 def normalise(location: str) -> str:
@@ -133,19 +133,19 @@ class PlacementSettings:
         Raises:
             ValueError: a value that is no number or switch, an unknown policy, or groups of one without them.
         """
-        said: dict[str, Any] = {
+        settings: dict[str, Any] = {
             name: _value(key, properties[key], kind)
             for name, kind in _KINDS.items()
             for key in _KEYS[name]
             if properties.get(key, "").strip()
         }
-        if policy not in (None, Policy.RACK) and "isolation_groups" in said:
+        if policy not in (None, Policy.RACK) and "isolation_groups" in settings:
             raise ValueError("isolation groups are a setting of the policy rack")
         if policy is None and not _isolates(properties):
-            said = {name: value for name, value in said.items() if name not in _OF_GROUPS}
+            settings = {name: value for name, value in settings.items() if name not in _OF_GROUPS}
         elif ISOLATION in properties:
-            said = {"isolation_groups": ()} | said
-        return cls(policy or policy_of(properties), **said, origin=origin)
+            settings = {"isolation_groups": ()} | settings
+        return cls(policy or policy_of(properties), **settings, origin=origin)
 
     @property
     def groups(self) -> IsolationGroups | None:
@@ -156,9 +156,9 @@ class PlacementSettings:
 
     def to_json(self) -> dict[str, Any]:
         """Its fields but for policy and origin, as JSON has them."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        del found["policy"], found["origin"]
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+        values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        del values["policy"], values["origin"]
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
     def from_json(cls, policy: str, settings: Mapping[str, Any], origin: str) -> PlacementSettings:
@@ -168,10 +168,10 @@ class PlacementSettings:
         >>> PlacementSettings.from_json("rack", settings.to_json(), "--placement") == settings
         True
         """
-        said: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
         }
-        return cls(Policy(policy), **said, origin=origin)
+        return cls(Policy(policy), **arguments, origin=origin)
 
 
 _KEYS = {
@@ -192,9 +192,9 @@ _KEYS = {
 """The keys of each setting in broker.conf and bk_server.conf; the last that is set counts."""
 
 _KINDS = {
-    each.name: tuple if each.default is None else type(each.default)
-    for each in fields(PlacementSettings)
-    if each.name in _KEYS
+    setting.name: tuple if setting.default is None else type(setting.default)
+    for setting in fields(PlacementSettings)
+    if setting.name in _KEYS
 }
 _OF_GROUPS = ("isolation_groups", "secondary_groups")
 
@@ -287,13 +287,13 @@ class Locations:
 
     def path(self, bookie: str) -> str | None:
         """The bookie's location; None where nobody knows it, or only a default is said."""
-        found = self.of.get(bookie)
-        return None if found is None or found.path in DEFAULT_LOCATIONS else found.path
+        location = self.of.get(bookie)
+        return None if location is None or location.path in DEFAULT_LOCATIONS else location.path
 
     def groups(self, bookie: str) -> tuple[str, ...]:
         """The isolation groups that the bookie is in."""
-        found = self.of.get(bookie)
-        return found.groups if found else ()
+        location = self.of.get(bookie)
+        return location.groups if location else ()
 
     def domain(self, bookie: str, level: Level) -> str | None:
         """What fails together with the bookie at a level; None where that is unknown."""

@@ -11,7 +11,7 @@ class Progress(Protocol):
     def stage(self, name: str, total: int | None = None) -> None:
         """The next stage begins; ``total`` is how much there is, where that is known."""
 
-    def expect(self, more: int) -> None:
+    def expect(self, count: int) -> None:
         """There is so much more of the stage to do than was known before."""
 
     def advance(self, done: int) -> None:
@@ -27,7 +27,7 @@ class Silent:
     def stage(self, name: str, total: int | None = None) -> None:
         """Nothing."""
 
-    def expect(self, more: int) -> None:
+    def expect(self, count: int) -> None:
         """Nothing."""
 
     def advance(self, done: int) -> None:

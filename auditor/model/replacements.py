@@ -87,12 +87,13 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
 
 
 def outside_groups(
-    ensemble_size: int, locations: Locations, known: Collection[str], groups: IsolationGroups | None
+    ensemble_size: int, locations: Locations, writable: Collection[str], groups: IsolationGroups | None
 ) -> Names:
     """The bookies that Pulsar's isolation groups leave out (`IsolatedBookieEnsemblePlacementPolicy`).
 
-    ``known`` are writable. Where the primary groups have fewer than an ensemble, the secondary ones are taken
-    too, and where that is not enough, bookies in no group. Where none is in a group, nobody is left out.
+    ``writable`` bookies may be taken. Where the primary groups have fewer than an ensemble, the secondary
+    ones are taken too, and where that is not enough, bookies in no group. Where none is in a group, nobody
+    is left out.
 
     >>> from auditor.model.placement import Location
     >>> where = Locations({"a": Location(None, ("fast",)), "b": Location(None, ("slow",))})
@@ -106,20 +107,20 @@ def outside_groups(
     grouped = {name for name, where in locations.of.items() if where.groups}
     if not grouped:
         return frozenset()
-    excluded = (grouped | {*known}) - inside
-    enough = len(inside & {*known})
+    excluded = (grouped | {*writable}) - inside
+    enough = len(inside & {*writable})
     if enough < ensemble_size:
-        more = {name for name in excluded if {*locations.groups(name)} & {*secondary}}
-        excluded -= more
-        enough += len(more)  # as the server counts: whether they are writable or not
+        secondary_members = {name for name in excluded if {*locations.groups(name)} & {*secondary}}
+        excluded -= secondary_members
+        enough += len(secondary_members)  # as the server counts: whether they are writable or not
     if enough < ensemble_size:
-        excluded -= {*known} - grouped
+        excluded -= {*writable} - grouped
     return frozenset(excluded)
 
 
 def _first(stages: Iterable[Iterable[str]]) -> Names:
     """The bookies of the first stage that has any."""
-    return next((found for stage in stages if (found := frozenset(stage))), frozenset())
+    return next((names for stage in stages if (names := frozenset(stage))), frozenset())
 
 
 def _without_default(view: ServerView, settings: PlacementSettings, free: Names) -> Names:
@@ -130,9 +131,9 @@ def _without_default(view: ServerView, settings: PlacementSettings, free: Names)
 
 def _by_rack(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, free: Names) -> Names:
     free, old = _without_default(view, settings, free), view.paths[vacancy.ensemble[vacancy.position]]
-    taken = {view.paths[member] for member in vacancy.others}
+    used_paths = {view.paths[member] for member in vacancy.others}
     own = [name for name in free if view.paths[name] == old]
-    elsewhere = [name for name in free if view.paths[name] not in taken]
+    elsewhere = [name for name in free if view.paths[name] not in used_paths]
     return _first([own, elsewhere, [] if settings.enforce_min_racks else free])
 
 
@@ -165,16 +166,20 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
     # The server knows bookies without a location by another word here, so that nobody counts them as others.
     regions = {*settings.regions_to_write, *(_region(view.paths[name]) for name in view.known)} - {_NO_REGION}
     size, quorum = len(vacancy.ensemble), vacancy.write_quorum
-    held: list[Counter[str]] = [Counter() for _ in range(1 if size == quorum else size)]
+    window_regions: list[Counter[str]] = [Counter() for _ in range(1 if size == quorum else size)]
 
     def of(place: int) -> list[Counter[str]]:
         return (
-            held if len(held) == 1 else [held[each % size] for each in range(place - quorum + 1, place + 1)]
+            window_regions
+            if len(window_regions) == 1
+            else [window_regions[position % size] for position in range(place - quorum + 1, place + 1)]
         )
 
     def allows(region: str, place: int) -> bool:
         for window in of(place):
-            most = sorted((window[other] for other in regions - {region}), reverse=True)[: fewest - 2]
+            most = sorted((window[other_region] for other_region in regions - {region}), reverse=True)[
+                : fewest - 2
+            ]
             if window[region] + 1 + sum(most) > vacancy.ack_quorum - 1:
                 return False
         return True
@@ -194,31 +199,31 @@ def _by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, fr
         return frozenset()  # the server ends with a NullPointerException
     free = frozenset(name for name in free if view.paths[name] != DEFAULTS[Policy.ZONE])
     places = {name: zone_of(path) or zone_of_default() for name, path in view.paths.items()}
-    size, quorum, at = len(vacancy.ensemble), vacancy.write_quorum, vacancy.position
+    size, quorum, position = len(vacancy.ensemble), vacancy.write_quorum, vacancy.position
 
     def members(offsets: Iterable[int]) -> list[tuple[str, str]]:
-        wanted = ((at + offset) % size for offset in offsets)
-        return [places[vacancy.ensemble[place]] for place in wanted if place != at]
+        positions = ((position + offset) % size for offset in offsets)
+        return [places[vacancy.ensemble[place]] for place in positions if place != position]
 
-    near = members(each for each in range(1 - quorum, quorum) if each)
+    near = members(offset for offset in range(1 - quorum, quorum) if offset)
     around = [members(range(first, first + quorum)) for first in range(1 - quorum, 1)]
 
     def spread(excluded: set[str]) -> Iterable[Names]:
-        left = [name for name in free if places[name][0] not in excluded]
-        yield frozenset(name for name in left if places[name] not in near)
+        candidates = [name for name in free if places[name][0] not in excluded]
+        yield frozenset(name for name in candidates if places[name] not in near)
         # Two upgrade domains in each zone of a window: not the one that all the others of the zone share.
         shared = {
             (zone, domains.pop())
             for window in around
             for zone in {zone for zone, _ in window}
-            if len(domains := {domain for each, domain in window if each == zone}) == 1
+            if len(domains := {domain for member_zone, domain in window if member_zone == zone}) == 1
         }
-        yield frozenset(name for name in left if places[name] not in shared)
+        yield frozenset(name for name in candidates if places[name] not in shared)
 
     def stages() -> Iterable[Names]:
         for reach in range(min(quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
-            beside = members(each for each in range(-reach, reach + 1) if each)
-            yield from spread({zone for zone, _ in beside})
+            neighbours = members(offset for offset in range(-reach, reach + 1) if offset)
+            yield from spread({zone for zone, _ in neighbours})
         few = [{zone for zone, _ in window} for window in around]
         yield from spread({zone for zones in few if len(zones) < settings.min_zones for zone in zones})
 
@@ -272,24 +277,24 @@ def makes_ensemble(
     if not refuses_by_place(settings):
         return True
     placed = [path for path in paths if path is not None]
-    found: bool | None = None
+    answer: bool | None = None
     if settings.policy is Policy.RACK:
-        there = {path or DEFAULTS[Policy.RACK] for path in (*paths, *other_paths)}
-        found = _new_by_rack(shape, Counter(placed), len(there), settings)
+        racks = {path or DEFAULTS[Policy.RACK] for path in (*paths, *other_paths)}
+        answer = _new_by_rack(shape, Counter(placed), len(racks), settings)
     elif settings.policy is Policy.REGION:
         if settings.regions_to_write and not _durable(write_quorum, ack_quorum, settings.min_regions):
             return False
         if len(placed) == len(paths):
-            found = _new_by_region(ensemble, Counter(path.split("/")[1] for path in placed), settings)
+            answer = _new_by_region(ensemble, Counter(path.split("/")[1] for path in placed), settings)
     else:
         if ensemble % write_quorum or write_quorum <= settings.min_zones:
             return False
         zones = len({path.split("/")[1] for path in placed})
         if len(placed) < ensemble or zones < settings.min_zones:
-            found = False
+            answer = False
         elif ensemble == write_quorum <= zones:
-            found = True
-    return None if found is False and len(placed) < len(paths) else found
+            answer = True
+    return None if answer is False and len(placed) < len(paths) else answer
 
 
 def _new_by_rack(
@@ -329,8 +334,8 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
     """
     if len(bookies) >= ensemble:
         return {True}  # it takes a rack of which it has none as long as there is one
-    left = {rack: min(number, ensemble) for rack, number in bookies.items()}
-    found: set[bool] = set()
+    free_bookies = {rack: min(number, ensemble) for rack, number in bookies.items()}
+    outcomes: set[bool] = set()
     steps = 0
     chosen: list[str] = []
 
@@ -338,31 +343,35 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
         nonlocal steps
         steps += 1
         if steps > MOST_CHOICES:
-            found.update((True, False))
-        if len(chosen) == ensemble or len(found) == 2:
-            found.add(len(chosen) == ensemble)
+            outcomes.update((True, False))
+        if len(chosen) == ensemble or len(outcomes) == 2:
+            outcomes.add(len(chosen) == ensemble)
             return
         around = list(_windows(chosen, ensemble, write_quorum))
         # Racks that nobody was chosen of are alike where they have as many bookies.
-        alike = {(left[rack], rack if rack in chosen else ""): rack for rack in left if left[rack]}
+        representatives = {
+            (free_bookies[rack], rack if rack in chosen else ""): rack
+            for rack in free_bookies
+            if free_bookies[rack]
+        }
         fit = [
             rack
-            for rack in alike.values()
-            if all(len({*seen, rack}) + write_quorum - len(seen) - 1 >= min_racks for seen in around)
+            for rack in representatives.values()
+            if all(len({*window, rack}) + write_quorum - len(window) - 1 >= min_racks for window in around)
         ]
         racks = [rack for rack in fit if rack not in avoided]
         if not racks:
             racks, avoided = fit, frozenset()
         if not racks:
-            found.add(False)
+            outcomes.add(False)
         for rack in racks:
-            left[rack] -= 1
+            free_bookies[rack] -= 1
             chosen.append(rack)
             look(avoided | {rack})
-            left[chosen.pop()] += 1
+            free_bookies[chosen.pop()] += 1
 
     look(frozenset())
-    return found
+    return outcomes
 
 
 def _windows(chosen: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
@@ -371,4 +380,4 @@ def _windows(chosen: Sequence[str], ensemble: int, write_quorum: int) -> Iterato
     firsts = [0] if ensemble == write_quorum else range(place - write_quorum + 1, place + 1)
     for first in firsts:
         places = ((first + step) % ensemble for step in range(write_quorum))
-        yield [chosen[each] for each in places if each < place]
+        yield [chosen[position] for position in places if position < place]

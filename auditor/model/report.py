@@ -35,7 +35,7 @@ from auditor.model.states import Verdict
 SCHEMA = "bookkeeper-auditor/report/8"
 _FAMILY = SCHEMA.rstrip("0123456789")
 
-_LATER = [each.name for each in fields(RunFacts) if each.default is None]
+_LATER = [fact.name for fact in fields(RunFacts) if fact.default is None]
 _EARLIER = {
     f"{_FAMILY}4": _LATER,
     f"{_FAMILY}5": _LATER[_LATER.index("placement") :],
@@ -144,7 +144,7 @@ class Report:
         """
         counts: dict[str, int] = {}
         for tally in sorted(
-            run.tally, key=lambda each: (Urgency(each["urgency"]).rank, Severity(each["severity"]).rank)
+            run.tally, key=lambda row: (Urgency(row["urgency"]).rank, Severity(row["severity"]).rank)
         ):
             counts[tally["id"]] = counts.get(tally["id"], 0) + tally["count"]
         if found_at_least(run.tally, Severity.WARNING):
@@ -161,14 +161,14 @@ class Report:
     @property
     def complete_but_accepted(self) -> bool:
         """Whether all of it was decided but for gaps that suppressions accept."""
-        seen, accepted = self.coverage, self.run.accepted
+        coverage, accepted = self.coverage, self.run.accepted
         return (
             not self.run.gaps
             and not self.run.not_run
             and bool(self.run.bookie_sources)
-            and seen.ledgers.undecided <= accepted["ledgers"]
-            and seen.replicas.expected - seen.replicas.decided <= accepted["replicas"]
-            and {*seen.bookies.unread} <= {*accepted["bookies"]}
+            and coverage.ledgers.undecided <= accepted["ledgers"]
+            and coverage.replicas.expected - coverage.replicas.decided <= accepted["replicas"]
+            and {*coverage.bookies.unread} <= {*accepted["bookies"]}
         )
 
     @property
@@ -264,10 +264,10 @@ def _require_words(value: Mapping[str, Any]) -> None:
         PlacementSettings.from_json(
             placement["policy"], placement["settings"], origin=placement["policy_origin"]
         )
-    for each in (*run["tally"], *run["impact"], *(run["steps"] or ()), *(run["actions"] or ())):
-        Severity(each["severity"])
-        Confidence(each.get("confidence", "confirmed"))
-        Urgency(each.get("urgency", "rest"))
+    for rated_row in (*run["tally"], *run["impact"], *(run["steps"] or ()), *(run["actions"] or ())):
+        Severity(rated_row["severity"])
+        Confidence(rated_row.get("confidence", "confirmed"))
+        Urgency(rated_row.get("urgency", "rest"))
     for name in ("started", "finished", "scan_time"):
         if not 0 <= value["run"][name] < 253_402_300_800_000:  # the year 10,000, which no date can show
             raise ValueError(f"run.{name} is not a time: {value['run'][name]}")

@@ -44,7 +44,7 @@ class OwnerTotal:
     leaked_entries: int = 0
     findings: dict[str, int] = field(default_factory=dict)
 
-    def add(self, other: OwnerTotal) -> None:
+    def add(self, addend: OwnerTotal) -> None:
         """Take what another adds up to into this.
 
         >>> total = OwnerTotal("shop", 2, 700, findings={"error": 1})
@@ -52,14 +52,14 @@ class OwnerTotal:
         >>> total.ledgers, total.bytes, total.unowned, total.findings
         (3, 750, 3, {'error': 3, 'note': 1})
         """
-        self.ledgers += other.ledgers
-        self.bytes += other.bytes
-        self.dangling += other.dangling
-        self.unowned += other.unowned
-        self.leaked_bytes += other.leaked_bytes
-        self.entries += other.entries
-        self.leaked_entries += other.leaked_entries
-        for severity, count in other.findings.items():
+        self.ledgers += addend.ledgers
+        self.bytes += addend.bytes
+        self.dangling += addend.dangling
+        self.unowned += addend.unowned
+        self.leaked_bytes += addend.leaked_bytes
+        self.entries += addend.entries
+        self.leaked_entries += addend.leaked_entries
+        for severity, count in addend.findings.items():
             self.findings[severity] = self.findings.get(severity, 0) + count
 
 

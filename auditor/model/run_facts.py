@@ -111,13 +111,13 @@ def remark_with_reason(kind: RemarkKind, sentence: str) -> Remark:
     return remark(kind, text, *([reason] if reason else []))
 
 
-def sentence_of(of: Remark) -> str:
+def sentence_of(notice: Remark) -> str:
     """All of a remark.
 
     >>> sentence_of(remark(RemarkKind.NEAR_LOSS, "one failure from loss", "3 ledgers", "1 ledger"))
     'one failure from loss: 3 ledgers; 1 ledger'
     """
-    return ": ".join([of["text"], *(["; ".join(of["details"])] if of["details"] else [])])
+    return ": ".join([notice["text"], *(["; ".join(notice["details"])] if notice["details"] else [])])
 
 
 class Tally(TypedDict):

@@ -203,8 +203,9 @@ class SpaceView:
     def classes(self) -> dict[str, int]:
         """The bytes of each class that has any, in the order of `SpaceClass`."""
         sums = {
-            str(each): self.others.get(each, 0) + sum(total.classes.get(each, 0) for total in self.totals)
-            for each in SpaceClass
+            str(space_class): self.others.get(space_class, 0)
+            + sum(total.classes.get(space_class, 0) for total in self.totals)
+            for space_class in SpaceClass
         }
         return {name: number for name, number in sums.items() if number}
 

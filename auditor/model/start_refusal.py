@@ -142,7 +142,12 @@ def certain(
     if all(directory.version is not None for directory in directories):
         return decide(directories)
     refusals = [
-        decide([each if each.version is not None else replace(each, version=guess) for each in directories])
+        decide(
+            [
+                directory if directory.version is not None else replace(directory, version=guess)
+                for directory in directories
+            ]
+        )
         for guess in (expected, NoVersion(empty=True))
     ]
     return refusals[0] if all(refusals) else None
@@ -173,9 +178,11 @@ def differing(
     stored_id: str | None,
 ) -> Refusal:
     """The refusal of a cookie, a directory's or the store's, that differs in ``fields``."""
-    its, mine = _cookie_fields(cookie), _cookie_fields(expected)
-    said = "; ".join(f"{field} {its[field]}, expected {mine[field]}" for field in fields)
-    reason = f"{_whose(path, stored_id)} says {said}"
+    actual, expected_values = _cookie_fields(cookie), _cookie_fields(expected)
+    unequal_fields = "; ".join(
+        f"{field} {actual[field]}, expected {expected_values[field]}" for field in fields
+    )
+    reason = f"{_whose(path, stored_id)} says {unequal_fields}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
 
 
@@ -245,8 +252,8 @@ def differences(expected: Cookie, cookie: Cookie, *, allow_expansion: bool = Fal
     (('ledgerDirs',), ())
     """
 
-    def fits(mine: tuple[str, ...], its: tuple[str, ...]) -> bool:
-        return set(its) <= set(mine) if allow_expansion else mine == its
+    def fits(expected_paths: tuple[str, ...], cookie_paths: tuple[str, ...]) -> bool:
+        return set(cookie_paths) <= set(expected_paths) if allow_expansion else expected_paths == cookie_paths
 
     fit = {
         "bookieHost": expected.bookie_id == cookie.bookie_id,
@@ -285,7 +292,7 @@ def _legacy_decision(
     if not stored:
         return _new_bookie_refusal(expected.bookie_id, missing)
     if missing and not allow_expansion:
-        return lacking(Fault.VERSION_MISSING, [each.path for each in missing], "no VERSION")
+        return lacking(Fault.VERSION_MISSING, [directory.path for directory in missing], "no VERSION")
     return _expansion_refusal(missing, existing)
 
 
@@ -320,10 +327,10 @@ def _new_bookie_refusal(bookie_id: str, missing: Sequence[BookieDirectory]) -> R
 
 def _expansion_refusal(missing: Sequence[BookieDirectory], existing: Iterable[Cookie]) -> Refusal | None:
     # Not the journals: one that was wiped counts as added, and its bookie starts without what it kept.
-    known = {
+    cookie_paths = {
         as_file(path) for cookie in existing for path in (*cookie.ledger_dirs, *(cookie.index_dirs or ()))
     }
-    if wiped := [directory.path for directory in missing if as_file(directory.path) in known]:
+    if wiped := [directory.path for directory in missing if as_file(directory.path) in cookie_paths]:
         return lacking(Fault.WIPED, wiped, "no VERSION, and the bookie's cookies name it: it was wiped")
     if filled := _non_empty(missing):
         return lacking(Fault.NOT_EMPTY, filled, "no VERSION and is not empty")

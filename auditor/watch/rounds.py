@@ -79,9 +79,9 @@ class StoppableProgress:
             raise Stop
         self._progress.stage(name, total)
 
-    def expect(self, more: int) -> None:
+    def expect(self, count: int) -> None:
         """There is so much more of the stage to do."""
-        self._progress.expect(more)
+        self._progress.expect(count)
 
     def advance(self, done: int) -> None:
         """So much more of the stage is done."""
@@ -229,9 +229,9 @@ def metrics_server(listen: str, page: MetricsPage) -> Iterator[int]:
 
         def do_GET(self) -> None:
             """Answer a request."""
-            found = self.path.partition("?")[0] == "/metrics"
-            body = page.text().encode() if found else b"/metrics\n"
-            self.send_response(200 if found else 404)
+            is_metrics = self.path.partition("?")[0] == "/metrics"
+            body = page.text().encode() if is_metrics else b"/metrics\n"
+            self.send_response(200 if is_metrics else 404)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
