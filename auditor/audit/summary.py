@@ -54,7 +54,7 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.run_inputs import owner_identities
 from auditor.simulate.levels import near_loss
-from auditor.sources.bookies.rpc.listings import ASKED
+from auditor.sources.bookies.rpc.listings import ASKABLE_ROWS
 from auditor.spark import functions as F
 from auditor.spark.query_plans import aggregate_many
 from auditor.spark.types import DataFrame
@@ -257,7 +257,7 @@ def _counts(
     if tables.cluster.placement is not None:
         of[OWN_GROUPS] = (tables.ledgers, (f"count_if(map_contains_key(custom_metadata, '{KEY}'))",))
     if answers:
-        of["answers"] = (answers.rows.where(ASKED), ("count(*)",))
+        of["answers"] = (answers.rows.where(ASKABLE_ROWS), ("count(*)",))
     known = {"availability": (sum(each.number for each in indexes.counts if each.placed),)}
     return (known if indexes.whole else {}) | aggregate_many(of)
 

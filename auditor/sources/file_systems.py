@@ -70,9 +70,9 @@ def parent_of(path: str) -> str | None:
     >>> parent_of("s3://bucket/runs/today"), parent_of("s3://bucket/today"), parent_of("s3://bucket")
     ('s3://bucket/runs', 's3://bucket', None)
     """
-    scheme, separator, rest = path.rpartition("://")
-    rest = rest.rstrip("/") if separator else str(Path(rest).absolute())
-    above, slash, name = rest.rpartition("/")
+    scheme, separator, location = path.rpartition("://")
+    location = location.rstrip("/") if separator else str(Path(location).absolute())
+    above, slash, name = location.rpartition("/")
     if not slash or not name:
         return None
     # With a host nothing is left of "s3://bucket" but the bucket; without one the root keeps its slash.
@@ -94,11 +94,11 @@ def _has_password(uri: str) -> bool:
     >>> [_has_password(f"s3://{rest}") for rest in ("KEY:se/cret@bucket/a", "bucket/a@b", "host:80/a@b")]
     [True, False, False]
     """
-    rest = uri.partition("://")[2]
-    before, at, _ = rest.partition("@")
+    location = uri.partition("://")[2]
+    before, separator, _ = location.partition("@")
     tail = before.partition("/")[0].partition(":")
     port = tail[2].isdecimal() and "/" in before
-    return bool(at and tail[1]) and not port
+    return bool(separator and tail[1]) and not port
 
 
 @contextmanager
@@ -132,16 +132,24 @@ def extremes(file: pq.ParquetFile, column: str) -> list[tuple[str, str] | None]:
 
     ``column`` is one of texts, before any that is a struct: those are several columns in Parquet.
     """
-    at = file.schema_arrow.get_field_index(column)
-    known = [file.metadata.row_group(number).column(at).statistics for number in range(file.num_row_groups)]
-    return [(each.min, each.max) if each is not None and each.has_min_max else None for each in known]
+    column_index = file.schema_arrow.get_field_index(column)
+    statistics = [
+        file.metadata.row_group(number).column(column_index).statistics
+        for number in range(file.num_row_groups)
+    ]
+    return [
+        (column_statistics.min, column_statistics.max)
+        if column_statistics is not None and column_statistics.has_min_max
+        else None
+        for column_statistics in statistics
+    ]
 
 
-def check_columns(found: pa.Schema, schema: pa.Schema) -> None:
+def check_columns(actual: pa.Schema, schema: pa.Schema) -> None:
     """Refuse a table that is not as this program writes it.
 
     Raises:
         RunError: columns that are missing, more, or of another type.
     """
-    if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
+    if [(field.name, field.type) for field in actual] != [(field.name, field.type) for field in schema]:
         raise RunError("its columns are not those of this version's table")
