@@ -36,13 +36,13 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class SaveRequest:
-    """What is to be saved of a store: its root, and the trees ``beside`` it that are there.
+    """What is to be saved of a store: its root, and the trees beside it that are there, its ``siblings``.
 
     ``passwords`` false: ledger metadata loses its passwords on the way.
     """
 
     uri: MetadataUri
-    beside: tuple[str, ...]
+    siblings: tuple[str, ...]
     passwords: bool
     options: StoreOptions
 
@@ -50,7 +50,7 @@ class SaveRequest:
     def trees(self) -> tuple[str, ...]:
         """The absolute paths beside the root."""
         above = self.uri.root.rpartition("/")[0]
-        return tuple(f"{above}/{name}" for name in self.beside)
+        return tuple(f"{above}/{name}" for name in self.siblings)
 
 
 @dataclass(frozen=True)

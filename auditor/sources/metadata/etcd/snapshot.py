@@ -48,7 +48,7 @@ class LeavesPart(Part):
     file: str
     size: int
     transaction: int
-    at: NDArray[np.int64]
+    start: NDArray[np.int64]
     end: NDArray[np.int64]
     changes: int
     holds: bytes  # a bit for every change
@@ -122,9 +122,9 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             _refuse_other(data, part)
             holds = np.unpackbits(np.frombuffer(part.holds, np.uint8), count=part.changes).astype(bool)
             change_start = 0
-            for first in range(0, len(part.at), READ_LEAVES):
+            for first in range(0, len(part.start), READ_LEAVES):
                 leaf_range = slice(first, first + READ_LEAVES)
-                leaf_elements = elements(data, part.at[leaf_range], part.end[leaf_range])
+                leaf_elements = elements(data, part.start[leaf_range], part.end[leaf_range])
                 if leaf_elements.damaged:
                     raise StoreError(f"{part.file} changed while it was read")
                 held_rows = np.flatnonzero(holds[change_start : change_start + len(leaf_elements.leaf)])
@@ -188,7 +188,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 str(self._path),
                 loaded.size,
                 loaded.meta.transaction,
-                pages.at[chosen_leaves],
+                pages.start[chosen_leaves],
                 pages.end[chosen_leaves],
                 len(holds),
                 np.packbits(holds).tobytes(),

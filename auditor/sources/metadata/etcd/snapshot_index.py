@@ -76,7 +76,7 @@ class Leaves:
     The first ``unsure`` changes lie before damage: a later change of the same key may be lost.
     """
 
-    at: NDArray[np.int64]
+    start: NDArray[np.int64]
     end: NDArray[np.int64]
     counts: NDArray[np.int64]
     holds: NDArray[np.bool_]
@@ -105,7 +105,7 @@ class _Pass:
 
     scope: bytes
     kind: KeyKind
-    at: list[NDArray[np.int64]] = field(default_factory=list)
+    start: list[NDArray[np.int64]] = field(default_factory=list)
     end: list[NDArray[np.int64]] = field(default_factory=list)
     counts: list[NDArray[np.int64]] = field(default_factory=list)
     kinds: list[NDArray[np.uint8]] = field(default_factory=list)
@@ -178,7 +178,7 @@ def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
     pass_state.low.append(low.copy())
     pass_state.high.append(high.copy() if high.any() else np.empty(0, np.uint64))
     _others(data, pass_state, leaf_elements, stamps, rows[~is_ledger], begin, stop)
-    pass_state.at.append(leaf_starts)
+    pass_state.start.append(leaf_starts)
     pass_state.end.append(end)
     pass_state.leaves += len(spans)
     pass_state.counts.append(np.bincount(leaf_elements.leaf, minlength=len(spans)))
@@ -300,7 +300,7 @@ def _finish(data: memoryview, meta: Meta, pass_state: _Pass) -> EtcdSnapshotInde
         else:
             keys[key] = span
     pages = Leaves(
-        np.concatenate([*pass_state.at, np.empty(0, np.int64)]),
+        np.concatenate([*pass_state.start, np.empty(0, np.int64)]),
         np.concatenate([*pass_state.end, np.empty(0, np.int64)]),
         counts,
         holds,
