@@ -27,7 +27,7 @@ from auditor.model.placement import KEYS, POLICY_KEYS, Locations, PlacementFacts
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.sources.metadata.store import MetadataStore, value_beside
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact
-from auditor.sources.racks import PULSAR_MAPPING, Said, ask_script, locate_all, of_pulsar, read_racks
+from auditor.sources.racks import PULSAR_MAPPING, RackMapping, ask_script, locate_all, of_pulsar, read_racks
 from auditor.sources.regular_file import read_regular
 from auditor.tables import Tables
 from auditor.tables.placement import BOOKIE_LOCATIONS, PlacementJudge, placement
@@ -177,7 +177,7 @@ class Placement:
     """
 
     settings: PlacementSettings
-    mapping: Said | None
+    mapping: RackMapping | None
     origin: str | None
     chosen: bool
     remarks: tuple[Remark, ...] = ()

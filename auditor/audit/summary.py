@@ -54,7 +54,7 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.run_inputs import owner_identities
 from auditor.simulate.levels import near_loss
-from auditor.sources.bookies.rpc.listings import ASKED
+from auditor.sources.bookies.rpc.listings import ASKABLE_ROWS
 from auditor.spark import functions as F
 from auditor.spark.query_plans import aggregate_many
 from auditor.spark.types import DataFrame
@@ -255,7 +255,7 @@ def _counts(
     if tables.cluster.placement is not None:
         queries[OWN_GROUPS] = (tables.ledgers, (f"count_if(map_contains_key(custom_metadata, '{KEY}'))",))
     if answers:
-        queries["answers"] = (answers.rows.where(ASKED), ("count(*)",))
+        queries["answers"] = (answers.rows.where(ASKABLE_ROWS), ("count(*)",))
     known_counts = {"availability": (sum(count.number for count in indexes.counts if count.placed),)}
     return (known_counts if indexes.whole else {}) | aggregate_many(queries)
 

@@ -71,9 +71,9 @@ def collect(
         collected = collect_directories(bookies, out, options, spark, progress)
     for name in collected.manifest.tables:
         click.echo(f"{collected.manifest.rows(name):>12,}  {name}")
-    for line in collected.told:
+    for line in collected.unread_lines:
         click.echo(f"bkaudit: not read: {line}", err=True)
-    if collected.unread > len(collected.told):
-        click.echo(f"bkaudit: and {collected.unread - len(collected.told):,} more", err=True)
+    if collected.unread > len(collected.unread_lines):
+        click.echo(f"bkaudit: and {collected.unread - len(collected.unread_lines):,} more", err=True)
     say(f"the collection is in {collected.path}")
     raise click.exceptions.Exit(NOT_COVERED if collected.unread else CLEAN)

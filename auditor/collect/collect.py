@@ -104,8 +104,13 @@ class CollectedTable(NamedTuple):
 
 def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
     """Every directory with ``current``, by path, and the digest of its VERSION."""
-    found = {each.path: each.version for place in places for each in place.directories if each.has_current}
-    return [(path, IndexDirectory.seen(path, found[path]).version_sha256) for path in sorted(found)]
+    versions = {
+        directory.path: directory.version
+        for place in places
+        for directory in place.directories
+        if directory.has_current
+    }
+    return [(path, IndexDirectory.seen(path, versions[path]).version_sha256) for path in sorted(versions)]
 
 
 def _log_parts(to_read: CollectionInput) -> list[LogPart]:
@@ -114,7 +119,7 @@ def _log_parts(to_read: CollectionInput) -> list[LogPart]:
     first = {
         home: next(iter(piece.ledger_directories), "")
         for piece in to_read.pieces
-        if any(each.storage != ROCKSDB for each in piece.directories)
+        if any(directory.storage != ROCKSDB for directory in piece.directories)
         for home in piece.ledger_directories
     }
     return [
@@ -123,8 +128,8 @@ def _log_parts(to_read: CollectionInput) -> list[LogPart]:
     ]
 
 
-def collected_tables(to_read: CollectionInput, wanted: int) -> list[CollectedTable]:
-    """What is written of the directories, in its order; entry logs in about ``wanted`` parts.
+def collected_tables(to_read: CollectionInput, part_count: int) -> list[CollectedTable]:
+    """What is written of the directories, in its order; entry logs in about ``part_count`` parts.
 
     Where whole logs are wanted, ``locations`` are read before them, and ``disks`` last.
     """
@@ -136,7 +141,7 @@ def collected_tables(to_read: CollectionInput, wanted: int) -> list[CollectedTab
     ]
     if not to_read.whole_logs:
         return [*tables, CollectedTable("entry_logs", entry_logs.SCHEMA, _header_rows, paths)]
-    logs = slice_parts(_log_parts(to_read), wanted)
+    logs = slice_parts(_log_parts(to_read), part_count)
     collection_id = to_read.collection_id
     return [
         *tables,
@@ -177,8 +182,8 @@ def _location_rows(by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.R
 
 def _log_rows(collection_id: str, part: LogPart) -> Iterator[pa.RecordBatch]:
     for batch in read_logs_of(part):
-        whose = pa.repeat(pa.scalar(collection_id, pa.string()), batch.num_rows)
-        yield batch.append_column(COLLECTION, whose).select(LOGS.names).cast(LOGS)
+        collection_ids = pa.repeat(pa.scalar(collection_id, pa.string()), batch.num_rows)
+        yield batch.append_column(COLLECTION, collection_ids).select(LOGS.names).cast(LOGS)
 
 
 def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
@@ -188,7 +193,7 @@ def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
 PARTS = 64
 """Parts that a collection without Spark is read in: the steps of its progress."""
 
-TOLD = 20
+SHOWN_UNREAD = 20
 """So many things that could not be read are named; all are counted, and all are in the tables."""
 
 NOT_READ = {
@@ -207,13 +212,13 @@ Files = tuple[CollectedFile, ...]
 class FinishedCollection:
     """A finished collection: where it is, what is in it, and what could not be read for it.
 
-    ``unread`` counts; ``told`` are the first `TOLD` of them, each with its reason.
+    ``unread`` counts; ``unread_lines`` are the first `SHOWN_UNREAD` of them, each with its reason.
     """
 
     path: str
     manifest: CollectionManifest
     unread: int
-    told: tuple[str, ...]
+    unread_lines: tuple[str, ...]
 
 
 def collect(
@@ -233,24 +238,24 @@ def collect(
         UsageError: a source that is no bookies' directory; an ``out`` that is there already, or that cannot
             be written; a session of Spark Connect.
     """
-    made = now_ms()
+    creation_time = now_ms()
     options, progress = options or AuditOptions(), progress or Silent()
     if spark is not None:
         require_classic(spark)
     target, directories = check_target(bookies, out)
     progress.stage("directories")
     places = find_places(directories)
-    if not any(found.has_current for place in places for found in place.directories):
+    if not any(directory.has_current for place in places for directory in place.directories):
         raise UsageError(f"--bookies {', '.join(bookies)}: no directory with current/ lies there")
     collection_id = uuid.uuid4().hex
     pieces = pieces_of(collection_id, places)
     tables: dict[str, Files] = dict(_place_tables(target, places, pieces))
-    wanted = PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
-    parts = plan_parts([(piece.id, piece.directories) for piece in pieces], wanted, options.threads)
+    part_count = PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
+    parts = plan_parts([(piece.id, piece.directories) for piece in pieces], part_count, options.threads)
     to_read = CollectionInput(collection_id, pieces, parts, directories_of(places), options.entry_logs)
     if spark is not None:
         require_shared(spark, *run_files(target.path))
-    for table in collected_tables(to_read, 1 if spark is None else wanted):
+    for table in collected_tables(to_read, 1 if spark is None else part_count):
         tables[table.name] = (
             _write_here(target, table, progress)
             if spark is None
@@ -259,11 +264,13 @@ def collect(
     unread = chain(
         _unread_bookies(places), _unread_rows(target, tables), _unread_tails(target, tables, pieces)
     )
-    told = tuple(islice(unread, TOLD))
-    count = len(told) + sum(1 for _ in unread)
-    manifest = CollectionManifest(collection_id, program_version(), made, now_ms(), tuple(bookies), tables)
+    unread_lines = tuple(islice(unread, SHOWN_UNREAD))
+    count = len(unread_lines) + sum(1 for _ in unread)
+    manifest = CollectionManifest(
+        collection_id, program_version(), creation_time, now_ms(), tuple(bookies), tables
+    )
     target.write_manifest(manifest)
-    return FinishedCollection(target.path, manifest, count, told)
+    return FinishedCollection(target.path, manifest, count, unread_lines)
 
 
 def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
@@ -274,8 +281,8 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
     target = Collection(out if "://" in out else str(Path(out).absolute()))
     sources = split_sources(bookies)
     if sources.rpc or sources.collections:
-        other = "rpc:" if sources.rpc else sources.collections[0]
-        raise UsageError(f"--bookies {other}: collect reads bookies' own directories")
+        source = "rpc:" if sources.rpc else sources.collections[0]
+        raise UsageError(f"--bookies {source}: collect reads bookies' own directories")
     if target.files.get_file_info(target.base).type != fs.FileType.NotFound:
         raise UsageError(f"--out {target.path}: is there already; name a new directory")
     return target, sources.directories
@@ -285,11 +292,18 @@ def _place_tables(
     target: Collection, places: Sequence[PlaceFound], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, Files]]:
     """Where data lies: bounded by the number of directories, and written first."""
-    of_directory = {(piece.place, each.path): piece.id for piece in pieces for each in piece.directories}
+    of_directory = {
+        (piece.place, directory.path): piece.id for piece in pieces for directory in piece.directories
+    }
     directories = [
         row for number, place in enumerate(places) for row in directory_rows(number, place, of_directory)
     ]
-    versions = [_version_row(found) for place in places for found in place.directories if found.has_current]
+    versions = [
+        _version_row(directory)
+        for place in places
+        for directory in place.directories
+        if directory.has_current
+    ]
     for name, schema, rows in (
         ("places", PLACES, place_rows(places)),
         ("directories", DIRECTORIES, directories),
@@ -298,10 +312,10 @@ def _place_tables(
         yield name, write_table(target, name, schema, batches_of(rows, schema))
 
 
-def _version_row(found: DirectoryFound) -> dict[str, Any]:
-    cookie, damage = found.cookie
+def _version_row(directory: DirectoryFound) -> dict[str, Any]:
+    cookie, damage = directory.cookie
     row = StoreCookie(cookie.bookie_id if cookie else "", cookie, damage).row()
-    return {**row, "bookie_id": row["bookie_host"], "path": found.path}
+    return {**row, "bookie_id": row["bookie_host"], "path": directory.path}
 
 
 def _write_here(target: Collection, table: CollectedTable, progress: Progress) -> Files:
@@ -317,8 +331,8 @@ def _write_here(target: Collection, table: CollectedTable, progress: Progress) -
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
     """Bookies that are not all here, as far as their own VERSIONs say, and what could not be listed."""
-    alone = attribute(places, frozenset(), {}, None)
-    ids = {row.cookie_bookie_id for row in alone.directories if row.cookie_bookie_id is not None}
+    attribution = attribute(places, frozenset(), {}, None)
+    ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute(places, ids, {}, None).bookies.items():
         if bookie.read != BookieRead.READ:
             yield f"{bookie_id}: {bookie.reason}"
@@ -329,26 +343,26 @@ def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
 def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[str]:
     """What the tables themselves say was not read; nearly all of them are skipped by their statistics."""
     for name, states in NOT_READ.items():
-        wanted = dataset.field("state").isin(states)
+        condition = dataset.field("state").isin(states)
         if name == "entry_logs":
             # What a compaction did not finish need not be an entry log yet.
-            wanted &= dataset.field("kind").is_null() | (dataset.field("kind") == LogFileKind.LOG)
-        for row in _rows_where(target, tables[name], ["path", "reason"], wanted):
+            condition &= dataset.field("kind").is_null() | (dataset.field("kind") == LogFileKind.LOG)
+        for row in _rows_where(target, tables[name], ["path", "reason"], condition):
             yield f"{row['path']}: {row['reason']}"
 
 
 def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Sequence[Piece]) -> Iterator[str]:
     """Journals that are incomplete; one that went down cleanly has nothing there but what is indexed."""
     unclean = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
-    wanted = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unclean)
-    for row in _rows_where(target, tables["journal_tails"], ["bookie_id", "path", "reason"], wanted):
+    condition = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unclean)
+    for row in _rows_where(target, tables["journal_tails"], ["bookie_id", "path", "reason"], condition):
         yield f"journal of {row['path'] or row['bookie_id']}: {row['reason']}"
 
 
 def _rows_where(
-    target: Collection, files: Files, columns: list[str], wanted: dataset.Expression
+    target: Collection, files: Files, columns: list[str], condition: dataset.Expression
 ) -> Iterator[dict[str, Any]]:
     paths = [f"{target.base}/{file.path}" for file in files]
-    found = dataset.dataset(paths, filesystem=target.files, format="parquet")
-    for batch in found.to_batches(columns=columns, filter=wanted):
+    table = dataset.dataset(paths, filesystem=target.files, format="parquet")
+    for batch in table.to_batches(columns=columns, filter=condition):
         yield from batch.to_pylist()

@@ -55,8 +55,8 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
         return GeneratorDifference()
     ledger_id, next_id = row["highest"]
     fields = [f"the copy gives out ledger {next_id} next, and ledger {ledger_id} is in use"]
-    item, change = str(StoreItem.ID_GENERATOR), str(CopyState.DIFFERENT)
-    return GeneratorDifference((item, change, None, None, _PATH, fields, None, None, None))
+    store_item, change = str(StoreItem.ID_GENERATOR), str(CopyState.DIFFERENT)
+    return GeneratorDifference((store_item, change, None, None, _PATH, fields, None, None, None))
 
 
 def _next_id(ids: Sequence[Ids]) -> Column:

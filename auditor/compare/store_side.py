@@ -77,10 +77,12 @@ def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | N
         (ledgers.copy, copy_cut, "copy_doubt"),
     ):
         rows = with_doubts(rows, doubtful_ids(side, None, cut), 1).withColumnRenamed("doubt", name)
-    more = [*_SCALARS, "custom_metadata", "segments", "path"]
+    column_names = [*_SCALARS, "custom_metadata", "segments", "path"]
     for side, prefix in ((ledgers.source, "source"), (ledgers.copy, "copy")):
-        kept = side.where(_LISTED).select(*_LEDGER, *(F.col(name).alias(f"{prefix}_{name}") for name in more))
-        rows = rows.join(kept, [*_LEDGER], "left")
+        side_rows = side.where(_LISTED).select(
+            *_LEDGER, *(F.col(name).alias(f"{prefix}_{name}") for name in column_names)
+        )
+        rows = rows.join(side_rows, [*_LEDGER], "left")
     rows = rows.withColumn("path", F.coalesce("source_path", "copy_path"))
     rows = rows.withColumn("fields", F.when(F.col("change") == CopyState.DIFFERENT, _fields()))
     return _with_doubt(rows, StoreItem.LEDGER)
@@ -132,18 +134,20 @@ def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
         columns = (F.col("digest").alias(name), F.col("version").alias(f"{name}_version"))
         return side.where(listed).select(*keys, *columns)
 
-    both = narrow(sides.source, "source").join(narrow(sides.copy, "copy"), [*keys], "full_outer")
+    joined_rows = narrow(sides.source, "source").join(narrow(sides.copy, "copy"), [*keys], "full_outer")
     source, copy = F.col("source"), F.col("copy")
     change = F.when(copy.isNull(), CopyState.MISSING).when(source.isNull(), CopyState.EXTRA)
-    return both.where(~source.eqNullSafe(copy)).withColumn("change", change.otherwise(CopyState.DIFFERENT))
+    return joined_rows.where(~source.eqNullSafe(copy)).withColumn(
+        "change", change.otherwise(CopyState.DIFFERENT)
+    )
 
 
-def _with_doubt(rows: DataFrame, item: StoreItem) -> DataFrame:
+def _with_doubt(rows: DataFrame, store_item: StoreItem) -> DataFrame:
     """Rows of `STORE_DIFFERENCES`: absence that is in doubt is undecided."""
     change = F.col("change")
     why = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
     why = why.when(change == CopyState.EXTRA, F.col("source_doubt"))
-    rows = rows.withColumns({"item": F.lit(str(item)), "why": why})
+    rows = rows.withColumns({"item": F.lit(str(store_item)), "why": why})
     rows = rows.withColumn("change", F.when(why.isNotNull(), CopyState.UNDECIDED).otherwise(change))
     return select_columns(rows, STORE_DIFFERENCES)
 
@@ -151,11 +155,13 @@ def _with_doubt(rows: DataFrame, item: StoreItem) -> DataFrame:
 def _fields() -> Column:
     """What differs of the metadata; of bytes that mean the same, that they are other bytes."""
 
-    def differ(name: str, said: Column, *, entries: bool = False) -> Column:
-        one, two = F.col(f"source_{name}"), F.col(f"copy_{name}")
+    def differ(name: str, text: Column, *, entries: bool = False) -> Column:
+        source_column, copy_column = F.col(f"source_{name}"), F.col(f"copy_{name}")
         if entries:  # maps cannot be compared
-            one, two = (F.sort_array(F.map_entries(side)) for side in (one, two))
-        return F.when(~one.eqNullSafe(two), said)
+            source_column, copy_column = (
+                F.sort_array(F.map_entries(side)) for side in (source_column, copy_column)
+            )
+        return F.when(~source_column.eqNullSafe(copy_column), text)
 
     def both(name: str) -> Column:
         sides = [
@@ -163,15 +169,15 @@ def _fields() -> Column:
         ]
         return F.concat_ws("", F.lit(f"{name}: "), F.concat_ws(" / ", *sides))
 
-    found = F.array_compact(
+    differences = F.array_compact(
         F.array(
             *(differ(name, both(name)) for name in _SCALARS),
             differ("custom_metadata", F.lit("custom_metadata"), entries=True),
             differ("segments", F.lit("segments")),
         )
     )
-    other = F.array(F.lit("bytes: the password, or another spelling of the same metadata"))
-    return F.when(F.size(found) > 0, found).otherwise(other)
+    byte_difference = F.array(F.lit("bytes: the password, or another spelling of the same metadata"))
+    return F.when(F.size(differences) > 0, differences).otherwise(byte_difference)
 
 
 _ONE_EACH = ("LAYOUT", "INSTANCEID")
@@ -254,12 +260,14 @@ class StoreSide:
                 return source_rows(self.landing.spark, OwnerValueSource(self._options({"owners": uri.text})))
         return self.landing.spark.createDataFrame([], from_arrow_schema(OWNER_VALUES))
 
-    def _read(self, source: type[StoreSource], at: ClusterNodes) -> DataFrame:
-        named = {"metadata": self.uri.text, "layout": self.layout.value}
-        return source_rows(self.landing.spark, source(self._options(named, at)))
+    def _read(self, source: type[StoreSource], moment: ClusterNodes) -> DataFrame:
+        named_options = {"metadata": self.uri.text, "layout": self.layout.value}
+        return source_rows(self.landing.spark, source(self._options(named_options, moment)))
 
-    def _options(self, named: Mapping[str, str], at: ClusterNodes | None = None) -> dict[str, str]:
-        return source_options(self.landing.spark, self.options, named, at)
+    def _options(
+        self, named_options: Mapping[str, str], moment: ClusterNodes | None = None
+    ) -> dict[str, str]:
+        return source_options(self.landing.spark, self.options, named_options, moment)
 
 
 @contextmanager

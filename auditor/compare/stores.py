@@ -44,7 +44,7 @@ from auditor.spark.types import DataFrame, SparkSession
 
 _GAPS_SHOWN = 20
 _ORDER = ("change", "item", "scope_id", "ledger_id", "path")
-_ITEMS = {"LAYOUT": StoreItem.LAYOUT, "INSTANCEID": StoreItem.INSTANCE_ID}
+_STORE_ITEMS = {"LAYOUT": StoreItem.LAYOUT, "INSTANCEID": StoreItem.INSTANCE_ID}
 
 
 @contextmanager
@@ -94,17 +94,17 @@ def _find_owners(
 ) -> tuple[tuple[OwnersUri | None, OwnersUri | None] | None, tuple[str, ...]]:
     """Where the owners of both stores are beside their roots; a store that does not tell is a gap."""
     for name in APPLICATIONS:
-        there = [side.has_owners(name) for side in sides]
-        if True not in there:
+        has_owners = [side.has_owners(name) for side in sides]
+        if True not in has_owners:
             continue
-        if None in there:
-            blind = sides[there.index(None)]
+        if None in has_owners:
+            blind = sides[has_owners.index(None)]
             return None, (
                 f"owners were not compared: the {blind.name} does not tell where {name} keeps its own; "
                 "name both with --owners",
             )
         source, copy = (
-            beside(name, side.uri) if has else None for side, has in zip(sides, there, strict=True)
+            beside(name, side.uri) if has else None for side, has in zip(sides, has_owners, strict=True)
         )
         return (source, copy), ()
     return None, ()
@@ -135,8 +135,8 @@ class _OpenPair:
         tables += [("owner_differences", self._owner_rows)] if self.owners else []
         landed = [self.landing.land(name, make) for name, make in tables]
         differences = landed[0]
-        for each in landed[1:]:
-            differences = differences.unionByName(each)
+        for rows in landed[1:]:
+            differences = differences.unionByName(rows)
         with own_errors():
             tallies = self._tallies(differences)
             gaps += self._unread()
@@ -150,36 +150,37 @@ class _OpenPair:
         sides = Sides(source.ledgers(), copy.ledgers())
         cuts = [side.nodes.cut_below(side.root) for side in self.sides]
         make = partial(ledger_differences, sides, *cuts)
-        found = self.landing.land("ledgers_unequal", make)
+        differences = self.landing.land("ledgers_unequal", make)
         if "ledgers_unequal" in self.landing.empty:
-            return found
-        return settle_differences(found, StoreItem.LEDGER, source.ledgers_again(), copy.ledgers_again())
+            return differences
+        return settle_differences(differences, StoreItem.LEDGER, source.ledgers_again(), copy.ledgers_again())
 
     def _owner_rows(self) -> DataFrame:
         assert self.owners is not None
         source, copy = self.sides
         sides = Sides(source.owners(self.owners[0]), copy.owners(self.owners[1]))
-        found = self.landing.land("owners_unequal", lambda: owner_differences(sides))
+        differences = self.landing.land("owners_unequal", lambda: owner_differences(sides))
         if "owners_unequal" in self.landing.empty:
-            return found
+            return differences
         again = source.owners_again(self.owners[0]), copy.owners_again(self.owners[1])
-        return settle_differences(found, StoreItem.OWNER, *again)
+        return settle_differences(differences, StoreItem.OWNER, *again)
 
     def _nodes(self) -> DataFrame:
         """Layout, instance id, cookies and id generator: few, and all of them on the driver."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        one, two = (side.values() for side in self.sides)
+        source_values, copy_values = (side.values() for side in self.sides)
         rows: list[tuple[Any, ...]] = []
-        for name in sorted(one.keys() | two.keys()):
-            if one.get(name) != two.get(name) and self._comparable(name):
-                change, why = self._change(name, one, two)
+        for name in sorted(source_values.keys() | copy_values.keys()):
+            if source_values.get(name) != copy_values.get(name) and self._comparable(name):
+                change, why = self._change(name, source_values, copy_values)
                 rows.append((str(item_of(name)), str(change), None, None, name, None, why, None, None))
         if rows and any(side.live for side in self.sides):
             later = [side.values(again=True) if side.live else side.values() for side in self.sides]
             rows = [
                 row
-                if (one.get(row[4]), two.get(row[4])) == (later[0].get(row[4]), later[1].get(row[4]))
+                if (source_values.get(row[4]), copy_values.get(row[4]))
+                == (later[0].get(row[4]), later[1].get(row[4]))
                 else (row[0], str(CopyState.UNDECIDED), *row[2:6], MOVED, None, None)
                 for row in rows
             ]
@@ -188,11 +189,11 @@ class _OpenPair:
         return self.landing.spark.createDataFrame(rows, from_arrow_schema(STORE_DIFFERENCES))
 
     def _change(
-        self, name: str, one: Mapping[str, bytes], two: Mapping[str, bytes]
+        self, name: str, source_values: Mapping[str, bytes], copy_values: Mapping[str, bytes]
     ) -> tuple[CopyState, str | None]:
-        if name in one and name in two:
+        if name in source_values and name in copy_values:
             return CopyState.DIFFERENT, None
-        change, lacking = (CopyState.EXTRA, 0) if name in two else (CopyState.MISSING, 1)
+        change, lacking = (CopyState.EXTRA, 0) if name in copy_values else (CopyState.MISSING, 1)
         side = self.sides[lacking]
         path = f"{side.root}/{name}"
         for gap, reason in ((side.root, side.nodes.cut_below(side.root)), *side.nodes.gaps):
@@ -214,7 +215,9 @@ class _OpenPair:
             .collect()
         }
         totals = self._totals()
-        return tuple(_tally(item, totals[item], counts) for item in StoreItem if item in totals)
+        return tuple(
+            _tally(store_item, totals[store_item], counts) for store_item in StoreItem if store_item in totals
+        )
 
     def _totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
         """Of each kind how many either store has, and how many of them are the same where that is known."""
@@ -226,12 +229,15 @@ class _OpenPair:
             owners = [side.owners(uri) for side, uri in zip(self.sides, self.owners, strict=True)]
             first, second = (rows.where("status = 'ok'").count() for rows in owners)
             totals[StoreItem.OWNER] = (first, second, None)
-        one, two = source.values(), copy.values()
-        for item in (StoreItem.COOKIE, StoreItem.LAYOUT, StoreItem.INSTANCE_ID):
-            mine, other = ({name for name in side if item_of(name) is item} for side in (one, two))
-            same = sum(one[name] == two[name] for name in mine & other)
-            if mine | other and all(map(self._comparable, mine | other)):
-                totals[item] = (len(mine), len(other), same)
+        source_values, copy_values = source.values(), copy.values()
+        for store_item in (StoreItem.COOKIE, StoreItem.LAYOUT, StoreItem.INSTANCE_ID):
+            source_names, copy_names = (
+                {name for name in side if item_of(name) is store_item}
+                for side in (source_values, copy_values)
+            )
+            same = sum(source_values[name] == copy_values[name] for name in source_names & copy_names)
+            if source_names | copy_names and all(map(self._comparable, source_names | copy_names)):
+                totals[store_item] = (len(source_names), len(copy_names), same)
         if self._generators.note is None:
             totals[StoreItem.ID_GENERATOR] = (1, 1, int(self._generators.row is None))
         return totals
@@ -265,18 +271,18 @@ def item_of(name: str) -> StoreItem:
     >>> str(item_of("cookies/bk1:3181"))
     'cookie'
     """
-    return _ITEMS.get(name, StoreItem.COOKIE)
+    return _STORE_ITEMS.get(name, StoreItem.COOKIE)
 
 
 def _tally(
-    item: StoreItem, totals: tuple[int, int, int | None], counts: Mapping[tuple[str, str], Any]
+    store_item: StoreItem, totals: tuple[int, int, int | None], counts: Mapping[tuple[str, str], Any]
 ) -> ItemTally:
     source, copy, same = totals
-    rows = {change: counts.get((item, change)) for change in CopyState}
+    rows = {change: counts.get((store_item, change)) for change in CopyState}
     changes = {change: row["all"] if row else 0 for change, row in rows.items()}
     if same is None:
         same = source - sum(row["in_source"] for row in rows.values() if row)
-    return ItemTally(item, source, copy, same, changes)
+    return ItemTally(store_item, source, copy, same, changes)
 
 
 @contextmanager
@@ -296,14 +302,14 @@ def _log(run: RunDirectory) -> Path | None:
     return None if "://" in run.path else Path(run.path, "spark.log")
 
 
-def some_differences(differences: DataFrame, each: int) -> list[StoreDifference]:
-    """The first ``each`` differences of every change."""
-    found: list[StoreDifference] = []
+def some_differences(differences: DataFrame, limit: int) -> list[StoreDifference]:
+    """The first ``limit`` differences of every change."""
+    listed_differences: list[StoreDifference] = []
     with own_errors():
         for change in CopyState:
-            rows = differences.where(differences.change == str(change)).orderBy(*_ORDER).limit(each)
-            found += map(_difference, rows.collect())
-    return found
+            rows = differences.where(differences.change == str(change)).orderBy(*_ORDER).limit(limit)
+            listed_differences += map(_difference, rows.collect())
+    return listed_differences
 
 
 def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:

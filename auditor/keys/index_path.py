@@ -30,9 +30,9 @@ _TOP = re.compile(r"[0-9a-f]{8}")
 _STEP = re.compile(r"0|[1-9a-f][0-9a-f]{0,7}|[0-9a-f]{8}")
 
 _DIGITS = 16
-_SLASH, _OTHER = 254, 255
+_SLASH, _NO_DIGIT = 254, 255
 _SUFFIX = np.frombuffer(b".idx", np.uint8)
-_VALUES = np.full(256, _OTHER, np.uint8)
+_VALUES = np.full(256, _NO_DIGIT, np.uint8)
 _VALUES[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(_DIGITS)
 _VALUES[ord("/")] = _SLASH
 
@@ -72,23 +72,28 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
     """
     octets = np.frombuffer(b"".join(paths), np.uint8)
     ends = np.cumsum(np.fromiter(map(len, paths), np.int64, len(paths)))
-    named = (octets[ends[:, None] + np.arange(-4, 0)] == _SUFFIX).all(axis=1)
+    is_index = (octets[ends[:, None] + np.arange(-4, 0)] == _SUFFIX).all(axis=1)
     values = _VALUES[octets]
-    at = ends - 5  # the last digit; it moves to the byte before the first
+    positions = ends - 5  # the last digit; it moves to the byte before the first
     ids = np.zeros(len(paths), np.uint64)
-    leading = np.full(len(paths), _OTHER, np.uint8)
+    leading = np.full(len(paths), _NO_DIGIT, np.uint8)
     digits = np.zeros(len(paths), np.int64)
     for step in range(_DIGITS):
-        value = values[at]
-        more = value < _DIGITS
-        if not more.any():
+        value = values[positions]
+        is_digit = value < _DIGITS
+        if not is_digit.any():
             break
-        ids |= np.where(more, value, 0).astype(np.uint64) << np.uint64(4 * step)
-        leading = np.where(more, value, leading)
-        digits += more
-        at -= more
-    named &= (values[at] == _SLASH) & (digits > 0) & ((leading > 0) | (digits == 1)) & (ids <= MAX_LEDGER_ID)
-    return np.where(named, ids.view(np.int64), -1)
+        ids |= np.where(is_digit, value, 0).astype(np.uint64) << np.uint64(4 * step)
+        leading = np.where(is_digit, value, leading)
+        digits += is_digit
+        positions -= is_digit
+    is_index &= (
+        (values[positions] == _SLASH)
+        & (digits > 0)
+        & ((leading > 0) | (digits == 1))
+        & (ids <= MAX_LEDGER_ID)
+    )
+    return np.where(is_index, ids.view(np.int64), -1)
 
 
 def scoped_to_path(ledger: LedgerId) -> str:
@@ -98,7 +103,7 @@ def scoped_to_path(ledger: LedgerId) -> str:
     '00000000/00000001/ffffffff/fffffffe/fffffffffffffffe.idx'
     """
     name = ledger.qualified_name
-    eights = [name[at : at + 8] for at in range(0, 32, 8)]
+    eights = [name[start : start + 8] for start in range(0, 32, 8)]
     return "/".join([*eights, f"{int(name[16:], 16):x}.idx"])
 
 
@@ -109,7 +114,7 @@ def scoped_paths(ledger: LedgerId) -> Iterator[str]:
     '0/1/0/2/2.idx'
     """
     *steps, file = scoped_to_path(ledger).split("/")
-    return (f"{each}/{file}" for each in spellings([int(each, 16) for each in steps]))
+    return (f"{directory}/{file}" for directory in spellings([int(directory, 16) for directory in steps]))
 
 
 def spellings(steps: Sequence[int]) -> Iterator[str]:
@@ -128,9 +133,9 @@ def third_step(place: str, name: str) -> tuple[int, ...] | None:
     >>> third_step("0/1", "0"), third_step("0/0", "0"), third_step("0/1", "notes")
     ((0, 1, 0), None, None)
     """
-    steps = [step(each) for each in (*place.split("/"), name)]
-    found = tuple(each for each in steps if each is not None)
-    return found if len(found) == len(steps) and any(found[:2]) else None
+    steps = [step(part) for part in (*place.split("/"), name)]
+    numbers = tuple(number for number in steps if number is not None)
+    return numbers if len(numbers) == len(steps) and any(numbers[:2]) else None
 
 
 def is_scoped_top(name: str) -> bool:
@@ -159,7 +164,7 @@ def ledger_spelt(steps: Sequence[int]) -> LedgerId:
     >>> ledger_spelt([0, 1])
     LedgerId(id=0, scope=1)
     """
-    return LedgerId.parse("".join(f"{each:08x}" for each in steps).ljust(32, "0"))
+    return LedgerId.parse("".join(f"{number:08x}" for number in steps).ljust(32, "0"))
 
 
 def scoped_from_name(name: str) -> int | None:

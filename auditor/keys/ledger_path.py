@@ -117,7 +117,7 @@ def to_scoped_path(ledger: LedgerId) -> str:
     'scopes/0000/0000/0000/0001/0000/0000/0000/L0002'
     """
     name = ledger.qualified_name
-    fours = [name[at : at + 4] for at in range(0, 32, 4)]
+    fours = [name[start : start + 4] for start in range(0, 32, 4)]
     return "/".join([SCOPES, *fours[:7], f"L{fours[7]}"])
 
 

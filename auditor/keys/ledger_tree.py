@@ -62,7 +62,7 @@ _SHAPES: dict[LayoutKind, tuple[_Shape, ...]] = {
     LayoutKind.LONG_HIERARCHICAL: (_LONG,),
 }
 _SPECIAL = {"available", "cookies", "LAYOUT", "INSTANCEID", "underreplication", "idgen", "idgen-long"}
-_OTHERS = (
+_SEARCHED_LAYOUTS = (
     LayoutKind.FLAT,
     LayoutKind.HIERARCHICAL,
     LayoutKind.LEGACY_HIERARCHICAL,
@@ -153,10 +153,10 @@ def unread_place(kind: LayoutKind, rel: str) -> Place:
 
 def _of_another(kind: LayoutKind, rel: str, own: Place) -> Place:
     """A path at which another layout keeps a ledger, or that leads to one; else what it is in this one."""
-    for other in _OTHERS:
-        ledger_id = None if other is kind else from_path(other, rel)
+    for other_kind in _SEARCHED_LAYOUTS:
+        ledger_id = None if other_kind is kind else from_path(other_kind, rel)
         if ledger_id is not None:
-            return Place("malformed", own.ledger_id, ledger_id, ledger_id, layout=other)
+            return Place("malformed", own.ledger_id, ledger_id, ledger_id, layout=other_kind)
     names = rel.split("/")
     for shape in (_SHORT, _LONG):
         if own.kind == "other" and shape.top.fullmatch(names[0]) and len(names) <= shape.depth:
@@ -262,15 +262,15 @@ def _java_long(digits: str) -> int:
     -8446744073709551617
     """
     value = 0
-    for at in range(
+    for start in range(
         0, len(digits), 18
     ):  # in steps: the digits of a hostile name never become one huge number
-        part = digits[at : at + 18]
+        part = digits[start : start + 18]
         value = (value * 10 ** len(part) + int(part)) & (2**64 - 1)
     return value - 2**64 if value >> 63 else value
 
 
 def _span(prefix: str, digits: int) -> tuple[int, int]:
-    rest = digits - len(prefix)
-    low = int(prefix + "0" * rest)
-    return min(low, MAX_LEDGER_ID), min(low + 10**rest - 1, MAX_LEDGER_ID)
+    free_digits = digits - len(prefix)
+    low = int(prefix + "0" * free_digits)
+    return min(low, MAX_LEDGER_ID), min(low + 10**free_digits - 1, MAX_LEDGER_ID)

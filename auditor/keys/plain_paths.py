@@ -46,14 +46,14 @@ def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np
     [42, -1]
     """
     column = TextColumn.of(paths).octets
-    found = np.full(len(column), -1, np.int64)
+    path_ids = np.full(len(column), -1, np.int64)
     lengths = column.ends - column.starts - start
     if kind is LayoutKind.ETCD:
         rows = np.flatnonzero(lengths == len(_KEY) + _HEX_LENGTH)
-        at = column.starts[rows] + start
-        rows, at = (each[begin_with(column.octets, at, _KEY)] for each in (rows, at))
-        found[rows] = _hexadecimal(windows(column.octets, at + len(_KEY), _HEX_LENGTH))
-        return found
+        starts = column.starts[rows] + start
+        rows, starts = (array[begin_with(column.octets, starts, _KEY)] for array in (rows, starts))
+        path_ids[rows] = _hexadecimal(windows(column.octets, starts + len(_KEY), _HEX_LENGTH))
+        return path_ids
     for form, least, end in _FORMS.get(kind, ()):
         rows = np.flatnonzero(lengths == len(form))
         letters = windows(column.octets, column.starts[rows] + start, len(form)).view(np.uint8)
@@ -66,8 +66,8 @@ def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np
         fits &= high < _LARGEST // _TEN_DIGITS
         ids = np.where(fits, high, 0) * _TEN_DIGITS + low
         fits &= (ids >= least) & (ids < end)
-        found[rows[fits]] = ids[fits]
-    return found
+        path_ids[rows[fits]] = ids[fits]
+    return path_ids
 
 
 def _hexadecimal(texts: NDArray[np.void]) -> NDArray[np.int64]:

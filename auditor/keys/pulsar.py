@@ -74,17 +74,17 @@ def _managed_names(parts: list[str]) -> Names:
     if len(parts) > 2 and parts[2] == _PERSISTENT:
         return _topic(parts[:2], parts[3:], None)
     if len(parts) > 2 and parts[2] == _SEGMENT:
-        named = parts[3:]
-        joined = ["/".join(named[:2]), *named[2:]] if len(named) > 1 else []
+        topic_parts = parts[3:]
+        joined = ["/".join(topic_parts[:2]), *topic_parts[2:]] if len(topic_parts) > 1 else []
         return _topic(parts[:2], joined, None)
     if len(parts) > 3 and parts[3] == _PERSISTENT:
         return _topic([parts[0], parts[2]], parts[4:], parts[1])
     return Names(NodeKind.INNER if len(parts) < 4 else NodeKind.UNKNOWN)
 
 
-def _topic(above: list[str], named: list[str], cluster: str | None) -> Names:
+def _topic(above: list[str], names: list[str], cluster: str | None) -> Names:
     tenant, namespace = above
-    decoded = [unquote_plus(name) for name in named]
+    decoded = [unquote_plus(name) for name in names]
     if not decoded:
         return Names(NodeKind.INNER, tenant, namespace, None, None, cluster)
     if len(decoded) == 1:

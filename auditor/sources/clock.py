@@ -57,8 +57,8 @@ class RateLimit:
         """
         if self._rate <= 0:
             return 0.0
-        now = self._clock()
-        self._tokens = min(self._rate * BURST_S, self._tokens + (now - self._filled) * self._rate)
-        self._filled = now
+        clock_time = self._clock()
+        self._tokens = min(self._rate * BURST_S, self._tokens + (clock_time - self._filled) * self._rate)
+        self._filled = clock_time
         self._tokens -= units
         return max(0.0, -self._tokens / self._rate)

@@ -70,9 +70,9 @@ def parent_of(path: str) -> str | None:
     >>> parent_of("s3://bucket/runs/today"), parent_of("s3://bucket/today"), parent_of("s3://bucket")
     ('s3://bucket/runs', 's3://bucket', None)
     """
-    scheme, separator, rest = path.rpartition("://")
-    rest = rest.rstrip("/") if separator else str(Path(rest).absolute())
-    above, slash, name = rest.rpartition("/")
+    scheme, separator, location = path.rpartition("://")
+    location = location.rstrip("/") if separator else str(Path(location).absolute())
+    above, slash, name = location.rpartition("/")
     if not slash or not name:
         return None
     # With a host nothing is left of "s3://bucket" but the bucket; without one the root keeps its slash.
@@ -94,11 +94,11 @@ def _has_password(uri: str) -> bool:
     >>> [_has_password(f"s3://{rest}") for rest in ("KEY:se/cret@bucket/a", "bucket/a@b", "host:80/a@b")]
     [True, False, False]
     """
-    rest = uri.partition("://")[2]
-    before, at, _ = rest.partition("@")
+    location = uri.partition("://")[2]
+    before, separator, _ = location.partition("@")
     tail = before.partition("/")[0].partition(":")
     port = tail[2].isdecimal() and "/" in before
-    return bool(at and tail[1]) and not port
+    return bool(separator and tail[1]) and not port
 
 
 @contextmanager
@@ -127,11 +127,11 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
         raise RunError(f"{table}/{name}: {error}") from error
 
 
-def check_columns(found: pa.Schema, schema: pa.Schema) -> None:
+def check_columns(actual: pa.Schema, schema: pa.Schema) -> None:
     """Refuse a table that is not as this program writes it.
 
     Raises:
         RunError: columns that are missing, more, or of another type.
     """
-    if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
+    if [(field.name, field.type) for field in actual] != [(field.name, field.type) for field in schema]:
         raise RunError("its columns are not those of this version's table")

@@ -33,11 +33,11 @@ SCRIPT_ARGUMENTS = 100
 
 SCRIPT_TIMEOUT_S = 60.0
 
-Said = Mapping[str, Location]
+RackMapping = Mapping[str, Location]
 """By a bookie's id, or by its host: what a mapping says."""
 
 
-def read_racks(path: str) -> Said:
+def read_racks(path: str) -> RackMapping:
     """The mapping of a file.
 
     Raises:
@@ -56,7 +56,7 @@ def read_racks(path: str) -> Said:
         raise UsageError(f"--racks {path}: {error}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"--racks {path}: is not text in UTF-8 (at byte {error.start})") from None
-    found: dict[str, Location] = {}
+    locations: dict[str, Location] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if words and len(words) != 2:
@@ -64,41 +64,41 @@ def read_racks(path: str) -> Said:
                 f"--racks {path}: line {number} has {len(words)} columns, not a bookie and a location"
             )
         if words:
-            _put(found, words[0], Location(None, (), path, words[1]), f"--racks {path}: line {number}")
-    return found
+            _put(locations, words[0], Location(None, (), path, words[1]), f"--racks {path}: line {number}")
+    return locations
 
 
-def of_pulsar(entries: Iterable[RackEntry], origin: str) -> Said:
+def of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
     """The mapping that Pulsar's value makes; of a bookie in two groups the last group has its rack."""
-    found: dict[str, Location] = {}
+    locations: dict[str, Location] = {}
     for entry in entries:
-        groups = found[entry.bookie_id].groups if entry.bookie_id in found else ()
+        groups = locations[entry.bookie_id].groups if entry.bookie_id in locations else ()
         location = location_of(entry.rack)
         path = normalise(location) if location else None
-        found[entry.bookie_id] = Location(path or None, (*groups, entry.group), origin, entry.rack)
-    return found
+        locations[entry.bookie_id] = Location(path or None, (*groups, entry.group), origin, entry.rack)
+    return locations
 
 
-def ask_script(script: str, hosts: Iterable[str]) -> Said:
+def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
     """What a topology script says of hosts, by their addresses; one that does not resolve has no location.
 
     Raises:
         UsageError: it cannot be run, fails, or does not print a location for each address.
     """
     addresses = {host: address for host in sorted(set(hosts)) if (address := _address(host))}
-    asked = sorted(set(addresses.values()))
+    unique_addresses = sorted(set(addresses.values()))
     answers: dict[str, str] = {}
-    for first in range(0, len(asked), SCRIPT_ARGUMENTS):
-        some = asked[first : first + SCRIPT_ARGUMENTS]
-        answers |= dict(zip(some, _run(script, some), strict=True))
-    found: dict[str, Location] = {}
+    for first in range(0, len(unique_addresses), SCRIPT_ARGUMENTS):
+        chunk = unique_addresses[first : first + SCRIPT_ARGUMENTS]
+        answers |= dict(zip(chunk, _run(script, chunk), strict=True))
+    locations: dict[str, Location] = {}
     for host, address in addresses.items():
-        said = Location(None, (), script, answers[address])
-        _put(found, host, said, f"--rack-script {script}: of {address}")
-    return found
+        location = Location(None, (), script, answers[address])
+        _put(locations, host, location, f"--rack-script {script}: of {address}")
+    return locations
 
 
-def locate(bookie: str, host: str | None, said: Said) -> Location | None:
+def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | None:
     """What a mapping says of a bookie: by its id, else by the host where it is, else by that of its id.
 
     >>> racks = {"bk1:3181": Location("/r1"), "bk2": Location("/r2")}
@@ -106,44 +106,44 @@ def locate(bookie: str, host: str | None, said: Said) -> Location | None:
     ('/r2', '/r2')
     """
     for name in (bookie, host, bookie.rpartition(":")[0]):
-        if name and name in said:
-            return said[name]
+        if name and name in mapping:
+            return mapping[name]
     return None
 
 
-def locate_all(hosts: Mapping[str, str | None], said: Said) -> dict[str, Location]:
+def locate_all(hosts: Mapping[str, str | None], mapping: RackMapping) -> dict[str, Location]:
     """What a mapping says of each bookie, given with the host where it is; no path where it says nothing."""
-    return {bookie: locate(bookie, host, said) or Location(None) for bookie, host in hosts.items()}
+    return {bookie: locate(bookie, host, mapping) or Location(None) for bookie, host in hosts.items()}
 
 
-def _of_toml(path: str, values: Mapping[str, Any]) -> Said:
+def _of_toml(path: str, values: Mapping[str, Any]) -> RackMapping:
     bookies = values.get("bookies")
     if set(values) != {"bookies"} or not isinstance(bookies, dict):
         raise UsageError(
             f'--racks {path}: it has one table, [bookies], with lines such as "bk1:3181" = "/r1"'
         )
-    found: dict[str, Location] = {}
+    locations: dict[str, Location] = {}
     for bookie, value in bookies.items():
-        said = {"rack": value} if isinstance(value, str) else value
-        if not isinstance(said, dict) or not {"rack"} <= set(said) <= {"rack", "group"}:
+        entry = {"rack": value} if isinstance(value, str) else value
+        if not isinstance(entry, dict) or not {"rack"} <= set(entry) <= {"rack", "group"}:
             raise UsageError(f"--racks {path}: {bookie}: give a location, or rack and group")
-        if not all(isinstance(each, str) for each in said.values()):
+        if not all(isinstance(text, str) for text in entry.values()):
             raise UsageError(f"--racks {path}: {bookie}: rack and group are strings")
-        groups = (said["group"],) if "group" in said else ()
-        _put(found, bookie, Location(None, groups, path, said["rack"]), f"--racks {path}: {bookie}")
-    return found
+        groups = (entry["group"],) if "group" in entry else ()
+        _put(locations, bookie, Location(None, groups, path, entry["rack"]), f"--racks {path}: {bookie}")
+    return locations
 
 
-def _put(found: dict[str, Location], name: str, said: Location, where: str) -> None:
+def _put(locations: dict[str, Location], name: str, location: Location, where: str) -> None:
     """Take what was said of a name, normalised; the same name twice is refused."""
-    assert said.given is not None
-    if name in found:
+    assert location.given is not None
+    if name in locations:
         raise UsageError(f"{where}: {name} is there twice")
     try:
-        path = normalise(said.given) or None
+        path = normalise(location.given) or None
     except ValueError as error:
         raise UsageError(f"{where}: {error}; servers refuse such a location") from None
-    found[name] = Location(path, said.groups, said.origin, said.given)
+    locations[name] = Location(path, location.groups, location.origin, location.given)
 
 
 def _address(host: str) -> str | None:
@@ -163,8 +163,8 @@ def _run(script: str, addresses: list[str]) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--rack-script {script}: {getattr(error, 'strerror', None) or error}") from None
     if done.returncode:
-        said = f": {done.stderr.strip().splitlines()[-1]}" if done.stderr.strip() else ""
-        raise UsageError(f"--rack-script {script}: it failed with {done.returncode}{said}")
+        reason = f": {done.stderr.strip().splitlines()[-1]}" if done.stderr.strip() else ""
+        raise UsageError(f"--rack-script {script}: it failed with {done.returncode}{reason}")
     answers = done.stdout.split()
     if len(answers) != len(addresses):
         raise UsageError(

@@ -82,7 +82,7 @@ def test_damaged_indexes_are_rows_and_are_told(tmp_path: Path) -> None:
     collected = collect([str(root)], str(tmp_path / "out"))
     states = [row["state"] for row in rows_of(tmp_path / "out", "availability")]
     assert collected.unread == len(states) - states.count("ok") - states.count("stray") == 5
-    assert any("0/4/4.idx: ends inside a slot" in line for line in collected.told)
+    assert any("0/4/4.idx: ends inside a slot" in line for line in collected.unread_lines)
 
 
 def test_a_collection_says_when_where_and_how_much(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_an_entry_log_is_summed_up_and_none_of_its_entries_is_copied(tmp_path: P
         (1, "no-map", None),
         (2, "unreadable", None),
     ]
-    assert collected.told == (f"{current}/2.log: 22 of 1024 header bytes",)
+    assert collected.unread_lines == (f"{current}/2.log: 22 of 1024 header bytes",)
     assert b"themselves" not in b"".join(
         path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()
     )
@@ -140,7 +140,7 @@ def test_a_disk_that_its_cookie_names_and_that_is_not_there_is_told(tmp_path: Pa
     version = cookie("bk-a:3181", ["/data/ledgers0", "/data/ledgers1"])
     make_directory(tmp_path / "bookies/bk-a_3181/ledgers0", version)
     collected = collect([str(tmp_path / "bookies")], str(tmp_path / "out"))
-    index, journal = collected.told
+    index, journal = collected.unread_lines
     assert index == "bk-a:3181: index directory /data/ledgers1: no such directory was found"
     # The mark from which the journal would be replayed may be on that disk.
     assert journal.startswith("journal of bk-a:3181: ledger directory /data/ledgers1, which has a lastMark")
@@ -218,7 +218,7 @@ def test_spark_writes_the_same_rows(spark: SparkSession, tmp_path: Path) -> None
         os.utime(log, (70, 70))
     here = collect([str(root)], str(tmp_path / "here"))
     there = collect([str(root)], str(tmp_path / "there"), spark=spark)
-    assert (there.unread, sorted(there.told)) == (here.unread, sorted(here.told))
+    assert (there.unread, sorted(there.unread_lines)) == (here.unread, sorted(here.unread_lines))
     for table in SCHEMAS:
         rows = [rows_of(tmp_path / name, table) for name in ("here", "there")]
         for each, collected in zip(rows, (here, there), strict=True):

@@ -123,7 +123,7 @@ def test_a_collection_has_the_journals_and_one_without_them_is_read_as_such(
     spark: SparkSession, idle: Path, tmp_path: Path
 ) -> None:
     made = collect([str(idle / "bookies")], str(tmp_path / "collected"))
-    assert not any("journal" in each for each in made.told)
+    assert not any("journal" in each for each in made.unread_lines)
     assert made.manifest.rows("journal_tails") == len(held_before_the_kill(idle)) + 3
     found = audited(spark, idle, tmp_path / "collected", tmp_path / "run")
     assert (found.report.verdict, {row["tail"] for row in found.table("bookies")}) == ("healthy", {"read"})

@@ -75,10 +75,12 @@ class Stamps(NamedTuple):
 Numbers = Sequence[int] | NDArray[np.int64]
 
 
-def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, now: int) -> Stamps:
-    """The stamps of files by what ``fstat`` says of them; all times in ns. ``now``: before any was asked.
+def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, start_ns: int) -> Stamps:
+    """Return the stamps of files by what ``fstat`` says of them.
 
-    >>> old, new = stamps([7, 7], [1024, 1024], [10, 10], [10, 11], now=10 + RACY_NS + 1)
+    All times are in ns; ``start_ns`` is before the first ``fstat``.
+
+    >>> old, new = stamps([7, 7], [1024, 1024], [10, 10], [10, 11], start_ns=10 + RACY_NS + 1)
     >>> bool(old[0] != old[1]), new.tolist()
     (True, [True, False])
     """
@@ -86,44 +88,50 @@ def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, no
     value = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         value = splitmix(value ^ column.view(np.uint64))
-    limit = now - RACY_NS
+    limit = start_ns - RACY_NS
     return Stamps(value.view(np.int64), (columns[2] < limit) & (columns[3] < limit))
 
 
-def _stamps_of(found: Sequence[os.stat_result], now: int) -> Stamps:
-    states = [(each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in found]
+def _stamps_of(statuses: Sequence[os.stat_result], start_ns: int) -> Stamps:
+    states = [(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for status in statuses]
     inodes, sizes, mtimes, ctimes = np.array(states, np.int64).reshape(-1, 4).T
-    return stamps(inodes, sizes, mtimes, ctimes, now)
+    return stamps(inodes, sizes, mtimes, ctimes, start_ns)
 
 
-def modification_times(states: Sequence[os.stat_result | None], now: int) -> tuple[NDArray[np.int64], Stamps]:
+def modification_times(
+    states: Sequence[os.stat_result | None], start_ns: int
+) -> tuple[NDArray[np.int64], Stamps]:
     """When files were last modified, in ms, and their stamps; -1 and unsure where the state is None.
 
-    ``now`` as for `stamps`.
+    ``start_ns`` as for `stamps`.
     """
-    found = [each for each in states if each is not None]
-    asked = np.array([each is not None for each in states], np.bool_)
-    modified = np.array([each.st_mtime_ns for each in found], np.int64)
-    known = _stamps_of(found, now)
-    mtimes, value, sure = np.full(len(states), -1), np.zeros(len(states), np.int64), asked.copy()
-    mtimes[asked], value[asked], sure[asked] = modified // 1_000_000, known.value, known.sure
+    statuses = [state for state in states if state is not None]
+    has_status = np.array([state is not None for state in states], np.bool_)
+    modified = np.array([status.st_mtime_ns for status in statuses], np.int64)
+    status_stamps = _stamps_of(statuses, start_ns)
+    mtimes, value, sure = np.full(len(states), -1), np.zeros(len(states), np.int64), has_status.copy()
+    mtimes[has_status], value[has_status], sure[has_status] = (
+        modified // 1_000_000,
+        status_stamps.value,
+        status_stamps.sure,
+    )
     return mtimes, Stamps(value, sure)
 
 
-def files_stamp(named: Iterable[tuple[str, os.stat_result]], now: int) -> int | None:
+def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: int) -> int | None:
     """One stamp of several files together, with their names; None where one of them has none.
 
-    ``now`` as for `stamps`.
+    ``start_ns`` as for `stamps`.
 
-    >>> files_stamp([], now=0) == files_stamp([], now=1)
+    >>> files_stamp([], start_ns=0) == files_stamp([], start_ns=1)
     True
     """
-    ordered = sorted(named)
-    each = _stamps_of([status for _, status in ordered], now)
-    if not each.sure.all():
+    ordered = sorted(named_statuses)
+    file_stamps = _stamps_of([status for _, status in ordered], start_ns)
+    if not file_stamps.sure.all():
         return None
     mixed = np.zeros(1, np.uint64)
-    for (name, _), value in zip(ordered, each.value.view(np.uint64), strict=True):
+    for (name, _), value in zip(ordered, file_stamps.value.view(np.uint64), strict=True):
         for piece in (*_words(name), value):
             mixed = splitmix(mixed ^ piece)
     return int(mixed.view(np.int64)[0])

@@ -59,14 +59,14 @@ class EarlierRows:
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """The bookie's rows and their numbers, batch by batch, some columns of them."""
-        wanted = ["bookie_id", *(name for name in columns if name != "bookie_id")]
-        for first, batch in self._batches(wanted):
+        column_names = ["bookie_id", *(name for name in columns if name != "bookie_id")]
+        for first, batch in self._batches(column_names):
             own = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
             if own.any():
                 yield first + np.flatnonzero(own), batch.filter(pa.array(own))
 
-    def narrow(self, columns: Sequence[str], wanted: Callable[[pa.RecordBatch], NDArray[np.bool_]]) -> int:
-        """Pass over files without a row that is ``wanted`` from here on; returns how many rows are.
+    def narrow(self, columns: Sequence[str], matches: Callable[[pa.RecordBatch], NDArray[np.bool_]]) -> int:
+        """Pass over files without a row that is ``matches`` from here on; returns how many rows are.
 
         It changes the numbers of rows. The rows themselves decide, for their pages have checksums, and the
         least and greatest values in a file's footer have none.
@@ -74,9 +74,9 @@ class EarlierRows:
         count, files = 0, []
         for name in self._earlier.files:
             only = EarlierRows(replace(self._earlier, files=(name,)), self._bookie_id)
-            found = sum(int(np.count_nonzero(wanted(batch))) for _, batch in only.scan(columns))
-            count += found
-            if found:
+            match_count = sum(int(np.count_nonzero(matches(batch))) for _, batch in only.scan(columns))
+            count += match_count
+            if match_count:
                 files.append(name)
         self._earlier = replace(self._earlier, files=tuple(files))
         return count
@@ -89,18 +89,18 @@ class EarlierRows:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """What was marked, as rows of ``availability``."""
-        left = int(self._marked.sum())
-        for first, batch in self._batches(SCHEMA.names) if left else ():
-            kept = np.zeros(batch.num_rows, np.bool_)
-            here = self._marked[first : first + batch.num_rows]
-            kept[: len(here)] = here
-            if kept.any():
-                taken = batch.filter(pa.array(kept))
-                columns = {name: taken[name] for name in SCHEMA.names} | {"reused": True}
-                yield rows_of_columns(SCHEMA, taken.num_rows, columns)
-                left -= taken.num_rows
-        if left:
-            raise RunError(f"{self._earlier.table}: {left} rows missing on re-read")
+        remaining_count = int(self._marked.sum())
+        for first, batch in self._batches(SCHEMA.names) if remaining_count else ():
+            is_marked = np.zeros(batch.num_rows, np.bool_)
+            marks = self._marked[first : first + batch.num_rows]
+            is_marked[: len(marks)] = marks
+            if is_marked.any():
+                marked_rows = batch.filter(pa.array(is_marked))
+                columns = {name: marked_rows[name] for name in SCHEMA.names} | {"reused": True}
+                yield rows_of_columns(SCHEMA, marked_rows.num_rows, columns)
+                remaining_count -= marked_rows.num_rows
+        if remaining_count:
+            raise RunError(f"{self._earlier.table}: {remaining_count} rows missing on re-read")
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """All rows of all files, and the number of the first row of each batch."""
@@ -153,7 +153,7 @@ class UnchangedFiles:
         order = np.argsort(place, kind="stable")
         ends = np.searchsorted(place[order], np.arange(len(places) + 1)).tolist()
         self._numbers = numbers[order]
-        self._kept = np.zeros(len(paths), np.bool_)
+        self._is_unchanged = np.zeros(len(paths), np.bool_)
         self._paths, self._same, self._order, self._ends, self._places = paths, same, order, ends, places
         self._quiet = {
             directory for directory, which in places.items() if whole[which] and _is_quiet(directory, began)
@@ -164,71 +164,76 @@ class UnchangedFiles:
         if directory not in self._quiet:
             return False
         which = self._places[directory]
-        self._kept[self._ends[which] : self._ends[which + 1]] = True
+        self._is_unchanged[self._ends[which] : self._ends[which + 1]] = True
         return True
 
     def changed(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
         """Which of the files that a listing found must be read; the rows of the others are kept."""
         # Looked up by directory: nearly all are quiet, and none of their files is ever asked for.
-        known: dict[bytes, int] = {}
+        place_of_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
             if (which := self._places.get(directory)) is not None:
                 for place in range(self._ends[which], self._ends[which + 1]):
                     if self._same[row := self._order[place]]:
-                        known[self._paths[row]] = place
-        at = np.array([known.get(path, -1) for path in paths], np.intp)
-        self._kept[at[at >= 0]] = True
-        return at < 0
+                        place_of_path[self._paths[row]] = place
+        file_places = np.array([place_of_path.get(path, -1) for path in paths], np.intp)
+        self._is_unchanged[file_places[file_places >= 0]] = True
+        return file_places < 0
 
     @property
     def kept(self) -> NDArray[np.int64]:
         """The numbers of the rows to keep, once all is listed."""
-        return self._numbers[self._kept]
+        return self._numbers[self._is_unchanged]
 
 
 def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
     """List what one part covers, as `list_part` does, but for unchanged files: their rows are marked."""
     for piece in groups(part, rows):
-        known = find_unchanged(piece, rows)
-        for item in list_part(piece, known.skips):
-            if isinstance(item, SkippedPath):
-                yield item
-            elif (left := known.changed(item.paths)).any():
-                paths = [item.paths[row] for row in np.flatnonzero(left)]
-                yield IndexFiles(item.ledger_ids[left], paths, item.scope_id)
-        rows.mark(known.kept)
+        unchanged_files = find_unchanged(piece, rows)
+        for listing in list_part(piece, unchanged_files.skips):
+            if isinstance(listing, SkippedPath):
+                yield listing
+            elif (is_changed := unchanged_files.changed(listing.paths)).any():
+                paths = [listing.paths[row] for row in np.flatnonzero(is_changed)]
+                yield IndexFiles(listing.ledger_ids[is_changed], paths, listing.scope_id)
+        rows.mark(unchanged_files.kept)
 
 
 def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
     """The part cut by its first-level names, each piece with no more than about `GROUP_ROWS` earlier rows."""
-    wanted = _names_read_by(part)
-    count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _near(wanted, batch))
+    name_mask = _names_read_by(part)
+    count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _near(name_mask, batch))
     pieces = max(1, min(len(part.names), round(count / GROUP_ROWS)))
     hands = [part.names[start::pieces] for start in range(pieces)]
     for hand in hands:
         elsewhere = part.elsewhere
         if elsewhere is not None:
-            elsewhere = (*elsewhere, *(name for other in hands if other is not hand for name in other))
+            elsewhere = (
+                *elsewhere,
+                *(name for other_hand in hands if other_hand is not hand for name in other_hand),
+            )
         yield replace(part, names=hand, elsewhere=elsewhere if hand is hands[0] else None)
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
     """Ask for the state of all files that the earlier run read below the names of ``part``."""
     paths: list[bytes] = []
-    numbers, known = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    numbers, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     usable = [np.zeros(0, np.bool_)]
-    wanted = _names_read_by(part)
+    name_mask = _names_read_by(part)
     for own, batch in rows.scan(["scope_id", "ledger_id", "path", "state", "stamp"]):
-        near = _near(wanted, batch)
-        here = batch.filter(pa.array(near))
-        paths += here["path"].cast(pa.binary()).to_pylist()
+        near = _near(name_mask, batch)
+        near_rows = batch.filter(pa.array(near))
+        paths += near_rows["path"].cast(pa.binary()).to_pylist()
         numbers.append(own[near])
-        known.append(np.asarray(here["stamp"].fill_null(0)))
-        usable.append(np.asarray(pc.and_(pc.equal(here["state"], IndexState.OK), here["stamp"].is_valid())))
+        earlier_stamps.append(np.asarray(near_rows["stamp"].fill_null(0)))
+        usable.append(
+            np.asarray(pc.and_(pc.equal(near_rows["state"], IndexState.OK), near_rows["stamp"].is_valid()))
+        )
     same = np.concatenate(usable)
-    at = np.flatnonzero(same)
-    value, there = _current_stamps([paths[row] for row in at], part.threads)
-    same[at] = there & (value == np.concatenate(known)[at])
+    same_rows = np.flatnonzero(same)
+    value, is_present = _current_stamps([paths[row] for row in same_rows], part.threads)
+    same[same_rows] = is_present & (value == np.concatenate(earlier_stamps)[same_rows])
     return UnchangedFiles(paths, np.concatenate(numbers), same, rows.began)
 
 
@@ -241,32 +246,37 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
     for own, batch in rows.scan(["path", "state", "stamp"]):
         path = batch["path"].fill_null("")
         inside = pc.or_(pc.starts_with(path, f"{directory}/current/"), pc.equal(path, f"{directory}/current"))
-        theirs = np.asarray(pc.and_(inside, pc.not_equal(batch["state"], IndexState.STRAY)))
-        if not np.asarray(pc.equal(batch["stamp"], stamp).fill_null(False))[theirs].all():
+        is_index_row = np.asarray(pc.and_(inside, pc.not_equal(batch["state"], IndexState.STRAY)))
+        if not np.asarray(pc.equal(batch["stamp"], stamp).fill_null(False))[is_index_row].all():
             return False
-        numbers.append(own[theirs])
+        numbers.append(own[is_index_row])
     if not any(map(len, numbers)):
         return False  # nothing that would carry a stamp
     rows.mark(np.concatenate(numbers))
     return True
 
 
-def _near(wanted: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Which rows may lie below the ``wanted`` names of a part: all of them, and few others."""
+def _near(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Which rows may lie below the ``name_mask`` names of a part: all of them, and few others."""
     ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Scopes lie in trees of their own, and what is not in its place may lie anywhere.
     odd = pc.or_(
         pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], IndexState.OK)
     )
     near: NDArray[np.bool_] = np.asarray(odd)
-    return near | wanted[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
+    return near | name_mask[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 
 
 def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
     """Which of the first-level names of stock ledgers a part reads, by number."""
     names = [f"{first:x}" for first in range(_FIRST_LEVELS)]
-    others = part.elsewhere
-    return np.array([name in part.names or (others is not None and name not in others) for name in names])
+    elsewhere_names = part.elsewhere
+    return np.array(
+        [
+            name in part.names or (elsewhere_names is not None and name not in elsewhere_names)
+            for name in names
+        ]
+    )
 
 
 def _is_quiet(directory: bytes, began: int) -> bool:
@@ -284,18 +294,18 @@ def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.in
     """The stamps of files as they are now, and whether there is such a file at all."""
     slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
     begin = perf_counter()
-    found = [state for first in slices[:1] for state in _states(first)]
-    if perf_counter() - begin > len(found) * WAIT_S:
+    file_states = [state for first in slices[:1] for state in _states(first)]
+    if perf_counter() - begin > len(file_states) * WAIT_S:
         threads = max(threads, AT_ONCE)
     with ThreadPoolExecutor(threads) as pool:
-        others = pool.map(_states, slices[1:]) if threads > 1 else map(_states, slices[1:])
-        found += [state for states in others for state in states]
-    columns = np.array(found, np.int64).reshape(-1, 4).T
+        state_slices = pool.map(_states, slices[1:]) if threads > 1 else map(_states, slices[1:])
+        file_states += [state for states in state_slices for state in states]
+    columns = np.array(file_states, np.int64).reshape(-1, 4).T
     value = stamps(columns[0], columns[1], columns[2], columns[3], 0).value
-    return value, columns[0] != _GONE
+    return value, columns[0] != _NO_INODE
 
 
-_GONE = -1
+_NO_INODE = -1
 
 
 def _states(paths: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
@@ -305,7 +315,7 @@ def _states(paths: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
         try:
             status = look(path)
         except OSError:
-            states.append((_GONE, 0, 0, 0))
+            states.append((_NO_INODE, 0, 0, 0))
         else:
             states.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
     return states

@@ -82,5 +82,5 @@ def date_index(
         for marks, marked_ms in directories
         for name, files in journals
     ]
-    known = [date for date in dates if date is not None]
-    return min(known, default=None) if len(known) == len(dates) else None
+    known_dates = [date for date in dates if date is not None]
+    return min(known_dates, default=None) if len(known_dates) == len(dates) else None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.journal.files import NONE, Journals, journals_of
+from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, journals_of
 from auditor.sources.bookies.mark_times import date_mark
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import (
@@ -78,7 +78,7 @@ class AttributedBookie:
     suspect: bool
     foreign_instance: bool
     found: bool
-    journals: Journals = NONE
+    journals: Journals = NO_JOURNALS
     absent_directories: tuple[str, ...] = ()
 
 
@@ -119,46 +119,50 @@ def attribute(
     owned: dict[str | None, dict[str, OwnedDirectory]] = {}
     gaps: dict[str, list[str]] = {}
     for place in places:
-        opened = [(found, *found.cookie) for found in place.directories]
+        opened = [(place_directory, *place_directory.cookie) for place_directory in place.directories]
         place_id = _place_id(place, known_ids, [cookie for _, cookie, _ in opened if cookie is not None])
         if place_id is not None:
             owned.setdefault(place_id, {})
             gaps.setdefault(place_id, []).extend(f"{path}: {reason}" for path, reason in place.gaps)
-        for found, cookie, damage in opened:
+        for found_directory, cookie, damage in opened:
             owner = _owner(place_id, cookie, known_ids)
             directory = owned.setdefault(owner, {}).setdefault(
-                found.path, OwnedDirectory(found, cookie, damage, place_id)
+                found_directory.path, OwnedDirectory(found_directory, cookie, damage, place_id)
             )
-            if found.declared is not None:
-                directory.declared.append(found.declared)
+            if found_directory.declared is not None:
+                directory.declared.append(found_directory.declared)
     rows: list[AttributedDirectory] = []
     bookies: dict[str, AttributedBookie] = {}
     for owner, directories in owned.items():
         paths = paths_of(owner, list(directories.values()), store_cookies.get(owner or ""))
         # An empty directory that no cookie names is not one of the bookie's.
-        kept = [each for each in directories.values() if each.relevant or each.found.path in paths.roles]
-        rows.extend(_row(owner, each, paths) for each in kept)
+        relevant_directories = [
+            owned_directory
+            for owned_directory in directories.values()
+            if owned_directory.relevant or owned_directory.found.path in paths.roles
+        ]
+        rows.extend(_row(owner, owned_directory, paths) for owned_directory in relevant_directories)
         if owner is not None:
-            bookies[owner] = _bookie(owner, kept, paths, gaps.get(owner, []), instance_id)
+            bookies[owner] = _bookie(owner, relevant_directories, paths, gaps.get(owner, []), instance_id)
     return Attribution(
         tuple(sorted(rows, key=lambda row: row.path)),
         dict(sorted(bookies.items())),
-        tuple(each for directories in owned.values() for each in directories.values()),
+        tuple(owned_directory for directories in owned.values() for owned_directory in directories.values()),
     )
 
 
 def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie]) -> str | None:
     if place.names_bookie:
         return place.name
-    candidates = {known for known in known_ids if place.name in (known, known.replace(":", "_"))}
-    named = Counter(cookie.bookie_id for cookie in cookies)
+    candidates = {known_id for known_id in known_ids if place.name in (known_id, known_id.replace(":", "_"))}
+    cookie_counts = Counter(cookie.bookie_id for cookie in cookies)
     if not candidates:
         # An id that the cluster has forgotten, in a directory that is named after it.
-        candidates = {name for name in named if name.replace(":", "_") == place.name}
+        candidates = {name for name in cookie_counts if name.replace(":", "_") == place.name}
     if len(candidates) <= 1:
         return next(iter(candidates), None)
     # Two ids are written the same way: the one that the cookies here name, if they agree.
-    ranked = Counter({name: named[name] for name in candidates}).most_common(2)
+    ranked = Counter({name: cookie_counts[name] for name in candidates}).most_common(2)
     return ranked[0][0] if ranked[0][1] > ranked[1][1] else None
 
 
@@ -229,9 +233,9 @@ def _bookie(
         read=BookieRead.READ if not troubles else BookieRead.PARTIAL if readable else BookieRead.UNREAD,
         reason="; ".join(troubles + gaps) if troubles else None,
         index_time=journals.index_time,
-        suspect=any(_is_misplaced(bookie_id, each, paths) for each in directories),
+        suspect=any(_is_misplaced(bookie_id, directory, paths) for directory in directories),
         foreign_instance=_is_foreign(directories, instance_id),
-        found=any(each.found.has_current for each in directories),
+        found=any(directory.found.has_current for directory in directories),
         journals=journals,
         absent_directories=()
         if gaps or paths.indexes_differ or len(absent) < len(troubles)
@@ -253,17 +257,19 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
             if trouble == NOT_FOUND or (directory is not None and directory.found.lacks_disk):
                 absent.append(path)
         if directory is not None and directory.found.has_current:
-            found, storage = directory.found, ROCKSDB if in_rocksdb else IDX
-            if found.has_rocksdb or not in_rocksdb:
+            found_directory, storage = directory.found, ROCKSDB if in_rocksdb else IDX
+            if found_directory.has_rocksdb or not in_rocksdb:
                 readable.append(
-                    IndexDirectory.seen(found.path, found.version, storage, position, len(paths.index))
+                    IndexDirectory.seen(
+                        found_directory.path, found_directory.version, storage, position, len(paths.index)
+                    )
                 )
     return readable, troubles, absent
 
 
 def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:
     """Whether all that a bookie's directories say of their cluster is that it is another one."""
-    instances = {each.cookie.instance_id for each in directories if each.cookie is not None}
+    instances = {directory.cookie.instance_id for directory in directories if directory.cookie is not None}
     return instance_id is not None and bool(instances) and not instances & {None, instance_id}
 
 

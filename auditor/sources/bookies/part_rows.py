@@ -120,13 +120,15 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
 
 def _skipped_rows(passed: list[SkippedPath]) -> dict[str, Any]:
     return {
-        "scope_id": [None if each.ledger_id is None else each.scope_id for each in passed],
-        "ledger_id": [each.ledger_id for each in passed],
+        "scope_id": [
+            None if skipped_path.ledger_id is None else skipped_path.scope_id for skipped_path in passed
+        ],
+        "ledger_id": [skipped_path.ledger_id for skipped_path in passed],
         "groups": b"",
-        "state": [each.state for each in passed],
-        "reason": [each.reason for each in passed],
-        "offset": [each.offset for each in passed],
-        "path": [visible_path(each.path) for each in passed],
+        "state": [skipped_path.state for skipped_path in passed],
+        "reason": [skipped_path.reason for skipped_path in passed],
+        "offset": [skipped_path.offset for skipped_path in passed],
+        "path": [visible_path(skipped_path.path) for skipped_path in passed],
     }
 
 
@@ -183,8 +185,8 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
 
 def _files(part: IndexPart, passed: list[SkippedPath], earlier: EarlierRows | None) -> Iterator[IndexFiles]:
     """The files to read, piece by piece as they are read; what is not read is put aside."""
-    for item in list_part(part) if earlier is None else list_changed(part, earlier):
-        if isinstance(item, IndexFiles):
-            yield item
+    for listing in list_part(part) if earlier is None else list_changed(part, earlier):
+        if isinstance(listing, IndexFiles):
+            yield listing
         else:
-            passed.append(item)
+            passed.append(listing)

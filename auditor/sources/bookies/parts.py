@@ -46,14 +46,14 @@ class IndexDirectory:
 
     @classmethod
     def seen(
-        cls, path: str, version: bytes | None, storage: str = IDX, position: int = 0, of: int = 1
+        cls, path: str, version: bytes | None, storage: str = IDX, position: int = 0, directory_count: int = 1
     ) -> IndexDirectory:
         """
         >>> IndexDirectory.seen("/l0", None).version_sha256 is None
         True
         """
         digest = None if version is None else hashlib.sha256(version).hexdigest()
-        return cls(path, digest, storage, position, of)
+        return cls(path, digest, storage, position, directory_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class IndexPart:
 
 
 def plan_parts(
-    bookies: Sequence[tuple[str, Sequence[IndexDirectory]]], wanted: int, threads: int = 1
+    bookies: Sequence[tuple[str, Sequence[IndexDirectory]]], part_count: int, threads: int = 1
 ) -> list[IndexPart]:
-    """Cut the index of ``bookies`` into about ``wanted`` parts, at least one per bookie; RocksDB first.
+    """Cut the index of ``bookies`` into about ``part_count`` parts, at least one per bookie; RocksDB first.
 
     Each bookie is its id and its index directories in configured order.
 
     A bookie gets parts in proportion to its units. Ids are given out in order, so that its names hold about
-    equally many files. ``wanted`` is 4 to 8 a core: a task costs 20 to 50 ms.
+    equally many files. ``part_count`` is 4 to 8 a core: a task costs 20 to 50 ms.
     """
     result = [
         IndexPart(bookie_id, (directory,), ())
@@ -109,12 +109,15 @@ def plan_parts(
         for directory in directories
         if directory.storage == ROCKSDB
     ]
-    files = [(bookie_id, [each for each in own if each.storage == IDX]) for bookie_id, own in bookies]
+    files = [
+        (bookie_id, [directory for directory in own if directory.storage == IDX])
+        for bookie_id, own in bookies
+    ]
     files = [(bookie_id, directories) for bookie_id, directories in files if directories]
     names = [_first_level(directories) for _, directories in files]
-    units = sum(len(each) for each in names)
+    units = sum(len(level_names) for level_names in names)
     for (bookie_id, directories), own in zip(files, names, strict=True):
-        count = max(1, min(len(own), round(wanted * len(own) / units))) if units else 1
+        count = max(1, min(len(own), round(part_count * len(own) / units))) if units else 1
         edges = [len(own) * number // count for number in range(count + 1)]
         hands = [tuple(own[start:end]) for start, end in pairwise(edges)]
         elsewhere = tuple(sorted(name for hand in hands[1:] for name in hand))
@@ -124,14 +127,14 @@ def plan_parts(
 
 
 def _first_level(directories: Sequence[IndexDirectory]) -> list[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for directory in directories:
         try:
-            found.update(list_current(directory.path)[0])
+            names.update(list_current(directory.path)[0])
         except OSError:
             # The part with `elsewhere` lists it again, and says so if it still cannot.
             continue
-    return sorted(found)
+    return sorted(names)
 
 
 def list_current(directory: str) -> tuple[list[str], list[str]]:

@@ -48,8 +48,8 @@ def shared_parts(path: Sequence[str], inside: Sequence[str]) -> int:
     2
     """
     count = 0
-    for one, other in zip(reversed(path), reversed(inside), strict=False):
-        if one != other:
+    for part, inside_part in zip(reversed(path), reversed(inside), strict=False):
+        if part != inside_part:
             break
         count += 1
     return count
@@ -79,14 +79,16 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
             reasons[path] = f"{names[0]} and {names[1]} both could be it"
         else:
             best[path] = (longest, longest_keys[0])
-    found: dict[str, Key] = {}
+    matches: dict[str, Key] = {}
     for path, (length, key) in best.items():
-        rivals = [other for other, (_, rival) in best.items() if rival == key and other != path]
-        if all(best[other][0] < length for other in rivals):
-            found[path] = key
+        rivals = [
+            rival_path for rival_path, (_, rival) in best.items() if rival == key and rival_path != path
+        ]
+        if all(best[rival_path][0] < length for rival_path in rivals):
+            matches[path] = key
         else:
             reasons[path] = f"{'/'.join(directories[key])} could as well be {rivals[0]}"
-    return PathMatches(found, reasons)
+    return PathMatches(matches, reasons)
 
 
 Paths = tuple[str, ...]
@@ -114,16 +116,18 @@ def match_directories(paths: Sequence[str], owned: Iterable[OwnedDirectory]) -> 
     An empty one of the same name may be a mount point that lacks its disk.
     """
     by_path = {directory.found.path: directory for directory in owned}
-    found: dict[str, OwnedDirectory] = {}
+    matches: dict[str, OwnedDirectory] = {}
     reasons = dict.fromkeys(paths, "")
     for has_current in (True, False):
         candidates = {
-            path: each.found.inside for path, each in by_path.items() if each.found.has_current is has_current
+            path: directory.found.inside
+            for path, directory in by_path.items()
+            if directory.found.has_current is has_current
         }
         matched = match(tuple(reasons), candidates)
-        found.update((path, by_path[key]) for path, key in matched.found.items())
+        matches.update((path, by_path[key]) for path, key in matched.found.items())
         reasons = matched.reasons if has_current else {path: reasons[path] for path in matched.reasons}
-    return PathMatches(found, reasons)
+    return PathMatches(matches, reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +161,20 @@ def paths_of(
         "ledger": _union(cookie.ledger_dirs for cookie in cookies),
         "index": _union(cookie.index_dirs or cookie.ledger_dirs for cookie in cookies),
     }
-    found, reasons = _match(lists, owned)
-    roles = {directory.found.path: each.role for directory in owned for each in directory.declared[:1]}
+    found_directories, reasons = _match(lists, owned)
+    roles = {
+        directory.found.path: declared_role.role
+        for directory in owned
+        for declared_role in directory.declared[:1]
+    }
     for role in ("journal", "index", "ledger"):
-        roles.update((found[path].found.path, role) for path in lists[role] if path in found)
+        roles.update(
+            (found_directories[path].found.path, role) for path in lists[role] if path in found_directories
+        )
     journals = {cookie.journal_paths for cookie in cookies}
     indexes = {cookie.index_dirs or cookie.ledger_dirs for cookie in cookies}
     return BookiePaths(
-        lists["journal"], lists["ledger"], lists["index"], found, reasons, roles,
+        lists["journal"], lists["ledger"], lists["index"], found_directories, reasons, roles,
         len(journals) > 1, len(indexes) > 1,
     )  # fmt: skip
 
@@ -173,17 +183,19 @@ def _telling(
     bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> list[Cookie]:
     """The cookies that count: its own before an unknown id's, those of disks before those of journals."""
-    named = [(directory, directory.cookie) for directory in owned if directory.cookie is not None]
-    disks = [(directory, cookie) for directory, cookie in named if not _is_journal(directory, cookie)]
+    directory_cookies = [(directory, directory.cookie) for directory in owned if directory.cookie is not None]
+    disks = [
+        (directory, cookie) for directory, cookie in directory_cookies if not _is_journal(directory, cookie)
+    ]
     own = [cookie for _, cookie in disks if cookie.bookie_id == bookie_id]
-    own = own or [cookie for _, cookie in disks] or [cookie for _, cookie in named]
+    own = own or [cookie for _, cookie in disks] or [cookie for _, cookie in directory_cookies]
     return own or ([store_cookie] if store_cookie is not None else [])
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
     """Whether a directory's own cookie calls it a journal and nothing else."""
     if directory.declared:
-        return all(each.role == "journal" for each in directory.declared)
+        return all(declared_role.role == "journal" for declared_role in directory.declared)
 
     def nearest(paths: Iterable[str]) -> int:
         return max((shared_parts(path_parts(path), directory.found.inside) for path in paths), default=0)
@@ -202,19 +214,20 @@ def _match(
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match by suffix, directories with ``current`` first; then by position where an inventory gives one."""
     matched = match_directories(_union(lists.values()), owned)
-    found, reasons = matched.found, matched.reasons
-    taken = {id(directory) for directory in found.values()}
+    matches, reasons = matched.found, matched.reasons
+    matched_ids = {id(directory) for directory in matches.values()}
     for path in tuple(reasons):
         claims = [
             directory
             for directory in owned
-            if id(directory) not in taken
+            if id(directory) not in matched_ids
             and any(
-                len(paths := lists[each.role]) == each.of and paths[each.position] == path
-                for each in directory.declared
+                len(paths := lists[declared_role.role]) == declared_role.of
+                and paths[declared_role.position] == path
+                for declared_role in directory.declared
             )
         ]
         if len(claims) == 1:
-            found[path] = claims[0]
+            matches[path] = claims[0]
             del reasons[path]
-    return found, reasons
+    return matches, reasons

@@ -131,9 +131,9 @@ def replay_marks(directories: Iterable[Marks], journals: int) -> tuple[LastMark,
     >>> replay_marks([{"lastMark": LastMark(5, 9)}, {"lastMark": LastMark(5, 12)}, {}], 1)
     (LastMark(file_id=5, offset=12),)
     """
-    found = list(directories)
+    directory_marks = list(directories)
     return tuple(
-        max((marks[name] for marks in found if name in marks), default=START)
+        max((marks[name] for marks in directory_marks if name in marks), default=START)
         for name in (mark_name(journal, journals) for journal in range(journals))
     )
 
@@ -194,8 +194,8 @@ class DirectoryFound:
     def lacks_disk(self) -> bool:
         """Whether nothing is in it, or it is not there though an inventory names it."""
         not_found = self.version_error == os.strerror(errno.ENOENT)
-        gone = not_found and not (self.has_current or self.version_absent)
-        return gone or (bool(self.empty) and not self.old_data)
+        is_absent = not_found and not (self.has_current or self.version_absent)
+        return is_absent or (bool(self.empty) and not self.old_data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,26 +258,26 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
 
 def _inventory(source: Path) -> Iterator[PlaceFound]:
     for bookie_id, declared in read_inventory(source).items():
-        found = tuple(_look(each.path, Path(each.path).parts[1:], each) for each in declared)
-        yield PlaceFound(bookie_id, str(source), True, found, ())
+        directories = tuple(_look(role.path, Path(role.path).parts[1:], role) for role in declared)
+        yield PlaceFound(bookie_id, str(source), True, directories, ())
 
 
 def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
     """Find the directories below a place, those with ``current`` and others; nothing below a ``current``."""
-    found: list[DirectoryFound] = []
+    directories: list[DirectoryFound] = []
     gaps: list[tuple[str, str]] = []
-    seen: set[tuple[int, int]] = set()
+    inodes: set[tuple[int, int]] = set()
     queue: deque[tuple[Path, tuple[str, ...]]] = deque([(place, (place.name,))])
     while queue:
         path, inside = queue.popleft()
-        if len(seen) >= MAX_DIRECTORIES:
+        if len(inodes) >= MAX_DIRECTORIES:
             gaps.append((str(path), f"more than {MAX_DIRECTORIES} directories below {place}"))
             break
         try:
             status = path.stat()
-            if (status.st_dev, status.st_ino) in seen:
+            if (status.st_dev, status.st_ino) in inodes:
                 continue  # a symlink to where we have been
-            seen.add((status.st_dev, status.st_ino))
+            inodes.add((status.st_dev, status.st_ino))
             with os.scandir(path) as entries:
                 # Links last: a directory is known by its own name before it is known by a link's.
                 below = sorted((entry.is_symlink(), entry.name) for entry in entries if is_directory(entry))
@@ -285,7 +285,7 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
             gaps.append((str(path), error.strerror or str(error)))
             continue
         names = [name for _, name in below]
-        found.append(_look(str(path), inside, None))
+        directories.append(_look(str(path), inside, None))
         strange = [name for name in names if visible_path(name) != name]
         gaps += [(visible_path(f"{path}/{name}"), _NOT_UTF8) for name in strange]
         names = [name for name in names if name != "current" and name not in strange]
@@ -293,7 +293,7 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
             gaps.append((str(path), f"deeper than {MAX_DEPTH} levels below {place}"))
             continue
         queue.extend((path / name, (*inside, name)) for name in names)
-    return sorted(found, key=lambda directory: directory.path), gaps
+    return sorted(directories, key=lambda directory: directory.path), gaps
 
 
 def _look(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> DirectoryFound:

@@ -65,17 +65,17 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
                 raise UsageError(f"--bookies {source}: rpc: takes nothing more; it asks who is registered")
             continue
         try:
-            found = _collections(source)
+            source_collections = _collections(source)
         except OSError as error:
             # pyarrow's text repeats the path of a file that is looked for below.
             words = os.strerror(error.errno) if error.errno else str(error)
             raise path_error(error, f"--bookies {source}: {words}") from error
         except pa.ArrowException as error:
             raise UsageError(f"--bookies {source}: {error}") from error
-        if found is None:
+        if source_collections is None:
             directories.append(source)
         else:
-            collections += found
+            collections += source_collections
     return BookieSources(tuple(directories), tuple(dict.fromkeys(collections)), RPC in sources)
 
 
@@ -85,18 +85,18 @@ def _collections(source: str) -> list[str] | None:
     where = str(Path(source).absolute()) if local else source.rstrip("/")
     files, base, type_ = _look(where)
     if type_ == fs.FileType.NotFound and _GLOB & set(where):
-        found = [each for each in _expand(where) if _are_collections([each])]
-        if not found:
+        collection_paths = [path for path in _expand(where) if _are_collections([path])]
+        if not collection_paths:
             raise UsageError(f"--bookies {source}: no collection matches")
-        return found
+        return collection_paths
     if type_ == fs.FileType.NotFound:
         raise UsageError(f"--bookies {source}: no such directory or file")
     if type_ == fs.FileType.Directory:
         if _are_collections([where]):
             return [where]
         below = _directories(files, base)
-        if found := _collections_below([f"{where}/{name}" for name in below]):
-            return found
+        if collection_paths := _collections_below([f"{where}/{name}" for name in below]):
+            return collection_paths
     if not local:
         raise UsageError(
             f"--bookies {source}: neither a collection nor a directory of collections; "
@@ -119,8 +119,8 @@ def _are_collections(paths: list[str]) -> list[str]:
         return []
     files, _ = run_files(paths[0])
     marks = [f"{run_files(path)[1]}/{name}" for path in paths for name in (MANIFEST, _BEGUN)]
-    there = [info.type == fs.FileType.File for info in files.get_file_info(marks)]
-    return [path for path, *is_one in zip(paths, there[::2], there[1::2], strict=True) if any(is_one)]
+    has_mark = [info.type == fs.FileType.File for info in files.get_file_info(marks)]
+    return [path for path, *is_one in zip(paths, has_mark[::2], has_mark[1::2], strict=True) if any(is_one)]
 
 
 def _collections_below(paths: list[str]) -> list[str]:
@@ -151,24 +151,24 @@ def _directories(files: Any, base: str) -> list[str]:
         with os.scandir(base) as entries:
             names = [entry.name for entry in entries if is_directory(entry)]
         return sorted(name for name in names if visible_path(name) == name)
-    found = files.get_file_info(fs.FileSelector(base))
-    return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+    infos = files.get_file_info(fs.FileSelector(base))
+    return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
 
 
 def _expand(pattern: str) -> list[str]:
     """The directories that match a pattern, in order; a part of the path is matched as a shell does it."""
     parts = pattern.split("/")
     first = next(number for number, part in enumerate(parts) if _GLOB & set(part))
-    found = ["/".join(parts[:first])]
+    prefixes = ["/".join(parts[:first])]
     for part in parts[first:]:
         if not _GLOB & set(part):
-            found = [f"{each}/{part}" for each in found]
+            prefixes = [f"{parent}/{part}" for parent in prefixes]
             continue
         matched = []
-        for each in found:
-            files, base = run_files(each or "/")
+        for prefix in prefixes:
+            files, base = run_files(prefix or "/")
             if files.get_file_info(base).type == fs.FileType.Directory:
                 names = fnmatch.filter(_directories(files, base), part)
-                matched += [f"{each}/{name}" for name in names if not name.startswith(".")]
-        found = matched
-    return found
+                matched += [f"{prefix}/{name}" for name in names if not name.startswith(".")]
+        prefixes = matched
+    return prefixes

@@ -74,19 +74,19 @@ def find_indexes(options: Mapping[str, str]) -> NamedSources:
         raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory per bookie")
     places = find_places(_directories(options["bookies"]))
     # Where one cannot be read, its directory's row says why; here it only names nobody.
-    cookies = [each.cookie[0] for place in places for each in place.directories]
-    known = {cookie.bookie_id for cookie in cookies if cookie is not None}
+    cookies = [directory.cookie[0] for place in places for directory in place.directories]
+    cookie_ids = {cookie.bookie_id for cookie in cookies if cookie is not None}
     store = _Store()
     if uri := options.get("metadata"):
         store = _store_at(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
-    attribution = attribute(places, known | store.ids, store.cookies, store.instance_id)
-    wanted = [(name, each.index_directories) for name, each in attribution.bookies.items()]
-    return NamedSources(plan_parts(wanted, _tasks(options)), _unread(places, attribution))
+    attribution = attribute(places, cookie_ids | store.ids, store.cookies, store.instance_id)
+    indexes = [(name, bookie.index_directories) for name, bookie in attribution.bookies.items()]
+    return NamedSources(plan_parts(indexes, _tasks(options)), _unread(places, attribution))
 
 
 def gaps_of(unread: Sequence[Unread]) -> pa.RecordBatch:
     """What could not be read, as rows of ``availability``."""
-    rows = [{"state": IndexState.GAP, **each._asdict()} for each in unread]
+    rows = [{"state": IndexState.GAP, **gap._asdict()} for gap in unread]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
@@ -101,12 +101,16 @@ class _Store(NamedTuple):
 def _store_at(uri: str, options: StoreOptions) -> _Store:
     with closing(open_store(uri, options)) as store:
         nodes = store.cluster().nodes
-    named: dict[str, list[str]] = {}
+    names_below: dict[str, list[str]] = {}
     for below in nodes:
         parent, _, name = below.rpartition("/")
-        named.setdefault(parent, []).append(name)
-    cookies = {name: cookie_codec.read(nodes[f"cookies/{name}"].data)[0] for name in named.get("cookies", [])}
-    registered = {*named.get("available", []), *named.get("available/readonly", [])} - {"readonly"}
+        names_below.setdefault(parent, []).append(name)
+    cookies = {
+        name: cookie_codec.read(nodes[f"cookies/{name}"].data)[0] for name in names_below.get("cookies", [])
+    }
+    registered = {*names_below.get("available", []), *names_below.get("available/readonly", [])} - {
+        "readonly"
+    }
     instance = nodes.get("INSTANCEID")
     return _Store(
         frozenset(registered | set(cookies)),
@@ -120,19 +124,21 @@ def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[Unre
     for directory in attribution.directories:
         owned.setdefault(directory.owner, []).append(directory.path)
     unread = [
-        Unread(name, min(owned.get(name, [""])), each.reason or each.read)
-        for name, each in attribution.bookies.items()
-        if each.read != BookieRead.READ
+        Unread(name, min(owned.get(name, [""])), bookie.reason or bookie.read)
+        for name, bookie in attribution.bookies.items()
+        if bookie.read != BookieRead.READ
     ]
     unread += [
-        Unread(None, each.path, each.damage or "nothing says whose directory this is")
-        for each in attribution.directories
-        if each.owner is None
+        Unread(None, row.path, row.damage or "nothing says whose directory this is")
+        for row in attribution.directories
+        if row.owner is None
     ]
-    told = {path for paths in owned.values() for path in paths}
+    owned_paths = {path for paths in owned.values() for path in paths}
     names = {name.replace(":", "_") for name in attribution.bookies} | set(attribution.bookies)
     for place in places:
-        if place.name not in names and told.isdisjoint(each.path for each in place.directories):
+        if place.name not in names and owned_paths.isdisjoint(
+            place_directory.path for place_directory in place.directories
+        ):
             unread += [Unread(None, path, reason) for path, reason in place.gaps]
     return unread
 
@@ -147,14 +153,14 @@ def _directories(text: str) -> tuple[str, ...]:
             raise UsageError(f"{FORMAT}: bookies: a list of paths is written as JSON: {error}") from error
         if not paths or not all(isinstance(path, str) for path in paths):
             raise UsageError(f"{FORMAT}: bookies: a list of paths is a list of texts")
-    found = split_sources(paths)
-    if found.collections:
+    sources = split_sources(paths)
+    if sources.collections:
         raise UsageError(
-            f"{FORMAT}: bookies: {found.collections[0]} is a collection: read its availability as Parquet"
+            f"{FORMAT}: bookies: {sources.collections[0]} is a collection: read its availability as Parquet"
         )
-    if found.rpc:
+    if sources.rpc:
         raise UsageError(f"{FORMAT}: bookies: rpc: asks only for what metadata names; use an audit")
-    return found.directories
+    return sources.directories
 
 
 def _tasks(options: Mapping[str, str]) -> int:
@@ -206,8 +212,8 @@ class IndexSourceReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One per part, and one for what could not be read."""
-        told = [UnreadPartition(self._unread)] if self._unread else []
-        return [*(IndexPartition(part) for part in self._parts), *told]
+        unread_partitions = [UnreadPartition(self._unread)] if self._unread else []
+        return [*(IndexPartition(part) for part in self._parts), *unread_partitions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""

@@ -72,17 +72,17 @@ class EarlierLedgers:
         >>> EarlierLedgers.from_json(earlier.to_json()) == earlier
         True
         """
-        given = json.loads(text)
-        files = tuple(LedgerFile(*file) for file in given["files"])
-        return cls(given["table"], files, given["whole"])
+        document = json.loads(text)
+        files = tuple(LedgerFile(*file) for file in document["files"])
+        return cls(document["table"], files, document["whole"])
 
-    def balance(self, start: bytes, end: bytes, wanted: int) -> list[tuple[EarlierLedgers, bytes, bytes]]:
-        """At most ``wanted`` lots of neighbouring files, each with its range of the keys in all."""
-        count = max(1, min(wanted, len(self.files)))
-        edges = [len(self.files) * lot // count for lot in range(count + 1)]
-        lots = [EarlierLedgers(self.table, self.files[a:b], self.whole) for a, b in pairwise(edges)]
-        keys = [start, *(key_bytes(lot.files[0].first) for lot in lots[1:]), end]
-        return [(lot, *ends) for lot, ends in zip(lots, pairwise(keys), strict=True)]
+    def balance(self, start: bytes, end: bytes, part_count: int) -> list[tuple[EarlierLedgers, bytes, bytes]]:
+        """At most ``part_count`` lots of neighbouring files, each with its range of the keys in all."""
+        count = max(1, min(part_count, len(self.files)))
+        edges = [len(self.files) * number // count for number in range(count + 1)]
+        groups = [EarlierLedgers(self.table, self.files[a:b], self.whole) for a, b in pairwise(edges)]
+        keys = [start, *(key_bytes(group.files[0].first) for group in groups[1:]), end]
+        return [(group, *ends) for group, ends in zip(groups, pairwise(keys), strict=True)]
 
 
 class EarlierPiece(NamedTuple):
@@ -100,11 +100,11 @@ def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
         RunError: one of them cannot be read, or they do not lie in the order of their keys.
     """
     with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
-        found = list(pool.map(lambda name: _reusable_file(table, name), sorted(names)))
-    files = tuple(file for file, _ in found if file is not None)
-    if any(one.first >= other.first for one, other in pairwise(files)):
+        reusable_files = list(pool.map(lambda name: _reusable_file(table, name), sorted(names)))
+    files = tuple(file for file, _ in reusable_files if file is not None)
+    if any(file.first >= next_file.first for file, next_file in pairwise(files)):
         raise RunError(f"{table}: its files are not in the order of their keys")
-    return EarlierLedgers(table, files, all(whole for _, whole in found))
+    return EarlierLedgers(table, files, all(whole for _, whole in reusable_files))
 
 
 def pieces(
@@ -120,7 +120,7 @@ def pieces(
     waiting: pa.RecordBatch | None = None
     least = start
     for rows in _batches(earlier, columns.names):
-        first, last = (key_bytes(rows["path"][at].as_py()) for at in (0, -1))
+        first, last = (key_bytes(rows["path"][row].as_py()) for row in (0, -1))
         ascending = pc.all(pc.less(rows["path"][:-1], rows["path"][1:]), min_count=0).as_py()
         if not (ascending and least <= first and last < end):
             raise RunError(f"{earlier.table}: its rows are not in the order of their keys")
@@ -144,8 +144,8 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
                 listed = _is_listed(batch)
                 rows = batch if pc.all(listed).as_py() else batch.filter(listed)
                 share = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))
-                for at in range(0, rows.num_rows, share):
-                    yield rows.slice(at, share)
+                for start in range(0, rows.num_rows, share):
+                    yield rows.slice(start, share)
 
 
 def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
@@ -173,7 +173,7 @@ class ComparableStore(Protocol):
     def history(self) -> History:
         """Which history it shows; after `MetadataStore.cluster`."""
 
-    def parts_since(self, earlier: EarlierLedgers, wanted: int) -> list[Part]:
+    def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
         """Cut the ledgers as `MetadataStore.parts` does, along what an earlier run read of them."""
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -38,7 +38,7 @@ def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListA
     ledger = ledger_of_segment[segment]
     judged, open_end = _judged_ends(columns, undecidable, ledger_of_segment)
     size = np.maximum(seats_of_segment, 1)[segment]
-    found = fold_seats(
+    folded_seats = fold_seats(
         Seats(
             ledger=ledger,
             member=member[place],
@@ -50,20 +50,20 @@ def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListA
             write_quorum=np.clip(columns.write_quorum[ledger], 1, size),
         )
     )
-    depends = np.diff(found.groups.offsets) > 0
+    depends = np.diff(folded_seats.groups.offsets) > 0
     waiting = open_end[segment]
     if waiting.any():
-        depends |= np.isin(found.ledger * span + found.member, keys[waiting])
+        depends |= np.isin(folded_seats.ledger * span + folded_seats.member, keys[waiting])
     names = pa.array([columns.bookies[place] for place in order], pa.string())
     values = pa.StructArray.from_arrays(
         [
-            names.take(pa.array(found.member)),
-            binary_array(found.groups.tobytes(), found.groups.offsets * 24),
+            names.take(pa.array(folded_seats.member)),
+            binary_array(folded_seats.groups.tobytes(), folded_seats.groups.offsets * 24),
             pa.array(depends),
         ],
         fields=list(REPLICA),
     )
-    counts = np.bincount(found.ledger, minlength=n_ledgers)
+    counts = np.bincount(folded_seats.ledger, minlength=n_ledgers)
     return pa.ListArray.from_arrays(offsets_of(counts).astype(np.int32), values)
 
 

@@ -59,10 +59,10 @@ def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     rows = len(columns.format)
     if not columns.damage:
         return {"damage": pa.nulls(rows, pa.string()), "damage_offset": pa.nulls(rows, pa.int64())}
-    said = [columns.damage.get(row, (None, None)) for row in range(rows)]
+    damages = [columns.damage.get(row, (None, None)) for row in range(rows)]
     return {
-        "damage": pa.array([reason for reason, _ in said], pa.string()),
-        "damage_offset": pa.array([offset for _, offset in said], pa.int64()),
+        "damage": pa.array([reason for reason, _ in damages], pa.string()),
+        "damage_offset": pa.array([offset for _, offset in damages], pa.int64()),
     }
 
 
@@ -204,24 +204,27 @@ def ledger_rows(
 
 
 def _decode_rows(
-    batch: ZnodeBatch, paths: TextColumn, at: Longs, ids: Longs, scopes: Longs, schema: pa.Schema
+    batch: ZnodeBatch, paths: TextColumn, positions: Longs, ids: Longs, scopes: Longs, schema: pa.Schema
 ) -> dict[str, Any]:
-    columns = decode_batch(ByteColumn.of(batch.data).taken(at))
+    columns = decode_batch(ByteColumn.of(batch.data).taken(positions))
     _refuse_endless(columns)
-    status = np.full(len(at), _OK)
+    status = np.full(len(positions), _OK)
     status[list(columns.rules)] = _BROKEN
     status[list(columns.damage)] = _UNREADABLE
     arrays: dict[str, Any] = {
-        "scope_id": scopes[at],
-        "ledger_id": ids[at],
+        "scope_id": scopes[positions],
+        "ledger_id": ids[positions],
         # The path of a ledger is text for sure.
-        "path": paths.octets.taken(at).arrow().cast(pa.string()),
-        **_standing(batch, at),
+        "path": paths.octets.taken(positions).arrow().cast(pa.string()),
+        **_standing(batch, positions),
         "status": name_column(_STATUS, status),
         **damage_arrays(columns),
     }
     if "value" in schema.names:
-        return arrays | {**metadata_arrays(columns), "value": ByteColumn.of(batch.data).taken(at).arrow()}
+        return arrays | {
+            **metadata_arrays(columns),
+            "value": ByteColumn.of(batch.data).taken(positions).arrow(),
+        }
     if "replicas" not in schema.names:
         return arrays
     undecidable = status == _UNREADABLE
@@ -245,14 +248,14 @@ def _refuse_endless(columns: LedgerColumns) -> None:
         columns.damage[row] = (f"entries beyond {MAX_ENTRY}", 0)
 
 
-def _standing(batch: ZnodeBatch, at: Longs) -> dict[str, Any]:
+def _standing(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
     """What the store says of some rows, whatever their data are."""
-    changes = (batch.version if batch.changes is None else batch.changes)[at]
+    changes = (batch.version if batch.changes is None else batch.changes)[positions]
     return {
-        "version": batch.version[at],
+        "version": batch.version[positions],
         "changes": pa.array(changes, mask=changes == UNCOUNTED),
-        "ctime": _times(batch.ctime[at]),
-        "mtime": _times(batch.mtime[at]),
+        "ctime": _times(batch.ctime[positions]),
+        "mtime": _times(batch.mtime[positions]),
     }
 
 

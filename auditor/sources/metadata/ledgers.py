@@ -62,14 +62,14 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
                 f"{uri} has no ledger {ledger.id}: layout {layout.value} has no place for ids below 0"
             )
         path = f"{store.root}/{path_of(layout, ledger)}"
-        others = _other_places(store.root, layout, ledger)
+        other_places = _other_places(store.root, layout, ledger)
         misplaced, gaps = "", list[tuple[str, str]]()
-        for part in _parts(store, layout, Tree.LEDGERS, [path, *others]):
+        for part in _parts(store, layout, Tree.LEDGERS, [path, *other_places]):
             for batch in store.read(part):
                 gaps += batch.gaps
-                for other in sorted(others.keys() & set(batch.paths)):
-                    kind = others[other].value
-                    misplaced += f"; {other} is where layout {kind} keeps it: metadata-misplaced"
+                for other_path in sorted(other_places.keys() & set(batch.paths)):
+                    kind = other_places[other_path].value
+                    misplaced += f"; {other_path} is where layout {kind} keeps it: metadata-misplaced"
                 if path in batch.paths:
                     return _stored_ledger(store, batch, batch.paths.index(path), ledger)
         gaps += _anywhere(store, nodes)
@@ -128,14 +128,14 @@ def read_paths(
     """
     if not paths:
         return {}, []
-    wanted, found, gaps = set(paths), dict[str, tuple[bytes, int]](), list[tuple[str, str]]()
+    path_set, values_by_path, gaps = set(paths), dict[str, tuple[bytes, int]](), list[tuple[str, str]]()
     for part in _parts(store, layout, tree, sorted(paths)):
         for batch in store.read(part):
             gaps += batch.gaps
             for row, path in enumerate(batch.paths):
-                if path in wanted:
-                    found[path] = bytes(batch.data[row]), int(batch.version[row])
-    return found, gaps
+                if path in path_set:
+                    values_by_path[path] = bytes(batch.data[row]), int(batch.version[row])
+    return values_by_path, gaps
 
 
 def _anywhere(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:

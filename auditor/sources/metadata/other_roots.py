@@ -23,14 +23,14 @@ def roots_of(paths: Iterable[str], markers: tuple[str, ...] = OWN_MARKERS + PATH
     >>> roots_of(["/bk/one/layout", "/bk/one/instanceid", "/layout", "/x/layouts", "/two/INSTANCEID"])
     ['/bk/one', '/two']
     """
-    found: dict[str, None] = {}
+    roots: dict[str, None] = {}
     for path in paths:
         root, _, name = path.rpartition("/")
         if root and name in markers:
-            found[root] = None
-            if len(found) == MAX_ROOTS:
+            roots[root] = None
+            if len(roots) == MAX_ROOTS:
                 break
-    return [*found]
+    return [*roots]
 
 
 def other_roots_sentence(store: str, roots: Iterable[str], parameter: str) -> str | None:

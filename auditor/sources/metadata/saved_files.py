@@ -85,8 +85,8 @@ class _Steps(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """A few bytes, fewer than wanted; none at the end."""
-        left = self._tail - self._file.tell()
-        return self._file.read(min(left, _STEP) if left > 0 else 1)
+        remaining_bytes = self._tail - self._file.tell()
+        return self._file.read(min(remaining_bytes, _STEP) if remaining_bytes > 0 else 1)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -105,7 +105,7 @@ class UnpackedFile(io.RawIOBase):
         self._stream = _stream(path, kind)
         self._pieces = 0
         self._most = most_unpacked(path.stat().st_size)
-        self._left = b""
+        self._pending_bytes = b""
 
     def readable(self) -> bool:
         """It is."""
@@ -114,32 +114,32 @@ class UnpackedFile(io.RawIOBase):
     def readinto(self, buffer: Buffer) -> int:
         """Fill a part of ``buffer``; 0 at the end, which may be where the damage is."""
         view = memoryview(buffer).cast("B")
-        if not self._left and self.damage is None:
+        if not self._pending_bytes and self.damage is None:
             try:
-                self._left = self._stream.read(PIECE)
+                self._pending_bytes = self._stream.read(PIECE)
                 self._pieces += 1
                 if self._pieces * PIECE > self._most:
                     self.damage = f"the {self.kind} stream holds more than {self._most:,} bytes"
             except OSError as error:
                 self.damage = f"the {self.kind} stream is cut or damaged ({error})"
-                self._left = self._rest()
-        taken = self._left[: len(view)]
-        self._left = self._left[len(taken) :]
-        view[: len(taken)] = taken
-        return len(taken)
+                self._pending_bytes = self._rest()
+        chunk = self._pending_bytes[: len(view)]
+        self._pending_bytes = self._pending_bytes[len(chunk) :]
+        view[: len(chunk)] = chunk
+        return len(chunk)
 
     def _rest(self) -> bytes:
         """What lies between the last whole piece and the damage, read byte by byte."""
-        rest = bytearray()
+        octets = bytearray()
         with _stream(self._path, self.kind) as again:
             for _ in range(self._pieces):
                 again.read(PIECE)
             try:
                 while octet := again.read(1):
-                    rest += octet
+                    octets += octet
             except OSError:
                 pass  # the damage that is known
-        return bytes(rest)
+        return bytes(octets)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -223,14 +223,16 @@ def kind_of_bytes(head: bytes) -> FileKind:
     """
     if not head:
         return FileKind("empty")
-    for at, magic, kind in _KINDS_BY_MAGIC:
-        if head[at : at + len(magic)] == magic:
+    for offset, magic, kind in _KINDS_BY_MAGIC:
+        if head[offset : offset + len(magic)] == magic:
             return kind
     if head.startswith(b'{"path"'):
         return _DUMP
     text = head.decode("utf-8", "ignore")
     # A character may be cut in two at the end of the head.
-    if len(text.encode()) < len(head) - 3 or any(ord(each) < 32 and each not in "\t\n\r\f" for each in text):
+    if len(text.encode()) < len(head) - 3 or any(
+        ord(character) < 32 and character not in "\t\n\r\f" for character in text
+    ):
         return FileKind("binary data of a kind that this program does not know")
     return FileKind("text, and no dump")
 

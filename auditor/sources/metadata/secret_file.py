@@ -62,7 +62,7 @@ class Section:
         self._file = file
         self._name = name
         self._values = values
-        self._known: list[str] = []
+        self._known_keys: list[str] = []
         file.sections.append(self)
 
     def has(self, key: str) -> bool:
@@ -71,7 +71,7 @@ class Section:
 
     def section(self, key: str) -> Section | None:
         """The section of that name inside this one; None if there is none."""
-        self._known.append(key)
+        self._known_keys.append(key)
         values = self._values.get(key)
         if values is None:
             return None
@@ -81,10 +81,10 @@ class Section:
 
     def text(self, key: str, secret: bool = False) -> str | None:
         """Text, as it stands there or from the variable that ``<key>_env`` names; None: not given."""
-        self._known += [key, f"{key}_env"]
+        self._known_keys += [key, f"{key}_env"]
         value, variable = self._values.get(key), self._values.get(f"{key}_env")
-        for name, given in ((key, value), (f"{key}_env", variable)):
-            if given is not None and (not isinstance(given, str) or not given):
+        for name, setting in ((key, value), (f"{key}_env", variable)):
+            if setting is not None and (not isinstance(setting, str) or not setting):
                 self.wrong(name, "it is not a string, or empty")
         if value is not None and variable is not None:
             self.wrong(key, f"it is given twice, here and as {key}_env")
@@ -105,7 +105,7 @@ class Section:
 
     def flag(self, key: str, default: bool = True) -> bool:
         """true or false; ``default`` if it is not given."""
-        self._known.append(key)
+        self._known_keys.append(key)
         value = self._values.get(key, default)
         if not isinstance(value, bool):
             self.wrong(key, "it is true or false")
@@ -124,8 +124,8 @@ class Section:
     def end(self) -> None:
         """Refuse what nothing asked for."""
         for key in self._values:
-            if key not in self._known:
-                shown = [name for name in self._known if not name.endswith("_env")]
+            if key not in self._known_keys:
+                shown = [name for name in self._known_keys if not name.endswith("_env")]
                 self.wrong(key, f"no such key; there are {', '.join(shown)}")
 
     def wrong(self, key: str, why: str) -> NoReturn:

@@ -52,20 +52,20 @@ class ReadingOptions(NamedTuple):
         return replace(self.store, rate_limit=self.store.rate_limit / max(1, readers))
 
 
-def reading_options(source: str, given: Mapping[str, str], names: Sequence[str]) -> ReadingOptions:
+def reading_options(source: str, settings: Mapping[str, str], names: Sequence[str]) -> ReadingOptions:
     """The options of a source that say how a store is read; ``names`` are those that it takes besides.
 
     Raises:
         UsageError: an unknown option, or a value that is invalid.
     """
-    known = (*names, *_READING)
-    for option in given:
-        if option not in known:
-            raise UsageError(f"{source}: {option}: no such option; there are {', '.join(known)}")
-    numbers = {option: _number(source, option, given[option]) for option in _NUMBERS if option in given}
+    option_names = (*names, *_READING)
+    for option in settings:
+        if option not in option_names:
+            raise UsageError(f"{source}: {option}: no such option; there are {', '.join(option_names)}")
+    numbers = {option: _number(source, option, settings[option]) for option in _NUMBERS if option in settings}
     parts = int(numbers.pop("parts", 8))
     at_once = int(numbers.pop("at_once")) if "at_once" in numbers else None
-    credentials = credentials_file(given.get("credentials"))
+    credentials = credentials_file(settings.get("credentials"))
     options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBERS
     return ReadingOptions(options, parts, at_once)
 
@@ -106,16 +106,16 @@ class StoreSource(NamedSource):
         Raises:
             UsageError: no ``metadata``, an unknown option, or a value that is invalid.
         """
-        name, given = self.name(), dict(self.options)
-        reading = reading_options(name, given, ("metadata", "layout", "earlier"))
-        uri = given.get("metadata")
+        name, settings = self.name(), dict(self.options)
+        reading = reading_options(name, settings, ("metadata", "layout", "earlier"))
+        uri = settings.get("metadata")
         if not uri:
             raise UsageError(f"{name}: give the option metadata, such as zk://host:2181/ledgers")
-        layout = given.get("layout")
+        layout = settings.get("layout")
         if layout is not None and layout not in list(LayoutKind):
             raise UsageError(f"{name}: layout: {layout!r} is not one of {', '.join(LayoutKind)}")
         chosen = LayoutKind(layout) if layout is not None else None
-        earlier = EarlierLedgers.from_json(given["earlier"]) if "earlier" in given else None
+        earlier = EarlierLedgers.from_json(settings["earlier"]) if "earlier" in settings else None
         return StoreReader(uri, chosen, self.tree, self.columns, reading, earlier)
 
 

@@ -136,16 +136,16 @@ class ZnodeBatch:
         return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [], below, changes)
 
 
-def znode_batches(items: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:
+def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:
     """Znodes, and gaps between them, in batches of `BATCH_ZNODES` of both together.
 
     >>> [batch.gaps for batch in znode_batches([Znode("/a", b"", 1, 1, 5, 5, 0, 0), ("/b", "cut off")])]
     [[('/b', 'cut off')]]
     """
-    rest = iter(items)
-    while some := list(islice(rest, BATCH_ZNODES)):
-        gaps = [each for each in some if not isinstance(each, Znode)]
-        yield ZnodeBatch.of([each for each in some if isinstance(each, Znode)], gaps)
+    iterator = iter(records)
+    while chunk := list(islice(iterator, BATCH_ZNODES)):
+        gaps = [gap for gap in chunk if not isinstance(gap, Znode)]
+        yield ZnodeBatch.of([znode for znode in chunk if isinstance(znode, Znode)], gaps)
 
 
 class Tree(StrEnum):
@@ -254,8 +254,8 @@ class MetadataStore(Protocol):
             StoreError: the store cannot be reached or opened, or has no such root.
         """
 
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
-        """Cut a tree into about ``wanted`` parts; together they cover it exactly once."""
+    def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
+        """Cut a tree into about ``part_count`` parts; together they cover it exactly once."""
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part, in any process."""
@@ -333,7 +333,7 @@ class WatchableStore(Protocol):
     def ledgers_moved(self) -> LedgerMoves:
         """Which paths moved since, at least up to now; that ends the watch."""
 
-    def parts_of(self, paths: Sequence[str], wanted: int) -> list[Part]:
+    def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
         """Parts that read these paths, without what is below them."""
 
 

@@ -137,7 +137,7 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
         except ExceptionGroup as group:  # one error for each address of the host
             if group.subgroup(TimeoutError):
                 return
-            reasons = {str(each.strerror): 1 for each in group.exceptions if isinstance(each, OSError)}
+            reasons = {str(cause.strerror): 1 for cause in group.exceptions if isinstance(cause, OSError)}
             troubles.append(f"{host}: {' and '.join(reasons)}")
     raise StoreError(
         f"cannot connect to {parsed.text}: {'; '.join(troubles)}; check the hosts of the metadata URI, and "
@@ -176,8 +176,10 @@ def probe_servers(uri: str, options: StoreOptions) -> list[Server]:
 
 def _load(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"auditor.sources.metadata.{module}"), function)
-    return found
+    implementation: Callable[..., Any] = getattr(
+        import_module(f"auditor.sources.metadata.{module}"), function
+    )
+    return implementation
 
 
 def store_options(options: AuditOptions) -> StoreOptions:
@@ -200,13 +202,16 @@ def store_options(options: AuditOptions) -> StoreOptions:
 
 
 def source_options(
-    spark: SparkSession, options: AuditOptions, named: Mapping[str, Any], at: ClusterNodes | None = None
+    spark: SparkSession,
+    options: AuditOptions,
+    named_options: Mapping[str, Any],
+    moment: ClusterNodes | None = None,
 ) -> dict[str, str]:
-    """The options of a Spark source that reads a store: what is ``named``, as politely as the audit says.
+    """The options of a Spark source that reads a store: ``named_options``, as politely as the audit says.
 
-    All tasks share the limits. ``at`` is the moment to read at, where the store can do that; what is None is
-    left out. Where more executors may come at any moment, there are no more parts than slots now, and each
-    has its share of the rate, whatever comes.
+    All tasks share the limits. ``moment`` is the moment to read at, where the store can do that; what is
+    None is left out. Where more executors may come at any moment, there are no more parts than slots now,
+    and each has its share of the rate, whatever comes.
     """
     slots = most_slots(spark)
     # Executors of a session that was just started may not be there yet.
@@ -216,10 +221,10 @@ def source_options(
         **asdict(replace(store, rate_limit=store.rate_limit / copies_of_task(spark))),
         "parts": unbounded if slots is None else slots * options.parts_per_core,
         "at_once": slots,
-        **named,
+        **named_options,
     }
-    if at is not None and at.revision is not None:
-        settings |= {"revision": at.revision, "revision_time": at.scan_time}
+    if moment is not None and moment.revision is not None:
+        settings |= {"revision": moment.revision, "revision_time": moment.scan_time}
     return {key: str(value) for key, value in settings.items() if value is not None}
 
 
@@ -239,7 +244,7 @@ def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKi
 
 
 def _by_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
-    uri, asked = store.uri, store.uri.layout
+    uri, uri_layout = store.uri, store.uri.layout
     znode = cluster.nodes.get("LAYOUT")
     for path, reason in cluster.gaps:
         # What may not be read is not absent: nothing can be assumed of it.
@@ -248,8 +253,8 @@ def _by_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, 
     if znode is None and has_pulsar_layout(store, cluster):
         return LayoutKind.HIERARCHICAL, "no LAYOUT znode, as in every store of Pulsar: hierarchical"
     if znode is None:
-        where = "taken from the URI" if asked else "hierarchical is assumed"
-        return asked or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {where}"
+        where = "taken from the URI" if uri_layout else "hierarchical is assumed"
+        return uri_layout or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {where}"
     try:
         kind = layout_codec.decode(znode.data).kind
     except (DecodeError, RuleError) as error:
@@ -259,8 +264,10 @@ def _by_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, 
             f"--metadata {uri}: its paths are ZooKeeper's, and its LAYOUT znode names etcd's ledger manager, "
             "whose ledgers lie in etcd"
         )
-    if asked is not None and asked is not kind:
-        raise UsageError(f"--metadata {uri}: the URI says {asked.value}, the LAYOUT znode says {kind.value}")
+    if uri_layout is not None and uri_layout is not kind:
+        raise UsageError(
+            f"--metadata {uri}: the URI says {uri_layout.value}, the LAYOUT znode says {kind.value}"
+        )
     return kind, f"LAYOUT says {kind.value}"
 
 
@@ -269,15 +276,15 @@ def _in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
     if key is None:
         return LayoutKind.ETCD, "no layout key: etcd has one layout"
     try:
-        said = layout_codec.decode(key.data)
-        kind = said.kind
+        layout = layout_codec.decode(key.data)
+        kind = layout.kind
     except DecodeError as damage:
         return LayoutKind.ETCD, f"the layout key cannot be understood ({damage}): etcd has one layout"
     except RuleError as error:
         raise StoreError(f"--metadata {uri}: {key.path} cannot be understood: {error}") from error
     if kind is not LayoutKind.ETCD:
         raise StoreError(
-            f"--metadata {uri}: this is etcd, and {key.path} names {said.manager}, which keeps its "
+            f"--metadata {uri}: this is etcd, and {key.path} names {layout.manager}, which keeps its "
             "ledgers in ZooKeeper, or at its paths: metadata-store:etcd://host:2379/ledgers"
         )
     return kind, "the layout key says etcd"

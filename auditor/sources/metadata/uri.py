@@ -112,11 +112,11 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
     require_utf8(uri)
     if uri.startswith(METADATA_STORE):
         return _metadata_store(uri)
-    scheme, separator, rest = uri.partition("://")
+    scheme, separator, location = uri.partition("://")
     if not separator:
         raise UsageError(f"{redact(uri)!r} is not a metadata URI; known forms: {FORMS}")
-    rest, _, query_text = rest.partition("?")
-    authority, slash, path = rest.partition("/")
+    location, _, query_text = location.partition("?")
+    authority, slash, path = location.partition("/")
     path = slash + path
     query = dict(parse_qsl(query_text, keep_blank_values=True))
     _refuse_user(uri, authority)
@@ -151,9 +151,9 @@ def redact(uri: str) -> str:
     >>> redact("zk:me:secret@h1:2181/ledgers"), redact("dump:///a@b.jsonl")
     ('***@h1:2181/ledgers', 'dump:///a@b.jsonl')
     """
-    before, at, after = uri.rpartition("@")
+    before, at_sign, after = uri.rpartition("@")
     scheme, separator, user = before.partition("://")
-    if not at or user.startswith("/"):  # no user stands before a path
+    if not at_sign or user.startswith("/"):  # no user stands before a path
         return uri
     return f"{'' if '@' in scheme else scheme}{separator}***@{after}" if separator else f"***@{after}"
 
@@ -168,34 +168,34 @@ def _refuse_user(uri: str, authority: str) -> None:
 
 def _metadata_store(uri: str) -> MetadataUri:
     """A URI of Pulsar's own drivers: in this program's form, or as bookies and brokers have it."""
-    kind, _, rest = uri.removeprefix(METADATA_STORE).partition(":")
+    kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
     if kind == "zk":  # below its chroot Pulsar has no other root
-        authority, _, chroot = rest.removeprefix("//").partition("/")
+        authority, _, chroot = location.removeprefix("//").partition("/")
         _refuse_user(uri, authority)
         root = chroot if chroot.rpartition("/")[2] == "ledgers" else f"{chroot}/ledgers".strip("/")
         return _parse_running(uri, "zk", authority, f"/{root}", {})
     if kind == "etcd":
-        rest, _, query = rest.partition("?")
-        if rest.startswith("//"):
-            authority, slash, path = rest[2:].partition("/")
+        location, _, query = location.partition("?")
+        if location.startswith("//"):
+            authority, slash, path = location[2:].partition("/")
         else:
-            authority, slash, path = re.sub("https?://", "", rest), "", ""
+            authority, slash, path = re.sub("https?://", "", location), "", ""
         _refuse_user(uri, authority)
         return _parse_running(uri, PATHS_ETCD, authority, unquote(slash + path) or DEFAULT_ROOT, query)
-    if kind == "etcd-snapshot" and rest.startswith("//"):
-        path, _, query = rest[2:].partition("?")
+    if kind == "etcd-snapshot" and location.startswith("//"):
+        path, _, query = location[2:].partition("?")
         authority, slash, below = path.partition("/")
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         return _parse_saved(uri, PATHS_SNAPSHOT, authority, unquote(slash + below), parameters)
     if kind == "oxia":
-        return _oxia(uri, rest)
+        return _oxia(uri, location)
     raise UsageError(f"{redact(uri)!r}: unknown metadata store {kind!r}; known forms: {FORMS}")
 
 
-def _oxia(uri: str, rest: str) -> MetadataUri:
+def _oxia(uri: str, location: str) -> MetadataUri:
     """A URI of Oxia as bookies have it; owners lie at another root, which only this program's URIs name."""
-    rest, _, query = rest.removeprefix("//").partition("?")
-    authority, _, path = rest.partition("/")
+    location, _, query = location.removeprefix("//").partition("?")
+    authority, _, path = location.partition("/")
     _refuse_user(uri, authority)
     # Pulsar's driver takes settings of its client here, such as batchingMaxDelayMillis: a reader has none.
     root = _root(uri, dict(parse_qsl(query, keep_blank_values=True)).get("root", DEFAULT_ROOT))

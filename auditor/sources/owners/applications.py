@@ -136,8 +136,8 @@ class Application:
     def load(self) -> Reader:
         """The function, from its module."""
         module, _, function = self.reader.partition(":")
-        found: Reader = getattr(importlib.import_module(module), function)
-        return found
+        reader: Reader = getattr(importlib.import_module(module), function)
+        return reader
 
 
 APPLICATIONS = {
@@ -195,8 +195,8 @@ def parse_owners_uri(text: str) -> OwnersUri:
             f"{redact(text)!r}: owners are named as APPLICATION:URI, such as pulsar:zk://host:2181; "
             f"known applications: {', '.join(APPLICATIONS)}"
         )
-    scheme, _, rest = uri.partition("://")
-    body, _, query = rest.partition("?")
+    scheme, _, location = uri.partition("://")
+    body, _, query = location.partition("?")
     if scheme in SAVED:
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         chroot = parameters.pop("root", "/")

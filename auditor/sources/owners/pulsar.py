@@ -56,13 +56,13 @@ def _topic(owner: OwnerNames, data: bytes) -> Owner:
     return Owner(owner, listed or (Reference(OwnerKind.DATA, None),), None, topic.compression)
 
 
-def _reference(ledger: ListedLedger, place: int, of: int, *, borrowed: bool) -> Reference:
+def _reference(ledger: ListedLedger, place: int, ledger_count: int, *, borrowed: bool) -> Reference:
     offload = ledger.offload
     return Reference(
         OwnerKind.DATA,
         ledger.ledger_id,
         place,
-        of,
+        ledger_count,
         ledger.entries,
         ledger.size,
         ledger.timestamp,

@@ -47,11 +47,11 @@ class OwnerSource(NamedSource):
         Raises:
             UsageError: no ``owners``, an unknown option, or a value that is invalid.
         """
-        given = dict(self.options)
-        reading = reading_options(self.name(), given, ("owners",))
-        if not given.get("owners"):
+        settings = dict(self.options)
+        reading = reading_options(self.name(), settings, ("owners",))
+        if not settings.get("owners"):
             raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
-        return OwnerReader(parse_owners_uris(given["owners"]), reading, self.decoded)
+        return OwnerReader(parse_owners_uris(settings["owners"]), reading, self.decoded)
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,13 @@ def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
     has_value = [
         len(data) > 0 and path not in tops for path, data in zip(batch.paths, batch.data, strict=True)
     ]
-    at = np.flatnonzero(has_value).tolist()
+    rows = np.flatnonzero(has_value).tolist()
     start, gaps = len(owners.chroot), batch.gaps
     columns = {
-        "path": [batch.paths[row][start:] for row in at] + [path[start:] for path, _ in gaps],
-        "version": batch.version[at].tolist() + [None] * len(gaps),
-        "status": ["ok"] * len(at) + ["gap"] * len(gaps),
-        "damage": [None] * len(at) + [reason for _, reason in gaps],
-        "value": [bytes(batch.data[row]) for row in at] + [None] * len(gaps),
+        "path": [batch.paths[row][start:] for row in rows] + [path[start:] for path, _ in gaps],
+        "version": batch.version[rows].tolist() + [None] * len(gaps),
+        "status": ["ok"] * len(rows) + ["gap"] * len(gaps),
+        "damage": [None] * len(rows) + [reason for _, reason in gaps],
+        "value": [bytes(batch.data[row]) for row in rows] + [None] * len(gaps),
     }
-    return rows_of_columns(OWNER_VALUES, len(at) + len(gaps), columns)
+    return rows_of_columns(OWNER_VALUES, len(rows) + len(gaps), columns)

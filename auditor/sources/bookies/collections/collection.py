@@ -128,8 +128,8 @@ class Collection:
         Raises `UnreadError` for the first, in the manifest's order, that is not there or not whole.
         """
         listed = [file for files in manifest.tables.values() for file in files]
-        found = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed])
-        for file, info in zip(listed, found, strict=True):
+        infos = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed])
+        for file, info in zip(listed, infos, strict=True):
             if info.type != fs.FileType.File:
                 raise UnreadError(self.path, f"{file.path} is missing")
             if info.size != file.bytes:
@@ -155,14 +155,14 @@ class Collection:
 
     def manifest_files(self, table: str) -> tuple[CollectedFile, ...]:
         """The Parquet files of a table as they lie there, for a manifest that is to be written."""
-        found = [
+        parquet_files = [
             CollectedFile(f"{table}/{info.base_name}", 0, info.size)
             for info in self.files.get_file_info(fs.FileSelector(f"{self.base}/{table}"))
             if info.base_name.endswith(".parquet")
         ]
         return tuple(
             CollectedFile(file.path, self.rows_of(file), file.bytes)
-            for file in sorted(found, key=lambda each: each.path)
+            for file in sorted(parquet_files, key=lambda file: file.path)
         )
 
     def read_rows(self, table: str, manifest: CollectionManifest | None) -> Iterator[dict[str, Any]]:
@@ -170,11 +170,11 @@ class Collection:
 
         Raises `UnreadError`.
         """
-        left = MOST_ROWS
+        remaining_rows = MOST_ROWS
         try:
             for file in self.manifest_files(table) if manifest is None else manifest.tables[table]:
-                left -= self.rows_of(file)
-                if left < 0:
+                remaining_rows -= self.rows_of(file)
+                if remaining_rows < 0:
                     raise UnreadError(self.path, f"{table} has more than {MOST_ROWS:,} rows")
                 require_file(self.files, f"{self.base}/{file.path}")
                 with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
@@ -189,8 +189,8 @@ def _manifest(value: Any) -> CollectionManifest:
     schema = value["schema"]
     if schema != SCHEMA:
         raise ValueError(f"schema {schema!r} where this version reads {SCHEMA!r}")
-    there = [*TABLES, *(name for name in LATER_TABLES if name in value["tables"])]
-    tables = {name: _files(name, value["tables"][name]) for name in there}
+    table_names = [*TABLES, *(name for name in LATER_TABLES if name in value["tables"])]
+    tables = {name: _files(name, value["tables"][name]) for name in table_names}
     texts = (value["id"], value["version"], *value["sources"])
     if not all(isinstance(text, str) for text in texts) or not value["id"]:
         raise ValueError("id, version and sources must be text")
@@ -206,11 +206,12 @@ def _manifest(value: Any) -> CollectionManifest:
 
 def _files(name: str, table: Any) -> tuple[CollectedFile, ...]:
     files = tuple(
-        CollectedFile(each["path"], _count(each["rows"]), _count(each["bytes"])) for each in table["files"]
+        CollectedFile(entry["path"], _count(entry["rows"]), _count(entry["bytes"]))
+        for entry in table["files"]
     )
     for file in files:
-        folder, _, rest = file.path.partition("/")
-        if folder != name or "/" in rest or not rest.endswith(".parquet"):
+        folder, _, file_name = file.path.partition("/")
+        if folder != name or "/" in file_name or not file_name.endswith(".parquet"):
             raise ValueError(f"{file.path!r} is not a file of the table {name}")
     if sum(file.rows for file in files) != table["rows"]:
         raise ValueError(f"{name} has {table['rows']} rows, and its files have others")
@@ -300,19 +301,19 @@ def directory_rows(
 ) -> list[dict[str, Any]]:
     """Rows of `DIRECTORIES` of one place; ``pieces`` by place and path."""
     rows = []
-    for each in place.directories:
-        mark = max((mark for _, mark in each.marks), default=None)
+    for directory in place.directories:
+        mark = max((mark for _, mark in directory.marks), default=None)
         rows.append(
-            {name: getattr(each, name) for name in _OF_DIRECTORY}
+            {name: getattr(directory, name) for name in _OF_DIRECTORY}
             | {
                 "place": number,
-                "inside": list(each.inside),
+                "inside": list(directory.inside),
                 "mark_file_id": mark.file_id if mark else None,
                 "mark_offset": mark.offset if mark else None,
-                "journal_times": [file._asdict() for file in each.journal_times],
-                "marks": [{"name": name, **mark._asdict()} for name, mark in each.marks],
-                "declared": asdict(each.declared) if each.declared else None,
-                "piece": pieces.get((number, each.path)),
+                "journal_times": [file._asdict() for file in directory.journal_times],
+                "marks": [{"name": name, **mark._asdict()} for name, mark in directory.marks],
+                "declared": asdict(directory.declared) if directory.declared else None,
+                "piece": pieces.get((number, directory.path)),
             }
         )
     return rows
@@ -323,9 +324,9 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
 
     Raises KeyError, TypeError for rows that they did not make.
     """
-    found: dict[int, list[DirectoryFound]] = {}
+    directories_by_place: dict[int, list[DirectoryFound]] = {}
     for row in directories:
-        found.setdefault(row["place"], []).append(
+        directories_by_place.setdefault(row["place"], []).append(
             DirectoryFound(
                 **{name: row[name] for name in _ALWAYS},
                 **{name: row.get(name, unknown) for name, unknown in _LATER.items()},
@@ -340,7 +341,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
             row["name"],
             row["path"],
             row["names_bookie"],
-            tuple(found.get(row["place"], ())),
+            tuple(directories_by_place.get(row["place"], ())),
             tuple((gap["path"], gap["reason"]) for gap in row["gaps"]),
         )
         for row in sorted(places, key=lambda row: row["place"])

@@ -29,12 +29,12 @@ _SHARE_BYTES = 64 << 20
 
 
 class Share(NamedTuple):
-    """Every ``of``-th row group of a file, on a file system, from number ``number`` on."""
+    """Every ``share_count``-th row group of a file, on a file system, from number ``number`` on."""
 
     system: fs.FileSystem
     path: str
     number: int
-    of: int
+    share_count: int
 
 
 def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -> int:
@@ -45,28 +45,31 @@ def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -
 def shares(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
-    wanted: int,
+    group_count: int,
 ) -> list[tuple[Share, ...]]:
-    """What is to be read, in about ``wanted`` lots of as many bytes; large files are cut."""
+    """What is to be read, in about ``group_count`` lots of as many bytes; large files are cut."""
     owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
-    found = []
+    sized_shares = []
     for collection, manifest in collections:
         for file in manifest.tables["availability"] if manifest.id in owned else ():
-            of = max(1, -(-file.bytes // _SHARE_BYTES))
-            found += [
-                (Share(collection.files, f"{collection.base}/{file.path}", number, of), file.bytes / of)
-                for number in range(of)
+            share_count = max(1, -(-file.bytes // _SHARE_BYTES))
+            sized_shares += [
+                (
+                    Share(collection.files, f"{collection.base}/{file.path}", number, share_count),
+                    file.bytes / share_count,
+                )
+                for number in range(share_count)
             ]
-    least = sum(size for _, size in found) / max(1, wanted)
-    lots: list[tuple[Share, ...]] = []
-    lot, full = [], 0.0
-    for share, size in found:
-        lot.append(share)
+    least = sum(size for _, size in sized_shares) / max(1, group_count)
+    groups: list[tuple[Share, ...]] = []
+    group, full = [], 0.0
+    for share, size in sized_shares:
+        group.append(share)
         full += size
         if full >= least:
-            lots.append(tuple(lot))
-            lot, full = [], 0.0
-    return [*lots, tuple(lot)] if lot else lots
+            groups.append(tuple(group))
+            group, full = [], 0.0
+    return [*groups, tuple(group)] if group else groups
 
 
 @dataclass(frozen=True)
@@ -75,29 +78,29 @@ class CopiedRows:
 
     owner_of_piece: Mapping[str, PieceOwner]
 
-    def read(self, lot: Sequence[Share]) -> Iterator[pa.RecordBatch]:
+    def read(self, group: Sequence[Share]) -> Iterator[pa.RecordBatch]:
         """The rows of directories that count; OSError for a page that was changed since it was written."""
-        for share in lot:
+        for share in group:
             require_file(share.system, share.path)
             names = pq.read_schema(share.path, filesystem=share.system).names
-            there = [name for name in (*SCHEMA.names, "piece") if name in names]
-            own = slice(share.number, None, share.of)
-            for rows in read_bounded(partial(_open, share), own, there, _CODED, ROWS):
+            column_names = [name for name in (*SCHEMA.names, "piece") if name in names]
+            own = slice(share.number, None, share.share_count)
+            for rows in read_bounded(partial(_open, share), own, column_names, _CODED, ROWS):
                 for batch in rows.unify_dictionaries().combine_chunks().to_batches():
                     yield self._of_owners(batch)
 
     def _of_owners(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         piece = batch.column("piece")
-        owners = [self.owner_of_piece.get(each) for each in piece.dictionary.to_pylist()]
+        owners = [self.owner_of_piece.get(piece_id) for piece_id in piece.dictionary.to_pylist()]
         codes = piece.indices.fill_null(len(owners)).to_numpy()
-        mine = np.zeros(batch.num_rows, bool)
+        is_owned = np.zeros(batch.num_rows, bool)
         for code in np.unique(codes).tolist():
             owner = owners[code] if code < len(owners) else None
             if owner is not None:
-                mine |= (codes == code) & _below(batch.column("path"), owner.roots)
+                is_owned |= (codes == code) & _below(batch.column("path"), owner.roots)
         names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
         columns = {name: batch.column(name) for name in batch.schema.names} | {
-            "bookie_id": pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=~mine), names),
+            "bookie_id": pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=~is_owned), names),
             # A stamp is of a file on the host that collected it: here it says nothing.
             "stamp": pa.nulls(batch.num_rows, pa.int64()),
             "reused": pa.repeat(False, batch.num_rows),
@@ -106,7 +109,7 @@ class CopiedRows:
             [columns.get(field.name, pa.nulls(batch.num_rows, field.type)) for field in SCHEMA],
             names=SCHEMA.names,
         )
-        return rows if mine.all() else rows.filter(pa.array(mine))
+        return rows if is_owned.all() else rows.filter(pa.array(is_owned))
 
 
 def _open(share: Share, coded: Sequence[str]) -> pq.ParquetFile:
@@ -122,8 +125,8 @@ def _open(share: Share, coded: Sequence[str]) -> pq.ParquetFile:
 
 def _below(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
     """Which paths are one of the directories, or below one."""
-    found = np.zeros(len(paths), bool)
+    is_below = np.zeros(len(paths), bool)
     for root in roots:
-        there = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))
-        found |= there.fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+        matches = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))
+        is_below |= matches.fill_null(False).to_numpy(zero_copy_only=False)
+    return is_below

@@ -36,30 +36,42 @@ class NewestCollection:
             for key in _logical(place):
                 self._directories.setdefault(key, collection)
 
-    def take_from(self, place: PlaceFound, gone: dict[str, str]) -> PlaceFound | None:
+    def take_from(self, place: PlaceFound, newer_collections: dict[str, str]) -> PlaceFound | None:
         """An older place less the bookies that a newer collection has; None if nothing of it is left.
 
-        ``gone`` gets them, each with the newer collection.
+        ``newer_collections`` gets them, each with the newer collection.
         """
         newer = {key[0]: self._directories[key] for key in _logical(place) if key in self._directories}
         if (again := self._places.get((place.name, place.path))) is not None:
             newer[None] = again
-        named = [(found, found.cookie[0]) for found in place.directories]
-        gone.update((bookie_id, path) for bookie_id, path in newer.items() if bookie_id is not None)
-        ids = {cookie.bookie_id for _, cookie in named if cookie is not None}
+        directory_cookies = [(directory, directory.cookie[0]) for directory in place.directories]
+        newer_collections.update(
+            (bookie_id, path) for bookie_id, path in newer.items() if bookie_id is not None
+        )
+        ids = {cookie.bookie_id for _, cookie in directory_cookies if cookie is not None}
         if newer and ids <= newer.keys():
             return None  # what is left of the place says nothing of anybody else
-        kept = tuple(found for found, cookie in named if (cookie.bookie_id if cookie else None) not in newer)
-        return replace(place, directories=kept)
+        remaining_directories = tuple(
+            directory
+            for directory, cookie in directory_cookies
+            if (cookie.bookie_id if cookie else None) not in newer
+        )
+        return replace(place, directories=remaining_directories)
 
 
 def _logical(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
     """Which directories a place has, by what their VERSION says: (id, instance, path on the bookie)."""
     owned: dict[str, list[OwnedDirectory]] = {}
-    for found in place.directories:
-        if (cookie := found.cookie[0]) is not None:
+    for found_directory in place.directories:
+        if (cookie := found_directory.cookie[0]) is not None:
             owned.setdefault(cookie.bookie_id, []).append(
-                OwnedDirectory(found, cookie, None, None, [found.declared] if found.declared else [])
+                OwnedDirectory(
+                    found_directory,
+                    cookie,
+                    None,
+                    None,
+                    [found_directory.declared] if found_directory.declared else [],
+                )
             )
     for bookie_id, directories in owned.items():
         for path, directory in paths_of(bookie_id, directories, None).found.items():
@@ -126,7 +138,7 @@ class _OpenCollection:
 
     path: str
     id: str
-    made: int
+    creation_time: int
     collection: Collection
     manifest: CollectionManifest | None
     trouble: str | None
@@ -140,42 +152,54 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     Raises nothing for a collection that is damaged: it is among ``broken``, and so are its directories.
     """
     opened: dict[str, _OpenCollection] = {}
-    for each in map(_open, paths):
+    for collection in map(_open, paths):
         # A copy of a collection is the same one; a whole copy is better than a broken one.
-        if each.id not in opened or opened[each.id].trouble is not None:
-            opened[each.id] = each
+        if collection.id not in opened or opened[collection.id].trouble is not None:
+            opened[collection.id] = collection
     ranked = sorted(
-        opened.values(), key=lambda each: (each.trouble is None, each.made, each.id), reverse=True
+        opened.values(),
+        key=lambda candidate: (candidate.trouble is None, candidate.creation_time, candidate.id),
+        reverse=True,
     )
     places: list[PlaceFound] = []
     directories: dict[str, CollectedDirectory] = {}
     notes: list[str] = []
     newer_ones = NewestCollection()
-    for each in ranked:
-        gone: dict[str, str] = {}
-        kept = [newer_ones.take_from(place, gone) for place in each.places]
-        newer_ones.add(each.path, each.places)
+    for collection in ranked:
+        newer_collections: dict[str, str] = {}
+        remaining_places = [newer_ones.take_from(place, newer_collections) for place in collection.places]
+        newer_ones.add(collection.path, collection.places)
         notes += [
-            f"{each.path}: of {who} the collection {newer} is used" for who, newer in sorted(gone.items())
+            f"{collection.path}: of {who} the collection {newer} is used"
+            for who, newer in sorted(newer_collections.items())
         ]
-        for number, place in enumerate(kept):
+        for number, place in enumerate(remaining_places):
             if place is None:
                 continue
-            places.append(_with_own_paths(each.path, place))
-            for found in place.directories:
+            places.append(_with_own_paths(collection.path, place))
+            for directory in place.directories:
                 directories.setdefault(
-                    _name(each.path, found.path),
+                    _name(collection.path, directory.path),
                     CollectedDirectory(
-                        each.path, found.path, each.pieces.get((number, found.path)), each.trouble
+                        collection.path,
+                        directory.path,
+                        collection.pieces.get((number, directory.path)),
+                        collection.trouble,
                     ),
                 )
     return CollectedPlaces(
         places=tuple(places),
         directories=directories,
         whole=tuple(
-            (each.collection, each.manifest) for each in ranked if each.manifest and each.trouble is None
+            (candidate.collection, candidate.manifest)
+            for candidate in ranked
+            if candidate.manifest and candidate.trouble is None
         ),
-        broken=tuple(sorted((each.path, each.trouble) for each in ranked if each.trouble is not None)),
+        broken=tuple(
+            sorted(
+                (candidate.path, candidate.trouble) for candidate in ranked if candidate.trouble is not None
+            )
+        ),
         notes=tuple(sorted(notes)),
     )
 
@@ -185,10 +209,10 @@ def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) 
     return replace(
         collected,
         directories={
-            name: replace(found, trouble=reasons.get(found.collection, found.trouble))
-            for name, found in collected.directories.items()
+            name: replace(directory, trouble=reasons.get(directory.collection, directory.trouble))
+            for name, directory in collected.directories.items()
         },
-        whole=tuple(each for each in collected.whole if each[0].path not in reasons),
+        whole=tuple(pair for pair in collected.whole if pair[0].path not in reasons),
         broken=tuple(sorted({**dict(collected.broken), **reasons}.items())),
     )
 
@@ -205,15 +229,15 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
     for bookie_id, bookie in attribution.bookies.items():
         on_disk, roots, troubles = [], dict[str, list[str]](), []
         for directory in bookie.index_directories:
-            found = collected.directories.get(directory.path)
-            if found is None:
+            collected_directory = collected.directories.get(directory.path)
+            if collected_directory is None:
                 on_disk.append(directory)
-            elif found.trouble is not None:
-                troubles.append(f"collection {found.collection}: {found.trouble}")
-            elif found.piece is None:
+            elif collected_directory.trouble is not None:
+                troubles.append(f"collection {collected_directory.collection}: {collected_directory.trouble}")
+            elif collected_directory.piece is None:
                 troubles.append(f"{directory.path} was not taken for an index when it was collected")
             else:
-                roots.setdefault(found.piece, []).append(found.path)
+                roots.setdefault(collected_directory.piece, []).append(collected_directory.path)
         if len(roots) + bool(on_disk) > 1:
             overlapping.append(bookie_id)
         owners.update((piece, PieceOwner(bookie_id, tuple(paths))) for piece, paths in roots.items())
@@ -248,7 +272,7 @@ def _open(path: str) -> _OpenCollection:
     return _OpenCollection(
         path=collection.path,
         id=manifest.id if manifest else collection.path,
-        made=manifest.made if manifest else 0,
+        creation_time=manifest.made if manifest else 0,
         collection=collection,
         manifest=manifest,
         trouble=trouble,
@@ -267,8 +291,8 @@ def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:
         place,
         path=_name(collection, place.path),
         directories=tuple(
-            replace(found, path=_name(collection, found.path), inside=(collection, *found.inside))
-            for found in place.directories
+            replace(directory, path=_name(collection, directory.path), inside=(collection, *directory.inside))
+            for directory in place.directories
         ),
         gaps=tuple((_name(collection, path), reason) for path, reason in place.gaps),
     )

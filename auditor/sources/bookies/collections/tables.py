@@ -29,7 +29,7 @@ from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_ROWS
 from auditor.sources.bookies.entry_logs.rows import SCHEMA as ENTRY_LOGS
 from auditor.sources.bookies.entry_logs.rows import SIZES
-from auditor.sources.bookies.journal.files import NONE, Journals
+from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.owners import attribute
@@ -55,7 +55,7 @@ class Piece:
     place: int
     bookie_id: str | None
     directories: tuple[IndexDirectory, ...]
-    journals: Journals = NONE
+    journals: Journals = NO_JOURNALS
     ledger_directories: tuple[str, ...] = ()
 
     @property
@@ -71,14 +71,14 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     where no VERSION of a place can be read, nothing says which directories are an index.
     """
     pieces: list[Piece] = []
-    taken: set[str] = set()
+    assigned_paths: set[str] = set()
     for number, place in enumerate(places):
-        for each in _by_id(place):
-            own = tuple(directory for directory in each.directories if directory.path not in taken)
-            taken.update(directory.path for directory in own)
+        for group in _by_id(place):
+            own = tuple(directory for directory in group.directories if directory.path not in assigned_paths)
+            assigned_paths.update(directory.path for directory in own)
             if own:
                 name = f"{collection_id}:{len(pieces)}"
-                pieces.append(Piece(name, number, each.bookie_id, own, each.journals, each.homes))
+                pieces.append(Piece(name, number, group.bookie_id, own, group.journals, group.homes))
     return pieces
 
 
@@ -87,26 +87,30 @@ class _OfId(NamedTuple):
 
     bookie_id: str | None
     directories: list[IndexDirectory]
-    journals: Journals = NONE
+    journals: Journals = NO_JOURNALS
     homes: tuple[str, ...] = ()
 
 
 def _by_id(place: PlaceFound) -> list[_OfId]:
-    known = attribute([place], frozenset(), {}, None)
-    named = {row.path: row.cookie_bookie_id for row in known.directories}
-    counted = Counter(sorted(bookie_id for bookie_id in named.values() if bookie_id is not None))
+    attribution = attribute([place], frozenset(), {}, None)
+    cookie_ids = {row.path: row.cookie_bookie_id for row in attribution.directories}
+    counted = Counter(sorted(bookie_id for bookie_id in cookie_ids.values() if bookie_id is not None))
     ids = [bookie_id for bookie_id, _ in counted.most_common()]
-    written = [each for each in ids if place.name in (each, each.replace(":", "_"))]
-    found: list[_OfId] = []
+    written = [candidate for candidate in ids if place.name in (candidate, candidate.replace(":", "_"))]
+    groups: list[_OfId] = []
     for bookie_id in ids:
         whole = attribute([replace(place, name=bookie_id, names_bookie=True)], frozenset(ids), {}, None)
         directories, journals = whole.bookies[bookie_id].index_directories, whole.bookies[bookie_id].journals
-        own = [each for each in directories if named.get(each.path) == bookie_id]
+        own = [directory for directory in directories if cookie_ids.get(directory.path) == bookie_id]
         homes = tuple(whole.ledger_directories(bookie_id))
-        found.append(_OfId(bookie_id, own, journals, homes))
+        groups.append(_OfId(bookie_id, own, journals, homes))
         if bookie_id == (written or ids)[0]:
-            found.append(_OfId(None, [each for each in directories if named.get(each.path) is None]))
-    return found
+            groups.append(
+                _OfId(
+                    None, [directory for directory in directories if cookie_ids.get(directory.path) is None]
+                )
+            )
+    return groups
 
 
 COMPRESSION = "zstd"
@@ -151,16 +155,16 @@ def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
     >>> [batch.num_rows for batch in batches_of([{"n": 1}, {"n": 2}], pa.schema([("n", pa.int64())]))]
     [2]
     """
-    rest = iter(rows)
-    while taken := list(islice(rest, _ROWS)):
-        yield pa.RecordBatch.from_pylist(taken, schema=schema)
+    row_iterator = iter(rows)
+    while chunk := list(islice(row_iterator, _ROWS)):
+        yield pa.RecordBatch.from_pylist(chunk, schema=schema)
 
 
 def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
     """Rows of ``schema``, which ends with `PIECE`, from those that reading a part of the piece gave."""
     columns = {name: batch.column(name) for name in batch.schema.names}
-    whose = {"bookie_id": piece.bookie_id, PIECE.name: piece.id}
-    return rows_of_columns(schema, batch.num_rows, columns | whose)
+    owner_columns = {"bookie_id": piece.bookie_id, PIECE.name: piece.id}
+    return rows_of_columns(schema, batch.num_rows, columns | owner_columns)
 
 
 ROOTS = "roots"
@@ -262,11 +266,11 @@ def rows_of_directories(
         for file in manifest.tables[table]
     ]
     rows = _read(spark, schema, files)
-    whose = spark.createDataFrame(
+    owner_rows = spark.createDataFrame(
         list(owners), "collection string, directory string, named string, bookie_id string, logger int"
     )
-    found = rows.join(F.broadcast(whose), ["collection", "directory"])
+    owned_rows = rows.join(F.broadcast(owner_rows), ["collection", "directory"])
     if "path" in schema.names:
         below = F.substring("path", F.length("directory") + 1, F.length("path"))
-        found = found.withColumn("path", F.concat("named", below))
-    return found.withColumn("directory", F.col("named"))
+        owned_rows = owned_rows.withColumn("path", F.concat("named", below))
+    return owned_rows.withColumn("directory", F.col("named"))

@@ -109,8 +109,8 @@ def homes_of(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, S
     if part.storage != ROCKSDB:
         return 0, () if "" in ledger_directories else ledger_directories
     position = part.directories[0].position
-    known = part.directories[0].of == len(ledger_directories)
-    homes = ledger_directories[position : position + 1] if known else ()
+    is_position_known = part.directories[0].of == len(ledger_directories)
+    homes = ledger_directories[position : position + 1] if is_position_known else ()
     return position, () if "" in homes else homes
 
 
@@ -132,11 +132,13 @@ def _rocksdb(part: IndexPart) -> Iterator[EntryLocations]:
 
 def _sound_rows(rows: Rows) -> EntryLocations:
     """The sound rows; others are told by the table availability."""
-    at = np.flatnonzero(rows.of_lengths(KEY_BYTES, VALUE_BYTES))
-    pairs = rows.keys.octets(at, KEY_BYTES).view(">i8").astype(np.int64)
-    found = rows.values.octets(at, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
-    held = (pairs[:, 0] >= 0) & (pairs[:, 1] >= 0) & (found > 0)
-    return EntryLocations(np.zeros(int(held.sum()), np.int64), pairs[held, 0], pairs[held, 1], found[held])
+    row_numbers = np.flatnonzero(rows.of_lengths(KEY_BYTES, VALUE_BYTES))
+    pairs = rows.keys.octets(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
+    locations = rows.values.octets(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
+    is_valid = (pairs[:, 0] >= 0) & (pairs[:, 1] >= 0) & (locations > 0)
+    return EntryLocations(
+        np.zeros(int(is_valid.sum()), np.int64), pairs[is_valid, 0], pairs[is_valid, 1], locations[is_valid]
+    )
 
 
 def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
@@ -151,7 +153,9 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
                 for first, slots in _slots(path):
                     entries = np.flatnonzero(slots)
                     locations = slots[entries].astype(np.int64)
-                    scopes, ledgers = (np.full(len(entries), each) for each in (files.scope_id, ledger_id))
+                    scopes, ledgers = (
+                        np.full(len(entries), identifier) for identifier in (files.scope_id, ledger_id)
+                    )
                     waiting.append(EntryLocations(scopes, ledgers, entries + first, locations))
                     count += len(entries)
                     if count >= _BATCH:
@@ -169,25 +173,27 @@ def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
     A file that ends before its first slot has none. Raises OSError.
     """
     with open_regular(path) as file:
-        at = HEADER_BYTES
-        while (at := next_data(file.fileno(), at)) >= 0:
-            data = os.pread(file.fileno(), min(CHUNK_BYTES, max(0, os.fstat(file.fileno()).st_size - at)), at)
+        offset = HEADER_BYTES
+        while (offset := next_data(file.fileno(), offset)) >= 0:
+            data = os.pread(
+                file.fileno(), min(CHUNK_BYTES, max(0, os.fstat(file.fileno()).st_size - offset)), offset
+            )
             slots = np.frombuffer(data, ">i8", len(data) // SLOT)
             if not len(slots):
                 return
-            yield (at - HEADER_BYTES) // SLOT, slots
-            at += slots.nbytes
+            yield (offset - HEADER_BYTES) // SLOT, slots
+            offset += slots.nbytes
 
 
-def _concatenate(some: Sequence[EntryLocations]) -> EntryLocations:
-    return EntryLocations(*(np.concatenate(column) for column in zip(*some, strict=True)))
+def _concatenate(batches: Sequence[EntryLocations]) -> EntryLocations:
+    return EntryLocations(*(np.concatenate(column) for column in zip(*batches, strict=True)))
 
 
 def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: LogSizes) -> pa.RecordBatch:
     """One row a ledger and log."""
     log_ids, offsets = located.locations >> 32, located.locations & 0xFFFFFFFF
     order = np.lexsort((offsets, log_ids, located.ledger_ids, located.scope_ids))
-    scopes, ledgers, log_ids = (each[order] for each in (located.scope_ids, located.ledger_ids, log_ids))
+    scopes, ledgers, log_ids = (column[order] for column in (located.scope_ids, located.ledger_ids, log_ids))
     offsets, entries = offsets[order], located.entry_ids[order]
     if not len(order):
         return pa.RecordBatch.from_pylist([], schema=LOCATIONS)
@@ -202,78 +208,80 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: Log
         "first_offset": offsets[firsts],
         "last_offset": offsets[ends - 1],
     }
-    whose = {"bookie_id": bookie_id, "logger": logger}
+    owner_columns = {"bookie_id": bookie_id, "logger": logger}
     probed = _probe_logs(columns, entries[firsts], entries[ends - 1], logs)
-    if logs.known and len(logs.ids):
-        gone = np.logical_or(*logs.lacking(log_ids, offsets))
-        if gone.any():
-            probed["gone"] = _gone_groups(entries, gone, firsts, ends)
-    return rows_of_columns(LOCATIONS, len(firsts), whose | columns | probed)
+    if logs.has_directories and len(logs.ids):
+        is_gone = np.logical_or(*logs.lacking(log_ids, offsets))
+        if is_gone.any():
+            probed["gone"] = _gone_groups(entries, is_gone, firsts, ends)
+    return rows_of_columns(LOCATIONS, len(firsts), owner_columns | columns | probed)
 
 
-def _gone_groups(entries: Longs, gone: NDArray[np.bool_], firsts: Longs, ends: Longs) -> list[bytes | None]:
+def _gone_groups(
+    entries: Longs, is_gone: NDArray[np.bool_], firsts: Longs, ends: Longs
+) -> list[bytes | None]:
     """For each row the entries that are gone, as groups; None where none is."""
     sets: list[bytes | None] = [None] * len(firsts)
-    for row in np.flatnonzero(np.add.reduceat(gone, firsts)).tolist():
+    for row in np.flatnonzero(np.add.reduceat(is_gone, firsts)).tolist():
         part = slice(int(firsts[row]), int(ends[row]))
-        sets[row] = groups_of_entries(entries[part][gone[part]]).tobytes()
+        sets[row] = groups_of_entries(entries[part][is_gone[part]]).tobytes()
     return sets
 
 
 def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: LogSizes) -> dict[str, Any]:
     """Hold the index to the logs: every row to the logs' sizes, some by a read."""
-    if not logs.known:
+    if not logs.has_directories:
         return {}
     log_ids, ledgers, scopes, low, high = (
         columns[name] for name in ("log_id", "ledger_id", "scope_id", "first_offset", "last_offset")
     )
     probes: list[str | None] = [None] * len(log_ids)
     entries, offsets = first.copy(), low.copy()
-    others = np.full((len(log_ids), 2), -1)
-    at = np.minimum(np.searchsorted(logs.ids, log_ids), max(0, len(logs.ids) - 1))
-    ends = logs.sizes[at] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
+    other_ids = np.full((len(log_ids), 2), -1)
+    log_positions = np.minimum(np.searchsorted(logs.ids, log_ids), max(0, len(logs.ids) - 1))
+    ends = logs.sizes[log_positions] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
     absent, beyond = logs.lacking(log_ids, high)
     for row in np.flatnonzero(absent).tolist():
         probes[row] = Probe.MISSING
-        named = logs.decimal_name(int(log_ids[row]))
-        if named is not None and scopes[row] == 0:
-            wanted = int(ledgers[row]), int(first[row])
-            if _probe(logs, named, int(low[row]), 1 << _OFFSET_BITS, wanted)[0] == Probe.OK:
+        decimal_id = logs.decimal_name(int(log_ids[row]))
+        if decimal_id is not None and scopes[row] == 0:
+            expected = int(ledgers[row]), int(first[row])
+            if _probe(logs, decimal_id, int(low[row]), 1 << _OFFSET_BITS, expected)[0] == Probe.OK:
                 probes[row] = Probe.MISNAMED
     for row in np.flatnonzero(beyond).tolist():
         probes[row], entries[row], offsets[row] = Probe.PAST_END, last[row], high[row]
     sound = np.flatnonzero(~absent & ~beyond & (scopes == 0))
     step = max(1, -(-len(sound) // PROBES))
     for row in sound[::step].tolist():
-        wanted = int(ledgers[row]), int(first[row])
-        probes[row], other = _probe(logs, int(log_ids[row]), int(low[row]), int(ends[row]), wanted)
-        if other is not None:
-            others[row] = other
-    asked = np.array([probe is None for probe in probes])
+        expected = int(ledgers[row]), int(first[row])
+        probes[row], other_entry = _probe(logs, int(log_ids[row]), int(low[row]), int(ends[row]), expected)
+        if other_entry is not None:
+            other_ids[row] = other_entry
+    is_unprobed = np.array([probe is None for probe in probes])
     return {
         "probe": probes,
-        "probe_entry": pa.array(entries, mask=asked),
-        "probe_offset": pa.array(offsets, mask=asked),
-        "there_ledger_id": pa.array(others[:, 0], mask=others[:, 0] < 0),
-        "there_entry_id": pa.array(others[:, 1], mask=others[:, 0] < 0),
+        "probe_entry": pa.array(entries, mask=is_unprobed),
+        "probe_offset": pa.array(offsets, mask=is_unprobed),
+        "there_ledger_id": pa.array(other_ids[:, 0], mask=other_ids[:, 0] < 0),
+        "there_entry_id": pa.array(other_ids[:, 1], mask=other_ids[:, 0] < 0),
     }
 
 
 def _probe(
-    logs: LogSizes, log_id: int, offset: int, end: int, wanted: tuple[int, int]
+    logs: LogSizes, log_id: int, offset: int, end: int, expected: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
     """What was found, and the ledger and entry that lie there instead, where those can be some."""
     try:
-        found = logs.record(log_id, offset)
+        record = logs.record(log_id, offset)
     except FileNotFoundError:
         return Probe.MISSING, None
-    if found is None:
+    if record is None:
         return Probe.PAST_END, None
-    size, *there = found
-    if size >= RECORD_IDS and tuple(there) == wanted:
+    size, *ids = record
+    if size >= RECORD_IDS and tuple(ids) == expected:
         return Probe.OK, None
-    an_entry = size >= RECORD_IDS and offset + size <= end and min(there) >= 0
-    return Probe.OTHER, (there[0], there[1]) if an_entry else None
+    an_entry = size >= RECORD_IDS and offset + size <= end and min(ids) >= 0
+    return Probe.OTHER, (ids[0], ids[1]) if an_entry else None
 
 
 WHAT = "entry"
@@ -312,7 +320,7 @@ def read_body(
         UnreadError: there is no such entry log, or it cannot be read.
     """
     name = f"{location >> _OFFSET_BITS:x}.log"
-    logs = [path for each in directories if (path := Path(each, "current", name)).exists()]
+    logs = [path for directory in directories if (path := Path(directory, "current", name)).exists()]
     if len(logs) != 1:
         raise UnreadError(name, f"{len(logs)} entry logs of this name")
     begins = location & (1 << _OFFSET_BITS) - 1
@@ -328,17 +336,17 @@ def read_body(
     return data[_HEADER + DIGEST_BYTES[digest_type] :]
 
 
-def _whole(path: Path, at: int, length: int) -> bytes:
-    data = _part(path, at, length)
+def _whole(path: Path, offset: int, length: int) -> bytes:
+    data = _part(path, offset, length)
     if len(data) != length:
-        raise DecodeError(WHAT, at, f"{length} bytes expected, {len(data)} present")
+        raise DecodeError(WHAT, offset, f"{length} bytes expected, {len(data)} present")
     return data
 
 
-def _part(path: Path, at: int, length: int) -> bytes:
+def _part(path: Path, offset: int, length: int) -> bytes:
     try:
         with open_regular(path) as file:
-            file.seek(max(0, at))
+            file.seek(max(0, offset))
             return file.read(length)
     except OSError as error:
         raise UnreadError(str(path), error.strerror or str(error)) from error

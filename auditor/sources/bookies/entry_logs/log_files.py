@@ -19,10 +19,10 @@ _RECORD = struct.Struct(">iqq")
 
 
 class LogPaths:
-    """The logs of some directories by id; not ``known`` where there is no directory. Raises OSError."""
+    """The logs of some directories by id; not ``has_directories`` where there is none. Raises OSError."""
 
     def __init__(self, directories: Sequence[str]) -> None:
-        self.known = bool(directories)
+        self.has_directories = bool(directories)
         self._directories = directories
         self._paths = self._list()
 
@@ -60,12 +60,12 @@ class LogSizes(LogPaths):
 
     def list_unknown(self, log_ids: Longs) -> None:
         """List the directories again where a log is asked for that was not there so far. Raises OSError."""
-        if not self.known:
+        if not self.has_directories:
             return
-        wanted = set(np.unique(log_ids).tolist()) - set(self.ids.tolist()) - self._absent
-        if wanted:
+        new_ids = set(np.unique(log_ids).tolist()) - set(self.ids.tolist()) - self._absent
+        if new_ids:
             self.list_again()
-            self._absent |= wanted - set(self.ids.tolist())
+            self._absent |= new_ids - set(self.ids.tolist())
 
     def decimal_name(self, log_id: int) -> int | None:
         """The id under which a log is found that was named after the decimal digits of its id; None: none is.
@@ -73,16 +73,16 @@ class LogSizes(LogPaths):
         A start that finishes a transactional compaction gives such names (bookkeeper #4804): log 12 is then
         in 12.log, which is the name of log 18. The bookie looks for c.log.
         """
-        other = int(str(log_id), 16)
-        return other if other != log_id and other in self._paths else None
+        decimal_id = int(str(log_id), 16)
+        return decimal_id if decimal_id != log_id and decimal_id in self._paths else None
 
     def lacking(self, log_ids: Longs, offsets: Longs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which places are in a log that is not there, and which are past the end of theirs."""
         if not len(self.ids):
             return np.ones(len(log_ids), np.bool_), np.zeros(len(log_ids), np.bool_)
-        at = np.minimum(np.searchsorted(self.ids, log_ids), len(self.ids) - 1)
-        there = self.ids[at] == log_ids
-        return ~there, there & (offsets + RECORD_IDS > self.sizes[at])
+        positions = np.minimum(np.searchsorted(self.ids, log_ids), len(self.ids) - 1)
+        is_present = self.ids[positions] == log_ids
+        return ~is_present, is_present & (offsets + RECORD_IDS > self.sizes[positions])
 
     def record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
         """Size, ledger and entry of a record, by where its entry is; None where the log ends before."""

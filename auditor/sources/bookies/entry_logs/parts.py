@@ -1,7 +1,7 @@
 """The entry logs of a cluster as tasks read them: each reads some logs of one ledger directory.
 
-The driver lists nothing: a task lists its directory and takes every ``of``-th log, so that a directory of
-thousands of logs is read by several.
+The driver lists nothing: a task lists its directory and takes every ``slice_count``-th log, so that a
+directory of thousands of logs is read by several.
 
 A collector with gcEntryLogMetadataCacheEnabled reads a log's map once, keeps it in the database
 ``metadata-cache`` (`auditor.codecs.bookie.entry_log`), and goes by that from then on. It is held to
@@ -61,8 +61,8 @@ class MetadataCache:
         self._database = database
         self._trouble = trouble
 
-    def of(self, log_id: int, found: LogContents) -> CachedLog:
-        """What the cache has of a log, held to what was ``found`` in it."""
+    def of(self, log_id: int, contents: LogContents) -> CachedLog:
+        """What the cache has of a log, held to what was ``contents`` in it."""
         if self._trouble is not None:
             return CachedLog(CacheState.UNREADABLE, self._trouble)
         if self._database is None:
@@ -76,10 +76,10 @@ class MetadataCache:
             return CachedLog(CacheState.UNREADABLE, f"{NAME}: {error.reason}")
         except DecodeError as damage:
             return CachedLog(CacheState.UNREADABLE, f"{NAME}: {damage}")
-        if found.counted is None:
+        if contents.counted is None:
             return NOT_CACHED
         ledgers = dict(cached.ledgers.tolist())
-        reason = contradiction(log_id, cached, ledgers, found)
+        reason = contradiction(log_id, cached, ledgers, contents)
         return CachedLog(CacheState.WRONG if reason else CacheState.OK, reason, ledgers)
 
 
@@ -99,7 +99,7 @@ def open_cache(directory: str) -> Iterator[MetadataCache]:
 
 
 def contradiction(
-    log_id: int, cached: EntryLogMetadata, ledgers: Mapping[int, int], found: LogContents
+    log_id: int, cached: EntryLogMetadata, ledgers: Mapping[int, int], contents: LogContents
 ) -> str | None:
     """What a log's cached metadata says and the log does not; None where they agree.
 
@@ -107,14 +107,14 @@ def contradiction(
     """
     if cached.log_id != log_id:
         return f"{NAME} has log {cached.log_id} under this log's id"
-    if found.scope_ids.any():
+    if contents.scope_ids.any():
         return None  # no server keeps ledgers of other scopes there yet
-    if cached.total != found.entry_bytes:
-        return f"{NAME} has {cached.total} bytes of entries, and the log {found.entry_bytes}"
-    there = dict(zip(found.ledger_ids.tolist(), found.bytes.tolist(), strict=True))
+    if cached.total != contents.entry_bytes:
+        return f"{NAME} has {cached.total} bytes of entries, and the log {contents.entry_bytes}"
+    ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
     for ledger, size in sorted(ledgers.items()):
-        if there.get(ledger) != size:
-            return f"{NAME} has {size} bytes of ledger {ledger}, and the log {there.get(ledger, 0)}"
+        if ledger_bytes.get(ledger) != size:
+            return f"{NAME} has {size} bytes of ledger {ledger}, and the log {ledger_bytes.get(ledger, 0)}"
     if cached.remaining != sum(ledgers.values()):
         return (
             f"{NAME} says that {cached.remaining} bytes remain, and its ledgers are {sum(ledgers.values())}"
@@ -128,7 +128,7 @@ VERIFIED = 64
 VERIFIED_BYTES = 4 << 30
 """Bytes of such logs that one part reads at most, about: 100,000 logs of a gigabyte are not to take hours."""
 
-WHOSE = (
+OWNER_COLUMNS = (
     column("bookie_id", pa.string(), "the bookie whose data it is; null: nobody's"),
     column(
         "logger",
@@ -137,16 +137,16 @@ WHOSE = (
         "null where the position is not known",
     ),
 )
-ENTRY_LOGS = pa.schema([*WHOSE, *SCHEMA])
+ENTRY_LOGS = pa.schema([*OWNER_COLUMNS, *SCHEMA])
 """The table ``entry_logs`` of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Every ``of``-th log of a directory, from number ``number`` on; ``version_sha256`` as the driver saw it.
+    """Every ``slice_count``-th log of a directory, from number ``number`` on.
 
-    ``verify``: maps are held to the entries of all logs, not only of one in `VERIFIED`. ``cache`` is the
-    directory with the collector's metadata cache; None: this one.
+    ``version_sha256`` is as the driver saw it. ``verify``: maps are held to the entries of all logs, not only
+    of one in `VERIFIED`. ``cache`` is the directory with the collector's metadata cache; None: this one.
     """
 
     bookie_id: str | None
@@ -154,19 +154,23 @@ class LogPart:
     directory: str
     version_sha256: str | None
     number: int = 0
-    of: int = 1
+    slice_count: int = 1
     verify: bool = False
     cache: str | None = None
 
 
-def slice_parts(parts: Sequence[LogPart], wanted: int) -> list[LogPart]:
-    """Cut parts, one a directory, into about ``wanted``.
+def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
+    """Cut parts, one a directory, into about ``part_count``.
 
     >>> [part.number for part in slice_parts([LogPart("bk1", 0, "/l0", None)], 3)]
     [0, 1, 2]
     """
-    of = max(1, -(-wanted // max(1, len(parts))))
-    return [replace(part, number=number, of=of) for part in parts for number in range(of)]
+    slice_count = max(1, -(-part_count // max(1, len(parts))))
+    return [
+        replace(part, number=number, slice_count=slice_count)
+        for part in parts
+        for number in range(slice_count)
+    ]
 
 
 def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
@@ -181,27 +185,27 @@ def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
         yield _row_of(part, unlisted_row(part.directory, OSError(changed.reason)))
         return
     with open_cache(part.cache or part.directory) as cache:
-        yield from _read(part, logs[part.number :: part.of], cache)
+        yield from _read(part, logs[part.number :: part.slice_count], cache)
 
 
 def _read(part: LogPart, logs: Sequence[LogFile], cache: MetadataCache) -> Iterator[pa.RecordBatch]:
-    left = VERIFIED_BYTES
+    remaining_bytes = VERIFIED_BYTES
     for log in logs:
-        sampled = log.log_id % VERIFIED == 0 and left > 0
+        sampled = log.log_id % VERIFIED == 0 and remaining_bytes > 0
         verify = part.verify or sampled
-        row, found = read_log(
+        row, contents = read_log(
             part.directory, f"{part.directory}/current/{log.name}", log, scan=True, verify=verify
         )
-        left -= found.size if sampled else 0
-        cached = cache.of(log.log_id, found) if log.kind == LogFileKind.LOG else NOT_CACHED
+        remaining_bytes -= contents.size if sampled else 0
+        cached = cache.of(log.log_id, contents) if log.kind == LogFileKind.LOG else NOT_CACHED
         yield _row_of(part, row | {"cache": cached.state, "cache_reason": cached.reason})
         if log.kind == LogFileKind.LOG:
-            for batch in ledger_batches(row, found, cached.ledgers):
+            for batch in ledger_batches(row, contents, cached.ledgers):
                 columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
-                whose = {"bookie_id": part.bookie_id, "logger": part.logger}
-                yield rows_of_columns(ENTRY_LOGS, batch.num_rows, whose | columns)
+                owner_columns = {"bookie_id": part.bookie_id, "logger": part.logger}
+                yield rows_of_columns(ENTRY_LOGS, batch.num_rows, owner_columns | columns)
 
 
 def _row_of(part: LogPart, row: dict[str, object]) -> pa.RecordBatch:
-    whose = {"bookie_id": part.bookie_id, "logger": part.logger}
-    return rows_of_columns(ENTRY_LOGS, 1, whose | row)
+    owner_columns = {"bookie_id": part.bookie_id, "logger": part.logger}
+    return rows_of_columns(ENTRY_LOGS, 1, owner_columns | row)

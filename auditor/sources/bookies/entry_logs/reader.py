@@ -98,9 +98,9 @@ def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogCont
     result.
     """
     with open_log(path) as (read_at, status):
-        found = contents_of(read_at, status.st_size, scan, verify)
-        found.mtime = status.st_mtime_ns // 1_000_000
-        return found
+        contents = contents_of(read_at, status.st_size, scan, verify)
+        contents.mtime = status.st_mtime_ns // 1_000_000
+        return contents
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def open_log(path: str) -> Iterator[tuple[ReadAt, os.stat_result]]:
     """How to read the bytes of a log, and what the file system says of it. Raises OSError."""
     with open_regular(path) as file:
         descriptor = file.fileno()
-        yield lambda at, length: _part(descriptor, at, length), os.fstat(descriptor)
+        yield lambda offset, length: _part(descriptor, offset, length), os.fstat(descriptor)
 
 
 def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = False) -> LogContents:
@@ -124,79 +124,81 @@ def _part(descriptor: int, offset: int, length: int) -> bytes:
     """So many bytes, or fewer where the file ends; one read may give less than is there."""
     data = os.pread(descriptor, length, offset)
     while data and len(data) < length:
-        more = os.pread(descriptor, length - len(data), offset + len(data))
-        if not more:
+        chunk = os.pread(descriptor, length - len(data), offset + len(data))
+        if not chunk:
             break
-        data += more
+        data += chunk
     return data
 
 
 class _Log:
     def __init__(self, read_at: ReadAt, contents: LogContents) -> None:
         self._part = read_at
-        self._found = contents
-        self._said: dict[int, int] | None = None
+        self._contents = contents
+        self._mapped_bytes: dict[int, int] | None = None
 
     def read(self, scan: bool, verify: bool) -> LogContents:
-        found = self._found
+        contents = self._contents
         data = self._part(0, DIRECT_HEADER_BYTES)
-        found.header_bytes = min(found.size, HEADER_BYTES)
-        found.tail_bytes = found.size - found.header_bytes
+        contents.header_bytes = min(contents.size, HEADER_BYTES)
+        contents.tail_bytes = contents.size - contents.header_bytes
         try:
-            found.header = as_it_stands(data)
+            contents.header = as_it_stands(data)
         except DecodeError as damage:
-            found.damage = damage
-            return found
+            contents.damage = damage
+            return contents
         try:
-            check_header(found.header)
+            check_header(contents.header)
         except DecodeError as damage:
-            found.map_damage, found.map_unreadable = damage, True
-        found.direct = is_direct(data)
-        if found.direct:
-            found.header_bytes = DIRECT_HEADER_BYTES
-            found.tail_bytes = found.size - DIRECT_HEADER_BYTES
-        if found.header.has_map and not found.map_unreadable:
-            self._read_map(found.header)
-        if scan and (verify or found.counted is None):
+            contents.map_damage, contents.map_unreadable = damage, True
+        contents.direct = is_direct(data)
+        if contents.direct:
+            contents.header_bytes = DIRECT_HEADER_BYTES
+            contents.tail_bytes = contents.size - DIRECT_HEADER_BYTES
+        if contents.header.has_map and not contents.map_unreadable:
+            self._read_map(contents.header)
+        if scan and (verify or contents.counted is None):
             self._scan()
-            if self._said is None:
-                self._hold_collector(found.header)
-        return found
+            if self._mapped_bytes is None:
+                self._hold_collector(contents.header)
+        return contents
 
     def _read_map(self, header: EntryLogHeader) -> None:
-        found = self._found
+        contents = self._contents
         try:
-            rest = found.size - header.map_offset
-            if rest < 0:
-                said = f"the file ends before the ledgers map, which is to be at byte {header.map_offset}"
-                raise DecodeError("entry log", found.size, said)
+            remaining_bytes = contents.size - header.map_offset
+            if remaining_bytes < 0:
+                problem = f"the file ends before the ledgers map, which is to be at byte {header.map_offset}"
+                raise DecodeError("entry log", contents.size, problem)
             # A damaged offset can lie where no file reaches. One number more says whether the map goes on.
-            longest = min(rest, header.longest_map + LENGTH.size)
+            longest = min(remaining_bytes, header.longest_map + LENGTH.size)
             if longest > MOST_MAP_BYTES:
-                said = f"a ledgers map of {header.map_ledgers} ledgers, more than {MOST_MAP_BYTES:,} bytes"
-                raise DecodeError("entry log", 16, said)
+                problem = f"a ledgers map of {header.map_ledgers} ledgers, more than {MOST_MAP_BYTES:,} bytes"
+                raise DecodeError("entry log", 16, problem)
             data = self._part(header.map_offset, longest)
             ledgers = decode_map(data, header)
         except DecodeError as damage:
-            found.map_damage, found.map_unreadable = damage, True
+            contents.map_damage, contents.map_unreadable = damage, True
             return
-        between = header.map_offset - found.header_bytes
+        between = header.map_offset - contents.header_bytes
         total = sum(ledgers["bytes"].tolist())  # which may be more than int64 holds
-        self._said = dict(ledgers.tolist())
-        if total > between or (total < between and not found.direct):
+        self._mapped_bytes = dict(ledgers.tolist())
+        if total > between or (total < between and not contents.direct):
             reason = f"the ledgers map adds up to {total} bytes, and {between} lie before it"
-            found.map_damage = DecodeError("entry log", header.map_offset, reason)
+            contents.map_damage = DecodeError("entry log", header.map_offset, reason)
             return
-        found.counted = MAP
-        found.ledger_ids, found.bytes = (ledgers[name].astype(np.int64) for name in ("ledger_id", "bytes"))
-        found.scope_ids = np.zeros(len(ledgers), np.int64)
-        found.padding_bytes = between - total
-        found.map_bytes = found.size - header.map_offset
-        found.tail_bytes = 0
+        contents.counted = MAP
+        contents.ledger_ids, contents.bytes = (
+            ledgers[name].astype(np.int64) for name in ("ledger_id", "bytes")
+        )
+        contents.scope_ids = np.zeros(len(ledgers), np.int64)
+        contents.padding_bytes = between - total
+        contents.map_bytes = contents.size - header.map_offset
+        contents.tail_bytes = 0
 
     def _scan(self) -> None:
-        found = self._found
-        records = EntryLogRecords(self._part, found.size)
+        contents = self._contents
+        records = EntryLogRecords(self._part, contents.size)
         # Added up block by block: memory follows ledgers per block.
         sums = [(_none(), _none(), _none(), _none())]
         try:
@@ -204,78 +206,95 @@ class _Log:
                 ones = np.ones(len(entries.sizes), np.int64)
                 sums.append(_sum_per_ledger(entries.scope_ids, entries.ledger_ids, entries.sizes, ones))
         except DecodeError as damage:
-            found.damage = damage
-        columns = (np.concatenate(each) for each in zip(*sums, strict=True))
+            contents.damage = damage
+        columns = (np.concatenate(column) for column in zip(*sums, strict=True))
         scope_ids, ledger_ids, sizes, counts = _sum_per_ledger(*columns)
-        if self._said is not None and not found.damage:
-            self._compare(self._said, ledger_ids, sizes)
-        found.counted, found.cut = SCAN, records.cut
-        found.scope_ids, found.ledger_ids, found.bytes, found.entries = scope_ids, ledger_ids, sizes, counts
-        found.padding_bytes = records.padding_bytes
-        found.map_bytes = records.other_bytes - (found.header_bytes - HEADER_BYTES)
-        found.size = records.size  # it may have become shorter
-        found.tail_bytes = found.size - records.end
-        if records.cut_at is not None and found.damage is None:
+        if self._mapped_bytes is not None and not contents.damage:
+            self._compare(self._mapped_bytes, ledger_ids, sizes)
+        contents.counted, contents.cut = SCAN, records.cut
+        contents.scope_ids, contents.ledger_ids, contents.bytes, contents.entries = (
+            scope_ids,
+            ledger_ids,
+            sizes,
+            counts,
+        )
+        contents.padding_bytes = records.padding_bytes
+        contents.map_bytes = records.other_bytes - (contents.header_bytes - HEADER_BYTES)
+        contents.size = records.size  # it may have become shorter
+        contents.tail_bytes = contents.size - records.end
+        if records.cut_at is not None and contents.damage is None:
             self._hold_cut_record(records.cut_at)
         # The default logger pads nothing: bytes between its records are a record that is not seen. A size of
         # 0 ends a log of the direct logger without a sign.
-        unsure = self._said is None if found.direct else found.padding_bytes > 0
-        if found.damage or found.cut or unsure:
+        unsure = self._mapped_bytes is None if contents.direct else contents.padding_bytes > 0
+        if contents.damage or contents.cut or unsure:
             self._scan_as_collector()
 
     def _hold_cut_record(self, start: int) -> None:
         """A record that no file could hold is damaged; any other may not have been written to its end."""
         length = int.from_bytes(self._part(start, LENGTH.size), signed=True)
         if length > MAX_ENTRY_BYTES:
-            self._found.damage = DecodeError("entry log", start, f"a record of {length} bytes")
+            self._contents.damage = DecodeError("entry log", start, f"a record of {length} bytes")
 
     def _scan_as_collector(self) -> None:
         """Say what a server counts that reads the entries, where that may be less than the log has."""
-        found = self._found
-        assert found.header is not None
-        by_map = extract_ledgers(self._part, found.size, found.header, found.direct)
-        scanned = scan_log(self._part, found.size, found.direct)
+        contents = self._contents
+        assert contents.header is not None
+        by_map = extract_ledgers(self._part, contents.size, contents.header, contents.direct)
+        scanned = scan_log(self._part, contents.size, contents.direct)
         if scanned is None:
-            found.collector_scan, found.collected = CollectorScan.FAILS, by_map or {}
+            contents.collector_scan, contents.collected = CollectorScan.FAILS, by_map or {}
             return
         sums = scanned.sums()
-        there = dict(zip(found.ledger_ids.tolist(), found.bytes.tolist(), strict=True))
-        hides = found.damage or found.cut or (found.padding_bytes and not found.direct)
-        if hides or (sums != there and not found.scope_ids.any()):
-            found.collector_scan = CollectorScan.MAY_FAIL if scanned.may_fail else CollectorScan.COUNTS
-            found.collected = sums if by_map is None else by_map
+        ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
+        hides = contents.damage or contents.cut or (contents.padding_bytes and not contents.direct)
+        if hides or (sums != ledger_bytes and not contents.scope_ids.any()):
+            contents.collector_scan = CollectorScan.MAY_FAIL if scanned.may_fail else CollectorScan.COUNTS
+            contents.collected = sums if by_map is None else by_map
 
-    def _compare(self, said: dict[int, int], ledger_ids: Longs, sizes: Longs) -> None:
+    def _compare(self, mapped_bytes: dict[int, int], ledger_ids: Longs, sizes: Longs) -> None:
         """Hold the map to the entries, which are what counts."""
-        found = self._found
-        assert found.header is not None
-        there = dict(zip(ledger_ids.tolist(), sizes.tolist(), strict=True))
-        wrong = sorted(each for each in said.keys() | there.keys() if said.get(each) != there.get(each))
-        found.map_damage = None
+        contents = self._contents
+        assert contents.header is not None
+        log_bytes = dict(zip(ledger_ids.tolist(), sizes.tolist(), strict=True))
+        wrong = sorted(
+            ledger_id
+            for ledger_id in mapped_bytes.keys() | log_bytes.keys()
+            if mapped_bytes.get(ledger_id) != log_bytes.get(ledger_id)
+        )
+        contents.map_damage = None
         if wrong:
             first = wrong[0]
             many = "1 ledger" if len(wrong) == 1 else f"{len(wrong)} ledgers"
             reason = (
-                f"the ledgers map is wrong for {many}: it has {said.get(first, 0)} bytes of ledger {first}, "
-                f"and the log {there.get(first, 0)}"
+                f"the ledgers map is wrong for {many}: it has {mapped_bytes.get(first, 0)} bytes of ledger "
+                f"{first}, and the log {log_bytes.get(first, 0)}"
             )
-            found.map_damage = DecodeError("entry log", found.header.map_offset, reason)
+            contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
     def _hold_collector(self, header: EntryLogHeader) -> None:
         """Hold to the entries what a collector makes of a header or a map that no server can have written."""
-        found = self._found
-        taken = extract_ledgers(self._part, found.size, header, found.direct)
-        lacking = [] if taken is None else sorted(set(found.ledger_ids.tolist()) - taken.keys())
-        if taken is None or not lacking:
+        contents = self._contents
+        collected_ledgers = extract_ledgers(self._part, contents.size, header, contents.direct)
+        lacking = (
+            []
+            if collected_ledgers is None
+            else sorted(set(contents.ledger_ids.tolist()) - collected_ledgers.keys())
+        )
+        if collected_ledgers is None or not lacking:
             return
-        what = found.map_damage.reason if found.map_damage else f"a ledgers map at byte {header.map_offset}"
+        what = (
+            contents.map_damage.reason
+            if contents.map_damage
+            else f"a ledgers map at byte {header.map_offset}"
+        )
         reason = (
-            f"{what}: the collector takes the log to have {plural(len(taken), 'ledger')}, and "
+            f"{what}: the collector takes the log to have {plural(len(collected_ledgers), 'ledger')}, and "
             f"{plural(len(lacking), 'ledger')} of it, such as {lacking[0]}, not among them"
         )
-        offset = found.map_damage.offset if found.map_damage else header.map_offset
-        found.map_damage, found.map_unreadable = DecodeError("entry log", offset, reason), False
-        found.astray = header.map_offset < 0
+        offset = contents.map_damage.offset if contents.map_damage else header.map_offset
+        contents.map_damage, contents.map_unreadable = DecodeError("entry log", offset, reason), False
+        contents.astray = header.map_offset < 0
 
 
 def _sum_per_ledger(
@@ -327,8 +346,8 @@ def read_ledger_entries(path: str, ledger_ids: Longs) -> LedgerEntries:
             for block in records.entries():
                 rows = np.flatnonzero(np.isin(block.ledger_ids, ledger_ids))
                 if len(rows):
-                    wanted = (block.scope_ids, block.ledger_ids, block.entry_ids, block.sizes)
-                    scopes, ledgers, entries, sizes = (column[rows] for column in wanted)
+                    block_columns = (block.scope_ids, block.ledger_ids, block.entry_ids, block.sizes)
+                    scopes, ledgers, entries, sizes = (column[rows] for column in block_columns)
                     columns.append((scopes, ledgers, entries, sizes))
         except DecodeError as error:
             damage = str(error)

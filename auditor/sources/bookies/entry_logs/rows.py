@@ -113,12 +113,12 @@ def is_log(name: str) -> bool:
 
 def list_logs(directory: str) -> list[LogFile]:
     """The entry logs of a ledger directory, by id. Raises OSError."""
-    found = []
+    logs = []
     for name in os.listdir(f"{directory}/current"):  # noqa: PTH208 -- names only
         parts = _NAME.fullmatch(name)
         if parts is not None and is_log(name):
-            found.append(LogFile(int(parts[1], 16), name, _kind(parts)))
-    return sorted(found)
+            logs.append(LogFile(int(parts[1], 16), name, _kind(parts)))
+    return sorted(logs)
 
 
 def _kind(parts: re.Match[str]) -> LogFileKind:
@@ -155,69 +155,73 @@ def read_log(
     """The row of one file, and what it holds; arguments as of `read_contents`. Damage is in the row."""
     row = _row(directory, path, log.log_id) | {"kind": log.kind}
     try:
-        found = read_contents(path, scan, verify)
+        contents = read_contents(path, scan, verify)
     except OSError as error:
         return row | _unreadable(error), LogContents()
-    row |= {"bytes": found.size, "mtime": found.mtime}
-    if found.header is not None:
-        row |= {"version": found.header.version, "direct": found.direct}
-    row |= {"state": state_of(found), "counted": found.counted, "collector_scan": found.collector_scan}
+    row |= {"bytes": contents.size, "mtime": contents.mtime}
+    if contents.header is not None:
+        row |= {"version": contents.header.version, "direct": contents.direct}
     row |= {
-        name: getattr(found, name) for name in ("header_bytes", "map_bytes", "padding_bytes", "tail_bytes")
+        "state": state_of(contents),
+        "counted": contents.counted,
+        "collector_scan": contents.collector_scan,
     }
-    if found.counted is not None:
-        row |= {"ledgers": len(found.ledger_ids), "entry_bytes": found.entry_bytes}
-    if len(found.entries):
-        row["entries"] = int(found.entries.sum())
-    damage = found.damage or found.map_damage
+    row |= {
+        name: getattr(contents, name) for name in ("header_bytes", "map_bytes", "padding_bytes", "tail_bytes")
+    }
+    if contents.counted is not None:
+        row |= {"ledgers": len(contents.ledger_ids), "entry_bytes": contents.entry_bytes}
+    if len(contents.entries):
+        row["entries"] = int(contents.entries.sum())
+    damage = contents.damage or contents.map_damage
     if damage is not None:
         row |= {"reason": damage.reason, "offset": damage.offset}
-    return row, found
+    return row, contents
 
 
 def ledger_batches(
-    row: dict[str, Any], found: LogContents, cached: Mapping[int, int] | None = None
+    row: dict[str, Any], contents: LogContents, cached: Mapping[int, int] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """One row of `SCHEMA` for each ledger of a log whose own row is ``row``; ``cached`` is what the collector
     remembers of them. Ledgers that only a collector's scan of damaged records counts have no bytes."""
-    only_collected = sorted(found.collected.keys() - set(found.ledger_ids.tolist()))
+    only_collected = sorted(contents.collected.keys() - set(contents.ledger_ids.tolist()))
     names = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")
-    for start in range(0, len(found.ledger_ids), ROWS):
+    for start in range(0, len(contents.ledger_ids), ROWS):
         part = slice(start, start + ROWS)
-        ids = found.ledger_ids[part]
+        ids = contents.ledger_ids[part]
         columns = {name: row[name] for name in names} | {
-            "scope_id": found.scope_ids[part],
+            "scope_id": contents.scope_ids[part],
             "ledger_id": ids,
-            "entry_bytes": found.bytes[part],
+            "entry_bytes": contents.bytes[part],
         }
-        if len(found.entries):
-            columns["entries"] = found.entries[part]
+        if len(contents.entries):
+            columns["entries"] = contents.entries[part]
         if cached is not None:
-            columns["cached_bytes"] = [cached.get(each, 0) for each in ids.tolist()]
-        if found.collector_scan is not None:
-            columns["collected_bytes"] = [found.collected.get(each, 0) for each in ids.tolist()]
+            columns["cached_bytes"] = [cached.get(ledger_id, 0) for ledger_id in ids.tolist()]
+        if contents.collector_scan is not None:
+            columns["collected_bytes"] = [contents.collected.get(ledger_id, 0) for ledger_id in ids.tolist()]
         yield rows_of_columns(SCHEMA, len(ids), columns)
     if only_collected:
         columns = {name: row[name] for name in names} | {
             "scope_id": [0] * len(only_collected),
             "ledger_id": only_collected,
             "entry_bytes": [0] * len(only_collected),
-            "collected_bytes": [found.collected[ledger] for ledger in only_collected],
+            "collected_bytes": [contents.collected[ledger] for ledger in only_collected],
         }
         yield rows_of_columns(SCHEMA, len(only_collected), columns)
 
 
-def state_of(found: LogContents) -> str:
+def state_of(contents: LogContents) -> str:
     """The state of a log by what was read of it."""
-    if found.header is None or (found.map_unreadable and found.counted is None):
+    if contents.header is None or (contents.map_unreadable and contents.counted is None):
         return EntryLogState.UNREADABLE
-    if found.astray:
+    if contents.astray:
         return EntryLogState.ASTRAY
-    if found.map_damage is not None:
-        return EntryLogState.MAP_UNREADABLE if found.map_unreadable else EntryLogState.MAP_WRONG
-    if found.damage is not None:
+    if contents.map_damage is not None:
+        return EntryLogState.MAP_UNREADABLE if contents.map_unreadable else EntryLogState.MAP_WRONG
+    if contents.damage is not None:
         return EntryLogState.DAMAGED
-    return EntryLogState.OK if found.header.has_map else EntryLogState.NO_MAP
+    return EntryLogState.OK if contents.header.has_map else EntryLogState.NO_MAP
 
 
 def _row(directory: str, path: str, log_id: int | None) -> dict[str, Any]:

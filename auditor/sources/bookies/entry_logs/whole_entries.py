@@ -170,7 +170,7 @@ def read_whole_entries(
     key = None if secrets.password is None else mac_key(secrets.password)
     logger, homes = homes_of(part, ledger_directories)
     logs = LogPaths(homes)
-    left = sample.bytes
+    remaining_bytes = sample.bytes
     with suppress(OSError, UnreadError), _master_keys(part) as keys:
 
         @lru_cache(_KEYS)
@@ -182,10 +182,10 @@ def read_whole_entries(
         for located in located_batches(part):
             chosen = np.flatnonzero(sample.chosen(located.scope_ids, located.ledger_ids, located.entry_ids))
             if len(chosen):
-                some = EntryLocations(*(column[chosen] for column in located))
-                rows, left = _rows(some, logs, left, key, of_ledger)
-                named = [{"bookie_id": part.bookie_id, "logger": logger} | row for row in rows]
-                yield pa.RecordBatch.from_pylist(named, schema=WHOLE_ENTRIES)
+                chosen_locations = EntryLocations(*(column[chosen] for column in located))
+                rows, remaining_bytes = _rows(chosen_locations, logs, remaining_bytes, key, of_ledger)
+                owned_rows = [{"bookie_id": part.bookie_id, "logger": logger} | row for row in rows]
+                yield pa.RecordBatch.from_pylist(owned_rows, schema=WHOLE_ENTRIES)
 
 
 @contextmanager
@@ -225,7 +225,7 @@ def _in_database(database: PyRocksDB | None, path: str, ledger: LedgerId) -> byt
 def _rows(
     located: EntryLocations,
     logs: LogPaths,
-    left: int,
+    remaining_bytes: int,
     key: bytes | None,
     of_ledger: Callable[[LedgerId], dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], int]:
@@ -233,39 +233,42 @@ def _rows(
     rows: list[dict[str, Any]] = []
     missed: Counter[NotChecked] = Counter()
     reader = _Reader(logs)
-    for at in np.argsort(located.locations, kind="stable").tolist():
-        if left <= 0:
+    for position in np.argsort(located.locations, kind="stable").tolist():
+        if remaining_bytes <= 0:
             missed[NotChecked.BUDGET] += 1
             continue
-        location = int(located.locations[at])
-        ledger = LedgerId(int(located.ledger_ids[at]), int(located.scope_ids[at]))
+        location = int(located.locations[position])
+        ledger = LedgerId(int(located.ledger_ids[position]), int(located.scope_ids[position]))
         try:
             data = reader.entry(location >> 32, location & 0xFFFFFFFF)
         except OSError:
             missed[NotChecked.LOG] += 1
             continue
-        left -= len(data)
-        row = _row(data, ledger, int(located.entry_ids[at]), key) | of_ledger(ledger)
+        remaining_bytes -= len(data)
+        row = _row(data, ledger, int(located.entry_ids[position]), key) | of_ledger(ledger)
         rows.append(row | {"log_id": location >> 32, "entry_offset": location & 0xFFFFFFFF})
     reader.close()
-    return [*rows, *({"entries": count, "reason": reason} for reason, count in missed.items())], left
+    return [
+        *rows,
+        *({"entries": count, "reason": reason} for reason, count in missed.items()),
+    ], remaining_bytes
 
 
 def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dict[str, Any]:
     """What the bytes at an entry's location are."""
-    wanted = {"scope_id": ledger.scope, "ledger_id": ledger.id, "entry_id": entry_id, "entries": 1}
+    entry_columns = {"scope_id": ledger.scope, "ledger_id": ledger.id, "entry_id": entry_id, "entries": 1}
     try:
         header = decode_header(data)
     except DecodeError:
-        return wanted | {"reason": NotChecked.OTHER}
+        return entry_columns | {"reason": NotChecked.OTHER}
     if (header.ledger, header.entry_id) != (ledger, entry_id):
-        there = {"there_ledger_id": header.ledger.id, "there_entry_id": header.entry_id}
-        return wanted | {"reason": NotChecked.OTHER} | there
+        other_ids = {"there_ledger_id": header.ledger.id, "there_entry_id": header.entry_id}
+        return entry_columns | {"reason": NotChecked.OTHER} | other_ids
     begin = header.header_bytes
     payloads = {
         f"payload_{name.lower()}": crc32c(data[begin + length :]) for name, length in DIGEST_BYTES.items()
     }
-    return wanted | {
+    return entry_columns | {
         "entry_bytes": len(data),
         "crc32_right": digest_matches(data, begin, "CRC32"),
         "crc32c_right": digest_matches(data, begin, "CRC32C"),
@@ -321,6 +324,6 @@ class _Reader:
         if not self._start <= offset <= offset + length <= end:
             # A neighbour of what was read last: the next ones will be near too.
             near = bool(self._block) and 0 <= offset - end < _NEAR
-            wanted = max(length, _BLOCK if near else 4096)
-            self._start, self._block = offset, os.pread(self._descriptor, wanted, max(0, offset))
+            read_length = max(length, _BLOCK if near else 4096)
+            self._start, self._block = offset, os.pread(self._descriptor, read_length, max(0, offset))
         return self._block[offset - self._start : offset - self._start + length]

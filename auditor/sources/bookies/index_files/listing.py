@@ -76,22 +76,22 @@ def list_part(
     ``skips`` is asked of each directory of the second level that no other index directory has, whether its
     files are known already.
     """
-    directories = [each.path for each in part.directories]
+    directories = [index_directory.path for index_directory in part.directories]
     names = list(part.names)
     if part.elsewhere is not None:
-        found: set[str] = set(names)
+        first_names: set[str] = set(names)
         for directory in directories:
             try:
                 inner, strays = list_current(directory)
             except OSError as error:
                 yield _gap(f"{directory}/current", error)
                 continue
-            found.update(inner)
+            first_names.update(inner)
             yield from (
                 SkippedPath(None, f"{directory}/current/{name}", IndexState.STRAY, NOT_OURS)
                 for name in strays
             )
-        names = sorted(found.difference(part.elsewhere))
+        names = sorted(first_names.difference(part.elsewhere))
     leaves = _Leaves(directories)
     for name in names:
         if index_path.is_scoped_top(name):
@@ -110,14 +110,14 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPat
         path = f"{directory.path}/current/VERSION"
         try:
             with open_regular(path) as file:
-                seen = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError as error:
             if directory.version_sha256 is not None or not Path(directory.path, "current").is_dir():
                 yield _gap(path, error)
         except OSError as error:
             yield _gap(path, error)
         else:
-            if seen != directory.version_sha256:
+            if digest != directory.version_sha256:
                 yield SkippedPath(
                     None,
                     path,
@@ -148,15 +148,15 @@ def _first_level(
             continue
         prefix = os.fsencode(path) + b"/"
         for leaf in names:
-            others = holders.get(leaf)
+            previous = holders.get(leaf)
             whole = prefix + leaf
-            holders[leaf] = whole if others is None else [*_paths(others), whole]
+            holders[leaf] = whole if previous is None else [*_paths(previous), whole]
     high = _BYTES.get(os.fsencode(first), -1) << 8
     for leaf in sorted(holders):
-        held = holders[leaf]
-        if skips is not None and isinstance(held, bytes) and skips(held):
+        holder = holders[leaf]
+        if skips is not None and isinstance(holder, bytes) and skips(holder):
             continue
-        leaves.add(held, high | _BYTES.get(leaf, -1))
+        leaves.add(holder, high | _BYTES.get(leaf, -1))
         if len(leaves.paths) >= PIECE_FILES:
             yield from leaves.take()
 
@@ -215,16 +215,16 @@ class _Leaves:
         for row in np.flatnonzero(odd).tolist():
             if ends[row] > start:
                 yield IndexFiles(ids[start : ends[row]], paths[start : ends[row]])
-            held = [os.fsdecode(path) for path in _paths(leaves[row])]
-            place = "/".join(held[0].rsplit("/", 2)[1:])
-            yield from _leaf(self._directories, held, place, inner=self.inner)
+            leaf_paths = [os.fsdecode(path) for path in _paths(leaves[row])]
+            place = "/".join(leaf_paths[0].rsplit("/", 2)[1:])
+            yield from _leaf(self._directories, leaf_paths, place, inner=self.inner)
             start = ends[row + 1]
         if len(paths) > start:
             yield IndexFiles(ids[start:], paths[start:])
 
 
-def _paths(held: _Leaf) -> list[bytes]:
-    return [held] if isinstance(held, bytes) else held
+def _paths(leaf: _Leaf) -> list[bytes]:
+    return [leaf] if isinstance(leaf, bytes) else leaf
 
 
 _BYTES = {b"%x" % value: value for value in range(256)}
@@ -265,8 +265,8 @@ def _list_scoped(
         else:
             ledger = index_path.ledger_spelt(deeper)
             home = index_path.scoped_to_path(ledger).rpartition("/")[0]
-            taken = _taken_below(tops, deeper)
-            yield from _leaf(directories, below[step], home, _keys(ledger.scope), taken)
+            padded_files = _taken_below(tops, deeper)
+            yield from _leaf(directories, below[step], home, _keys(ledger.scope), padded_files)
 
 
 def _list_unpadded(
@@ -278,20 +278,20 @@ def _list_unpadded(
     """
     for steps in sorted(inner):
         top = f"{steps[0]:08x}"
-        tops = [path for each in directories if Path(path := f"{each}/current/{top}").is_dir()]
+        tops = [path for directory in directories if Path(path := f"{directory}/current/{top}").is_dir()]
         yield from _list_scoped(directories, inner[steps], steps, tops)
 
 
 def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
     """Index files by name that lie below padded first steps, whatever padding the other three have."""
-    taken: dict[str, str] = {}
+    padded_files: dict[str, str] = {}
     for top, below in product(tops, index_path.spellings(steps[1:])):
         folder = f"{top}/{below}"
         with suppress(OSError):  # most spellings do not exist; what cannot be listed is a gap where it is
             for name in os.listdir(folder):  # noqa: PTH208
                 if index_path.scoped_from_name(name.removesuffix(RLOC)) is not None:
-                    taken.setdefault(name.removesuffix(RLOC), f"{folder}/{name}")
-    return taken
+                    padded_files.setdefault(name.removesuffix(RLOC), f"{folder}/{name}")
+    return padded_files
 
 
 def _keys(scope_id: int) -> _Keys:
@@ -310,17 +310,17 @@ def _leaf(
     paths: Sequence[str],
     place: str,
     keys: _Keys = _STOCK,
-    taken: Mapping[str, str] | None = None,
+    files_by_name: Mapping[str, str] | None = None,
     inner: dict[_Steps, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
     """The files of one directory of indexes, all index directories together.
 
-    ``taken`` are names whose file lies elsewhere. ``inner`` takes the directories that are third steps to
-    ledgers of other scopes.
+    ``files_by_name`` are names whose file lies elsewhere. ``inner`` takes the directories that are third
+    steps to ledgers of other scopes.
     """
     scope_id, from_name, to_path, _ = keys
-    taken = dict(taken or {})
-    found: list[tuple[int, str]] = []
+    files_by_name = dict(files_by_name or {})
+    ledger_files: list[tuple[int, str]] = []
     relocations: list[tuple[str, str]] = []
     for path in paths:
         try:
@@ -342,34 +342,37 @@ def _leaf(
                     yield SkippedPath(None, whole, IndexState.STRAY, NOT_OURS)
             elif to_path(ledger) != f"{place}/{name}":
                 yield _misplaced_file(directories, whole, name, keys)
-            elif name in taken:
-                yield SkippedPath(None, whole, IndexState.STRAY, f"the server opens {taken[name]}")
+            elif name in files_by_name:
+                yield SkippedPath(None, whole, IndexState.STRAY, f"the server opens {files_by_name[name]}")
             else:
-                taken[name] = whole
-                found.append((ledger, whole))
+                files_by_name[name] = whole
+                ledger_files.append((ledger, whole))
     for name, whole in relocations:
-        item = _relocation(directories, name, whole, place, taken, keys)
-        if isinstance(item, SkippedPath):
-            yield item
+        relocated_ledger = _relocation(directories, name, whole, place, files_by_name, keys)
+        if isinstance(relocated_ledger, SkippedPath):
+            yield relocated_ledger
         else:
-            found.append((item, whole))
-    if found:
-        ids = np.array([ledger for ledger, _ in found], np.int64)
-        yield IndexFiles(ids, [os.fsencode(whole) for _, whole in found], scope_id)
+            ledger_files.append((relocated_ledger, whole))
+    if ledger_files:
+        ids = np.array([ledger for ledger, _ in ledger_files], np.int64)
+        yield IndexFiles(ids, [os.fsencode(whole) for _, whole in ledger_files], scope_id)
 
 
 def _relocation(
-    directories: Sequence[str], name: str, path: str, place: str, taken: dict[str, str], keys: _Keys
+    directories: Sequence[str], name: str, path: str, place: str, files_by_name: dict[str, str], keys: _Keys
 ) -> int | SkippedPath:
     """The ledger whose index it is, if no directory has one."""
     ledger = keys.from_name(name)
     if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
         return _misplaced_file(directories, path, name, keys)
-    if name in taken:
+    if name in files_by_name:
         return SkippedPath(
-            None, path, IndexState.STRAY, f"left behind by a relocation; the server opens {taken[name]}"
+            None,
+            path,
+            IndexState.STRAY,
+            f"left behind by a relocation; the server opens {files_by_name[name]}",
         )
-    taken[name] = path
+    files_by_name[name] = path
     return ledger
 
 

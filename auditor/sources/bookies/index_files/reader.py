@@ -62,7 +62,8 @@ class IndexReader:
         self._bytes = self._slots.data.cast("B")
         # Made once, as a list each, the way that preadv takes them.
         self._rooms = [
-            [self._bytes[at : at + HEADER_BYTES + ROOM]] for at in range(0, BATCH_UNITS * UNIT, UNIT)
+            [self._bytes[offset : offset + HEADER_BYTES + ROOM]]
+            for offset in range(0, BATCH_UNITS * UNIT, UNIT)
         ]
 
     def read(self, pieces: Iterable[IndexFiles]) -> Iterator[IndexBatch]:
@@ -76,9 +77,9 @@ class IndexReader:
             while done < count:
                 before = len(batch.units)
                 is_large = self._fill(batch, files.paths[done:] if done else files.paths)
-                taken = len(batch.units) - before
-                batch.add(files, done, done + taken)
-                done += taken
+                read_count = len(batch.units) - before
+                batch.add(files, done, done + read_count)
+                done += read_count
                 if is_large or batch.end >= BATCH_UNITS:
                     if batch.units:
                         yield self._finish(batch)
@@ -129,10 +130,10 @@ class IndexReader:
         self._units[starts] = 0
         self._units[batch.end] = 0
         ends = np.append(starts[1:], batch.end) * UNIT // SLOT
-        held = (starts * UNIT + lengths) // SLOT
-        held[[row for row, fault in faults.items() if fault.state == IndexState.UNREADABLE]] = 0
-        for row in np.flatnonzero(held != ends).tolist():
-            self._slots[max(held[row], starts[row] * UNIT // SLOT) : ends[row]] = 0
+        slot_ends = (starts * UNIT + lengths) // SLOT
+        slot_ends[[row for row, fault in faults.items() if fault.state == IndexState.UNREADABLE]] = 0
+        for row in np.flatnonzero(slot_ends != ends).tolist():
+            self._slots[max(slot_ends[row], starts[row] * UNIT // SLOT) : ends[row]] = 0
         mtimes, stamps = modification_times(batch.states, batch.began)
         return IndexBatch(
             scope_ids=np.repeat(batch.scope_ids, batch.counts),
@@ -149,7 +150,7 @@ class IndexReader:
 
     def _read_large(self, files: IndexFiles, number: int) -> IndexBatch:
         """Read one file in chunks; the buffers hold nothing else meanwhile."""
-        groups, length, now = _NOTHING, 0, time.time_ns()
+        groups, length, start_ns = _NOTHING, 0, time.time_ns()
         state: os.stat_result | None = None
         failures: dict[int, tuple[str, int]] = {}
         header = np.zeros(HEADER_BYTES, np.uint8)
@@ -159,9 +160,9 @@ class IndexReader:
                 length = _read_whole(descriptor, header.data, 0)
                 if not check_headers(header, _FIRST, np.array([length])):
                     gathered = IncrementalFold()
-                    for at, slots in self._chunks(descriptor):
-                        gathered.add(_chunk_groups(at, slots))
-                        length = at + slots.nbytes
+                    for offset, slots in self._chunks(descriptor):
+                        gathered.add(_chunk_groups(offset, slots))
+                        length = offset + slots.nbytes
                     groups = gathered.result()
                 length = os.lseek(descriptor, 0, os.SEEK_END)
             finally:
@@ -171,7 +172,7 @@ class IndexReader:
         except CoverageLimitError as error:
             groups, failures[0] = _NOTHING, (str(error), length)
         faults = _faults(header, _FIRST, np.array([length]), failures)
-        mtimes, stamps = modification_times([state], now)
+        mtimes, stamps = modification_times([state], start_ns)
         return IndexBatch(
             scope_ids=np.array([files.scope_id]),
             ledger_ids=files.ledger_ids[number : number + 1],
@@ -185,14 +186,14 @@ class IndexReader:
 
     def _chunks(self, descriptor: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """The slots of a large file that are no holes, chunk by chunk, each with its byte offset."""
-        at = HEADER_BYTES
-        while (at := next_data(descriptor, at)) >= 0:
-            got = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], at)
+        offset = HEADER_BYTES
+        while (offset := next_data(descriptor, offset)) >= 0:
+            got = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], offset)
             if got >= SLOT:
-                yield at, self._slots[: got // SLOT]
+                yield offset, self._slots[: got // SLOT]
             if got < CHUNK_BYTES:
                 return
-            at += got
+            offset += got
 
 
 class _Filling:
@@ -227,10 +228,10 @@ def _reason(error: OSError) -> str:
     return VANISHED if isinstance(error, FileNotFoundError) else error.strerror or str(error)
 
 
-def _chunk_groups(at: int, slots: NDArray[np.int64]) -> GroupBatch:
-    """The entries of a chunk of a large file that begins at byte ``at``."""
+def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
+    """The entries of a chunk of a large file that begins at byte ``offset``."""
     piece = fold_slots(slots, np.array([0, len(slots)], np.int64))
-    base = (at - HEADER_BYTES) // SLOT
+    base = (offset - HEADER_BYTES) // SLOT
     return GroupBatch(piece.first + base, piece.last + base, piece.size, piece.period, piece.offsets)
 
 
@@ -263,22 +264,22 @@ def _ask_for(path: bytes) -> None:
         return  # what is wrong with it is told when it is read
 
 
-def _read_whole(descriptor: int, buffer: memoryview, at: int) -> int:
+def _read_whole(descriptor: int, buffer: memoryview, offset: int) -> int:
     """Read until the buffer is full or the file ends; a read may give less than is there."""
     total = 0
-    while total < len(buffer) and (got := os.preadv(descriptor, [buffer[total:]], at + total)):
+    while total < len(buffer) and (got := os.preadv(descriptor, [buffer[total:]], offset + total)):
         total += got
     return total
 
 
-def next_data(descriptor: int, at: int) -> int:
-    """Where data goes on at or after ``at``, at the start of a slot; -1 if there is none."""
+def next_data(descriptor: int, offset: int) -> int:
+    """Where data goes on at or after ``offset``, at the start of a slot; -1 if there is none."""
     try:
-        found = os.lseek(descriptor, at, os.SEEK_DATA)
+        data_offset = os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
         if error.errno == errno.ENXIO:
             return -1
         if error.errno == errno.EINVAL:
-            return at  # a file system that knows no holes
+            return offset  # a file system that knows no holes
         raise
-    return found - found % SLOT
+    return data_offset - data_offset % SLOT

@@ -74,12 +74,12 @@ def list_journals(directory: str) -> list[JournalFile]:
     ...
     FileNotFoundError: [Errno 2] No such file or directory: '/no/such/directory/current'
     """
-    found = []
+    journals = []
     with os.scandir(f"{directory}/current") as entries:
         for entry in entries:
             if entry.name.endswith(SUFFIX):
-                found.append(JournalFile(_file_id(entry.name), entry.path))
-    return sorted(found)
+                journals.append(JournalFile(_file_id(entry.name), entry.path))
+    return sorted(journals)
 
 
 def _file_id(name: str) -> int:
@@ -117,7 +117,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
                 entries.append(entry_ids)
                 count += len(entry_ids)
                 full = count > _COMPACTED and len(ledgers) > 1 and count > 2 * len(ledgers[0])
-                if full and not any(each.any() for each in scopes):  # no server writes other scopes
+                if full and not any(column.any() for column in scopes):  # no server writes other scopes
                     pair = distinct(np.concatenate(ledgers), np.concatenate(entries))
                     ledgers, entries, count = [pair[0]], [pair[1]], len(pair[0])
                     scopes = [np.zeros(count, np.int64)]
@@ -146,7 +146,7 @@ def first_records(path: str) -> str | None:
 
     Raises OSError; `DecodeError` for a damaged file in which there is no entry.
     """
-    found = None
+    record_kind = None
     with open_regular(path) as file:
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
         for records in Journal.open(
@@ -155,8 +155,8 @@ def first_records(path: str) -> str | None:
             if len(records.entries().entry_ids):
                 return ENTRIES
             if (records.entry_ids == MASTER_KEY).any():
-                found = MASTER_KEYS
-    return found
+                record_kind = MASTER_KEYS
+    return record_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +194,20 @@ class Journals:
         return None if self.dated is None else self.dated.at
 
 
-NONE = Journals()
+NO_JOURNALS = Journals()
 
 
 def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Journals:
     """The journals of a bookie whose directories are matched; ``instance_id`` is the cluster's, if known."""
-    found = [paths.found.get(path) for path in paths.ledger]
-    marks = [dict(each.found.marks) if each is not None else {} for each in found]
-    written = [each.found.marked_ms if each is not None else None for each in found]
-    known = [at for at in written if at is not None]
-    clean = bool(found) and all(
-        each is not None and each.found.unclean is False and each.found.marks for each in found
+    ledger_directories = [paths.found.get(path) for path in paths.ledger]
+    marks = [dict(directory.found.marks) if directory is not None else {} for directory in ledger_directories]
+    written = [
+        directory.found.marked_ms if directory is not None else None for directory in ledger_directories
+    ]
+    known_times = [marked_ms for marked_ms in written if marked_ms is not None]
+    clean = bool(ledger_directories) and all(
+        directory is not None and directory.found.unclean is False and directory.found.marks
+        for directory in ledger_directories
     )
     troubles = list(_troubles(bookie_id, paths, instance_id))
     starts = replay_marks(marks, len(paths.journal))
@@ -220,22 +223,22 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         directories=directories,
         trouble="; ".join(troubles) or None,
         dated=date_index(list(zip(marks, written, strict=True)), _journal_times(paths)),
-        stopped=min(known) if clean and len(known) == len(written) else None,
-        marked=max(known, default=None),
+        stopped=min(known_times) if clean and len(known_times) == len(written) else None,
+        marked=max(known_times, default=None),
         unmarked=tuple(
-            each.found.path
-            for each in found
-            if each is not None and each.found.marked_ms is not None and not each.found.marks
+            directory.found.path
+            for directory in ledger_directories
+            if directory is not None and directory.found.marked_ms is not None and not directory.found.marks
         ),
     )
 
 
 def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:
     """Of each journal the name of its mark file, and its files with their times."""
-    found = [paths.found.get(path) for path in paths.journal]
+    journals = [paths.found.get(path) for path in paths.journal]
     return [
-        (mark_name(number, len(found)), () if each is None else each.found.journal_times)
-        for number, each in enumerate(found)
+        (mark_name(number, len(journals)), () if journal is None else journal.found.journal_times)
+        for number, journal in enumerate(journals)
     ]
 
 

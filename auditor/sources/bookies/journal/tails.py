@@ -104,7 +104,7 @@ class _Read:
     offset: int | None = None
     replay_error: ReplayError | None = None
     modified: int | None = None
-    gone: bool = False
+    lacks_mark_file: bool = False
     tail: list[JournalFile] = field(default_factory=list)
     below: list[JournalFile] = field(default_factory=list)
     pieces: list[JournalEntries] = field(default_factory=list)
@@ -139,7 +139,7 @@ def from_json(text: str) -> list[TailPart]:
     return [
         TailPart(
             part["bookie_id"],
-            tuple(JournalDirectory(**each) for each in part["directories"]),
+            tuple(JournalDirectory(**directory) for directory in part["directories"]),
             part["trouble"],
         )
         for part in json.loads(text)
@@ -156,14 +156,16 @@ def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
     if (doubt := _data_doubt(journals)) is not None:
         for journal in journals:
             journal.wrong(doubt)
-    yield from _ledger_rows(part.bookie_id, [piece for each in journals for piece in each.pieces])
+    yield from _ledger_rows(
+        part.bookie_id, [piece for part_journal in journals for piece in part_journal.pieces]
+    )
     yield _batch([_summary(part.bookie_id, journal, began) for journal in journals])
 
 
 def _read_directory(directory: JournalDirectory) -> _Read:
     journal = _Read(directory, path=directory.path)
-    seen = [IndexDirectory(directory.path, directory.version_sha256)]
-    for before in check_versions(seen):
+    directories = [IndexDirectory(directory.path, directory.version_sha256)]
+    for before in check_versions(directories):
         journal.wrong(before.reason, before.path)
         return journal
     mark = LastMark(directory.mark_file_id, directory.mark_offset)
@@ -178,11 +180,11 @@ def _read_directory(directory: JournalDirectory) -> _Read:
     journal.below = [file for file in files if file.id < mark.file_id]
     journal.tail = [file for file in files if file.id >= mark.file_id]
     if mark.file_id > 0 and (not journal.tail or journal.tail[0].id != mark.file_id):
-        journal.gone = True
+        journal.lacks_mark_file = True
         journal.wrong(f"{mark.file_name}, from which the bookie would replay it, is gone")
     for file in journal.tail:
         _read_file(journal, file, mark.offset if file.id == mark.file_id else 0)
-    for after in check_versions(seen):
+    for after in check_versions(directories):
         journal.wrong(after.reason, after.path)
     return journal
 
@@ -213,12 +215,12 @@ def _data_doubt(journals: Sequence[_Read]) -> str | None:
     files = sorted({file for journal in journals for file in (*journal.tail, *journal.below)}, reverse=True)
     for file in files:
         try:
-            found = first_records(file.path)
+            record_kind = first_records(file.path)
         except (OSError, DecodeError):
             continue  # a file before the mark may be deleted at any time
-        if found == ENTRIES:
+        if record_kind == ENTRIES:
             return None
-        if found == MASTER_KEYS:
+        if record_kind == MASTER_KEYS:
             return NO_DATA
     return NO_RECORDS
 
@@ -239,20 +241,20 @@ def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[p
 
 def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) -> Iterator[pa.RecordBatch]:
     data, ends = sets.tobytes(), sets.offsets * GROUP.itemsize
-    at = 0
-    while at < len(ids):
-        full = int(np.searchsorted(ends, ends[at] + MAX_BATCH_BYTES, "right")) - 1
-        stop = min(at + ROWS, max(full, at + 1), len(ids))
-        groups = binary_array(data[ends[at] : ends[stop]], ends[at : stop + 1] - ends[at])
+    start = 0
+    while start < len(ids):
+        full = int(np.searchsorted(ends, ends[start] + MAX_BATCH_BYTES, "right")) - 1
+        stop = min(start + ROWS, max(full, start + 1), len(ids))
+        groups = binary_array(data[ends[start] : ends[stop]], ends[start : stop + 1] - ends[start])
         columns = {
             "bookie_id": bookie_id,
             "scope_id": scope_id,
-            "ledger_id": ids[at:stop],
+            "ledger_id": ids[start:stop],
             "groups": groups,
             "state": TailState.OK,
         }
-        yield rows_of_columns(SCHEMA, stop - at, columns)
-        at = stop
+        yield rows_of_columns(SCHEMA, stop - start, columns)
+        start = stop
 
 
 def _summary(bookie_id: str, journal: _Read, began: int) -> dict[str, Any]:
@@ -260,7 +262,11 @@ def _summary(bookie_id: str, journal: _Read, began: int) -> dict[str, Any]:
     return {
         "bookie_id": bookie_id,
         "groups": b"",
-        "state": TailState.GONE if journal.gone else TailState.GAP if journal.reason else TailState.OK,
+        "state": TailState.GONE
+        if journal.lacks_mark_file
+        else TailState.GAP
+        if journal.reason
+        else TailState.OK,
         "reason": journal.reason,
         "offset": journal.offset,
         "path": journal.path,

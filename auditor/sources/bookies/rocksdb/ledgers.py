@@ -46,12 +46,12 @@ class LedgerSets(NamedTuple):
         [1]
         """
         offsets, groups = self.groups.offsets[start : stop + 1], self.groups
-        held = slice(offsets[0], offsets[-1])
+        group_rows = slice(offsets[0], offsets[-1])
         part = GroupBatch(
-            groups.first[held],
-            groups.last[held],
-            groups.size[held],
-            groups.period[held],
+            groups.first[group_rows],
+            groups.last[group_rows],
+            groups.size[group_rows],
+            groups.period[group_rows],
             offsets - offsets[0],
         )
         return LedgerSets(self.ids[start:stop], part, self.failed)
@@ -130,20 +130,27 @@ def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigL
     if keys.all_of(KEY_BYTES) and values.all_of(VALUE_BYTES):
         key_bytes = keys.data[keys.offsets[0] : keys.offsets[-1]]
         value_bytes = values.data[values.offsets[0] : values.offsets[-1]]
-        at: NDArray[np.intp] | None = None
+        row_numbers: NDArray[np.intp] | None = None
     else:
-        at = _sound_rows(rows, odd, KEY_BYTES)
-        key_bytes, value_bytes = keys.octets(at, KEY_BYTES).ravel(), values.octets(at, VALUE_BYTES).ravel()
+        row_numbers = _sound_rows(rows, odd, KEY_BYTES)
+        key_bytes, value_bytes = (
+            keys.octets(row_numbers, KEY_BYTES).ravel(),
+            values.octets(row_numbers, VALUE_BYTES).ravel(),
+        )
     pairs = key_bytes.view(">i8").reshape(-1, 2)
     # Negative numbers sort last: whether there are any shows at the end, or at the end of a ledger.
     if not signed_ids and len(pairs) and (pairs[-1, 0] < 0 or (pairs[:, 1] < 0).any()):
         sound = (pairs >= 0).all(axis=1)
         negative = np.flatnonzero(~sound)
-        odd.add(rows, negative if at is None else at[negative], "a negative ledger or entry id, key")
+        odd.add(
+            rows,
+            negative if row_numbers is None else row_numbers[negative],
+            "a negative ledger or entry id, key",
+        )
         pairs, value_bytes = pairs[sound], value_bytes.reshape(-1, VALUE_BYTES)[sound].ravel()
-    held = value_bytes.view(np.int64) != 0
-    if not held.all():
-        pairs = pairs[held]
+    has_location = value_bytes.view(np.int64) != 0
+    if not has_location.all():
+        pairs = pairs[has_location]
     return pairs[:, 0], pairs[:, 1]
 
 
@@ -162,25 +169,26 @@ def _bounds(ledgers: BigLongs) -> Longs:
     return np.concatenate(([0], changes, [len(ledgers)]))
 
 
-KNOWN, LIMBO, GONE, UNLISTED, BROKEN = range(5)
+EXISTING, LIMBO, NONEXISTENT, UNLISTED, BROKEN = range(5)
 """What the bookie says of a ledger: it has it; it does not know what it should have; it no longer has it;
 nothing; something that cannot be read."""
 
 
 class IndexedLedgers(NamedTuple):
-    """Ledgers, ids ascending, what is said of each, and the ``reasons`` of those that are broken, by id."""
+    """Ledgers, ids ascending, the ``states`` of each, and the ``reasons`` of those that are broken, by id."""
 
     ids: Longs
-    said: NDArray[np.uint8]
+    states: NDArray[np.uint8]
     reasons: dict[int, str]
 
     def part(self, start: int, stop: int) -> IndexedLedgers:
         """Ledgers ``start:stop`` of them.
 
-        >>> IndexedLedgers(np.array([5, 7]), np.array([KNOWN, LIMBO], np.uint8), {}).part(1, 2).ids.tolist()
+        >>> ledgers = IndexedLedgers(np.array([5, 7]), np.array([EXISTING, LIMBO], np.uint8), {})
+        >>> ledgers.part(1, 2).ids.tolist()
         [7]
         """
-        return IndexedLedgers(self.ids[start:stop], self.said[start:stop], self.reasons)
+        return IndexedLedgers(self.ids[start:stop], self.states[start:stop], self.reasons)
 
 
 class StorageFlags:
@@ -203,13 +211,13 @@ def indexed_ledgers(
     for rows in batches:
         read = _read_rows(rows, flags, odd)
         ids = np.concatenate((waiting.ids, read.ids))
-        said = np.concatenate((waiting.said, read.said))
+        states = np.concatenate((waiting.states, read.states))
         # A ledger can have a key of either length; the last one counts, and may be in the next batch.
         last = np.append(ids[1:] != ids[:-1], True) if len(ids) else np.zeros(0, np.bool_)
-        both = IndexedLedgers(ids[last], said[last], waiting.reasons | read.reasons)
-        whole = max(len(both.ids) - 1, 0)
-        yield both.part(0, whole)
-        waiting = both.part(whole, len(both.ids))
+        batch = IndexedLedgers(ids[last], states[last], waiting.reasons | read.reasons)
+        whole = max(len(batch.ids) - 1, 0)
+        yield batch.part(0, whole)
+        waiting = batch.part(whole, len(batch.ids))
     yield waiting
 
 
@@ -218,35 +226,35 @@ def _read_rows(rows: Rows, flags: StorageFlags, odd: UnexpectedRows) -> IndexedL
     lengths = np.diff(keys.offsets)
     sound = np.isin(lengths, ledger_data.KEY_BYTES)
     odd.add(rows, np.flatnonzero(~sound), "a key of another length")
-    at = np.flatnonzero(sound)
-    ids = keys.octets(at, 8).ravel().view(">i8").astype(np.int64)
-    for row in at[ids == ledger_data.FLAGS_KEY]:
+    row_numbers = np.flatnonzero(sound)
+    ids = keys.octets(row_numbers, 8).ravel().view(">i8").astype(np.int64)
+    for row in row_numbers[ids == ledger_data.FLAGS_KEY]:
         try:
             flags.value |= ledger_data.flags(values.item(int(row)))
         except DecodeError as error:
             odd.add(rows, np.array([row]), f"the flags of the storage ({error.reason}), key")
     ledgers = ids >= 0  # all other negative numbers are reserved
-    ids, at = ids[ledgers], at[ledgers]
-    said = np.full(len(ids), KNOWN, np.uint8)
+    ids, row_numbers = ids[ledgers], row_numbers[ledgers]
+    states = np.full(len(ids), EXISTING, np.uint8)
     reasons = {}
-    plain = ledger_data.are_plain(values.data, values.offsets.astype(np.int64))[at]
+    plain = ledger_data.are_plain(values.data, values.offsets.astype(np.int64))[row_numbers]
     for index in np.flatnonzero(~plain):
         try:
-            data = ledger_data.decode(values.item(int(at[index])))
+            data = ledger_data.decode(values.item(int(row_numbers[index])))
         except DecodeError as error:
-            said[index] = BROKEN
+            states[index] = BROKEN
             reasons[int(ids[index])] = str(error)
         else:
-            said[index] = LIMBO if data.limbo else KNOWN if data.exists else GONE
-    return IndexedLedgers(ids, said, reasons)
+            states[index] = LIMBO if data.limbo else EXISTING if data.exists else NONEXISTENT
+    return IndexedLedgers(ids, states, reasons)
 
 
 class JoinedLedgers(NamedTuple):
-    """Ledgers of either database, ids ascending: their entries, what is said of each, why it is broken."""
+    """Ledgers of either database, ids ascending: their entries, their ``states``, why one is broken."""
 
     ids: Longs
     groups: GroupBatch
-    said: NDArray[np.uint8]
+    states: NDArray[np.uint8]
     reasons: dict[int, str]
 
 
@@ -254,20 +262,24 @@ def join_ledgers(
     locations: Iterator[LedgerSets], ledgers: Iterator[IndexedLedgers]
 ) -> Iterator[JoinedLedgers]:
     """Every ledger once. No more of either side is held than what the other has not come to yet."""
-    left, right = next(locations, None), next(ledgers, None)
-    while left is not None or right is not None:
-        if left is not None and not len(left.ids):
-            left = next(locations, None)
+    location_sets, ledger_rows = next(locations, None), next(ledgers, None)
+    while location_sets is not None or ledger_rows is not None:
+        if location_sets is not None and not len(location_sets.ids):
+            location_sets = next(locations, None)
             continue
-        if right is not None and not len(right.ids):
-            right = next(ledgers, None)
+        if ledger_rows is not None and not len(ledger_rows.ids):
+            ledger_rows = next(ledgers, None)
             continue
         # Up to here both are known: neither has anything more that comes before.
-        ends = [int(side.ids[-1]) for side in (left, right) if side is not None]
+        ends = [int(side.ids[-1]) for side in (location_sets, ledger_rows) if side is not None]
         upto = min(ends)
-        held, left = _split(left, upto) if left is not None else (_NO_SETS, None)
-        listed, right = _split(right, upto) if right is not None else (_NONE_LISTED, None)
-        yield _both(held, listed)
+        ready_sets, location_sets = (
+            _split(location_sets, upto) if location_sets is not None else (_NO_SETS, None)
+        )
+        ready_rows, ledger_rows = (
+            _split(ledger_rows, upto) if ledger_rows is not None else (_NONE_LISTED, None)
+        )
+        yield _both(ready_sets, ready_rows)
 
 
 _NO_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.of([]), {})
@@ -278,25 +290,25 @@ Side = TypeVar("Side", LedgerSets, IndexedLedgers)
 
 
 def _split(side: Side, upto: int) -> tuple[Side, Side]:
-    at = int(np.searchsorted(side.ids, upto, side="right"))
-    return side.part(0, at), side.part(at, len(side.ids))
+    position = int(np.searchsorted(side.ids, upto, side="right"))
+    return side.part(0, position), side.part(position, len(side.ids))
 
 
-def _both(held: LedgerSets, listed: IndexedLedgers) -> JoinedLedgers:
-    reasons = listed.reasons | held.failed
-    if np.array_equal(held.ids, listed.ids):
-        ids, groups, said = held.ids, held.groups, listed.said
+def _both(sets: LedgerSets, listed: IndexedLedgers) -> JoinedLedgers:
+    reasons = listed.reasons | sets.failed
+    if np.array_equal(sets.ids, listed.ids):
+        ids, groups, states = sets.ids, sets.groups, listed.states
     else:
-        ids = np.union1d(held.ids, listed.ids)
+        ids = np.union1d(sets.ids, listed.ids)
         counts = np.zeros(len(ids), np.int64)
-        counts[np.searchsorted(ids, held.ids)] = np.diff(held.groups.offsets)
-        columns = held.groups
+        counts[np.searchsorted(ids, sets.ids)] = np.diff(sets.groups.offsets)
+        columns = sets.groups
         groups = GroupBatch(columns.first, columns.last, columns.size, columns.period, offsets_of(counts))
-        said = np.full(len(ids), UNLISTED, np.uint8)
-        said[np.searchsorted(ids, listed.ids)] = listed.said
-    if held.failed:
-        said = np.where(np.isin(ids, list(held.failed)), np.uint8(BROKEN), said)
-    return JoinedLedgers(ids, groups, said, reasons)
+        states = np.full(len(ids), UNLISTED, np.uint8)
+        states[np.searchsorted(ids, listed.ids)] = listed.states
+    if sets.failed:
+        states = np.where(np.isin(ids, list(sets.failed)), np.uint8(BROKEN), states)
+    return JoinedLedgers(ids, groups, states, reasons)
 
 
 NAME = "locations-scoped"
@@ -308,19 +320,19 @@ def scoped_ledgers(batches: Iterable[Rows], odd: UnexpectedRows) -> Iterator[tup
     pieces = (piece for rows in batches for piece in _by_scope(rows, odd))
     for scope, of_scope in groupby(pieces, key=lambda piece: piece[0]):
         for sets in fold_locations((rows for _, rows in of_scope), odd, signed_ids=True):
-            said = np.full(len(sets.ids), KNOWN, np.uint8)
-            said[np.isin(sets.ids, list(sets.failed))] = BROKEN
-            yield scope, JoinedLedgers(sets.ids, sets.groups, said, sets.failed)
+            states = np.full(len(sets.ids), EXISTING, np.uint8)
+            states[np.isin(sets.ids, list(sets.failed))] = BROKEN
+            yield scope, JoinedLedgers(sets.ids, sets.groups, states, sets.failed)
 
 
 def _by_scope(rows: Rows, odd: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
     """The rows of each scope, keys as ``locations`` has them. Keys ascend, so a scope's come together."""
     keys, values = rows
-    at = _sound_rows(rows, odd, SCOPED_KEY_BYTES)
-    names, places = keys.octets(at, SCOPED_KEY_BYTES), values.octets(at, VALUE_BYTES)
+    row_numbers = _sound_rows(rows, odd, SCOPED_KEY_BYTES)
+    names, places = keys.octets(row_numbers, SCOPED_KEY_BYTES), values.octets(row_numbers, VALUE_BYTES)
     numbers = np.ascontiguousarray(names).view(">i8").reshape(-1, 3)
     negative = numbers[:, 2] < 0
-    odd.add(rows, at[negative], "a negative entry id, key")
+    odd.add(rows, row_numbers[negative], "a negative entry id, key")
     names, places, numbers = names[~negative], places[~negative], numbers[~negative]
     if not len(numbers):
         return

@@ -46,8 +46,8 @@ from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, open_rocksdb, s
 CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie must first find out what it has lost"
 UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the bookie uses is unclear"
 
-# State and reason by what is said of a ledger: KNOWN, LIMBO, GONE, UNLISTED.
-_SAID: tuple[tuple[str, str | None], ...] = (
+# State and reason by what the index of ledgers has: EXISTING, LIMBO, NONEXISTENT, UNLISTED.
+_STATE_REASONS: tuple[tuple[str, str | None], ...] = (
     (IndexState.OK, None),
     (IndexState.LIMBO, "in limbo: the bookie itself does not know which of its entries it should have"),
     (IndexState.NOT_INDEXED, "the index of ledgers says that it does not exist"),
@@ -64,9 +64,9 @@ def read_databases(
     """
     current = f"{directory.path}/current"
     locations, ledgers = f"{current}/locations", f"{current}/ledgers"
-    beside = list(_beside(directory.path))
-    passed.extend(beside)
-    if any(each.state != IndexState.STRAY for each in beside):
+    skipped_paths = list(_beside(directory.path))
+    passed.extend(skipped_paths)
+    if any(skipped.state != IndexState.STRAY for skipped in skipped_paths):
         return
     stamp = _stamp(current)
     if earlier is not None and stamp is not None and database_unchanged(directory.path, stamp, earlier):
@@ -76,9 +76,9 @@ def read_databases(
 
     def of_scope_0() -> Iterator[tuple[int, JoinedLedgers]]:
         with open_rocksdb(locations) as locations_db, open_rocksdb(ledgers) as ledgers_db:
-            held = fold_locations(scan(locations_db, locations), odd_locations)
+            location_sets = fold_locations(scan(locations_db, locations), odd_locations)
             listed = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
-            yield from ((0, both) for both in join_ledgers(held, listed))
+            yield from ((0, joined_ledgers) for joined_ledgers in join_ledgers(location_sets, listed))
 
     yield from _Rows(bookie_id, directory, locations, stamp).gather(of_scope_0(), passed)
     scoped = f"{current}/{SCOPED}"
@@ -98,15 +98,17 @@ def read_databases(
 
 def _stamp(current: str) -> int | None:
     """The stamp of all databases in one index directory, as they are before they are read."""
-    now = time.time_ns()
-    found: list[tuple[str, os.stat_result]] = []
+    start_ns = time.time_ns()
+    file_states: list[tuple[str, os.stat_result]] = []
     for name in ("locations", "ledgers", SCOPED):
         if name != SCOPED or Path(current, name).exists():
             try:
-                found += [(f"{name}/{file}", state) for file, state in states(f"{current}/{name}").items()]
+                file_states += [
+                    (f"{name}/{file}", state) for file, state in states(f"{current}/{name}").items()
+                ]
             except UnreadError:
                 return None  # whoever reads it says why
-    return files_stamp(found, now)
+    return files_stamp(file_states, start_ns)
 
 
 def _beside(directory: str) -> Iterator[SkippedPath]:
@@ -115,17 +117,17 @@ def _beside(directory: str) -> Iterator[SkippedPath]:
     try:
         below, strays = list_current(directory)
         files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of others
-        mixed = any(True for name in below for each in files for _ in Path(current, name).glob(each))
+        mixed = any(True for name in below for pattern in files for _ in Path(current, name).glob(pattern))
     except OSError as error:
         yield SkippedPath(None, current, IndexState.GAP, error.strerror or str(error))
         return
     yield from (SkippedPath(None, f"{current}/{name}", IndexState.STRAY, NOT_OURS) for name in strays)
     if mixed:
         yield SkippedPath(None, current, IndexState.GAP, UNCLEAR)
-    for name, other in (("locations", "ledgers"), ("ledgers", "locations")):
+    for name, other_name in (("locations", "ledgers"), ("ledgers", "locations")):
         if not Path(current, name).is_dir():
             yield SkippedPath(
-                None, f"{current}/{name}", IndexState.DAMAGED, f"it is not there, and {other} is"
+                None, f"{current}/{name}", IndexState.DAMAGED, f"it is not there, and {other_name} is"
             )
 
 
@@ -146,7 +148,7 @@ class _Rows:
         self._codes: list[NDArray[np.int64]] = []
         self._groups: list[bytes] = []
         self._group_bytes: list[Longs] = []
-        self._kinds = {kind: code for code, kind in enumerate(_SAID)}
+        self._kinds = {kind: code for code, kind in enumerate(_STATE_REASONS)}
 
     @property
     def full(self) -> bool:
@@ -157,10 +159,10 @@ class _Rows:
     ) -> Iterator[pa.RecordBatch]:
         """Rows of ledgers, each with its scope; where reading breaks off, nothing is known of the rest."""
         try:
-            for scope_id, both in ledgers:
+            for scope_id, joined_ledgers in ledgers:
                 if self.full:
                     yield self.take()
-                self.add(both, scope_id)
+                self.add(joined_ledgers, scope_id)
         except DamagedError as error:
             passed.append(SkippedPath(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
         except UnreadError as error:
@@ -168,27 +170,29 @@ class _Rows:
         if self.count:
             yield self.take()
 
-    def add(self, both: JoinedLedgers, scope_id: int) -> None:
+    def add(self, joined_ledgers: JoinedLedgers, scope_id: int) -> None:
         directory = self._directory
-        codes = both.said.astype(np.int64)
-        for row in np.flatnonzero(both.said == BROKEN):
-            codes[row] = self._code(IndexState.UNREADABLE, both.reasons[int(both.ids[row])])
+        codes = joined_ledgers.states.astype(np.int64)
+        for row in np.flatnonzero(joined_ledgers.states == BROKEN):
+            codes[row] = self._code(
+                IndexState.UNREADABLE, joined_ledgers.reasons[int(joined_ledgers.ids[row])]
+            )
         if directory.of > 1:
-            places = both.ids % directory.of
+            places = joined_ledgers.ids % directory.of
             for place in np.unique(places[places != directory.position]):
                 reason = (
                     f"in index directory {directory.position + 1} of {directory.of}; "
                     f"the bookie looks for this ledger in number {place + 1}"
                 )
                 codes[places == place] = self._code(IndexState.WRONG_DIRECTORY, reason)
-        groups, counts = both.groups.groups(), np.diff(both.groups.offsets)
-        unreadable = codes >= len(_SAID)
+        groups, counts = joined_ledgers.groups.groups(), np.diff(joined_ledgers.groups.offsets)
+        unreadable = codes >= len(_STATE_REASONS)
         if unreadable.any():
             groups = groups[np.repeat(~unreadable, counts)]
             counts = np.where(unreadable, 0, counts)
-        self.count += len(both.ids)
-        self._scopes.append(np.full(len(both.ids), scope_id))
-        self._ids.append(both.ids)
+        self.count += len(joined_ledgers.ids)
+        self._scopes.append(np.full(len(joined_ledgers.ids), scope_id))
+        self._ids.append(joined_ledgers.ids)
         self._codes.append(codes)
         self._groups.append(groups.tobytes())
         self._group_bytes.append(counts * GROUP.itemsize)

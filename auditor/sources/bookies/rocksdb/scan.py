@@ -101,14 +101,14 @@ def open_copy(directory: str, opened: Callable[[str], T]) -> T:
 def states(directory: str) -> dict[str, os.stat_result]:
     """The state of each file that makes up the database in ``directory``, by name. Raises `UnreadError`."""
     try:
-        found = {}
+        file_states = {}
         for path in Path(directory).iterdir():
             if _PARTS.fullmatch(path.name):
                 try:
-                    found[path.name] = path.stat()
+                    file_states[path.name] = path.stat()
                 except FileNotFoundError:
                     continue
-        return found
+        return file_states
     except OSError as error:
         raise UnreadError(directory, error.strerror or str(error)) from error
 
@@ -132,9 +132,9 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
                 # Most often it is one that counts no more.
                 logs[number] = DamagedError(f"{directory}/{name}", error.reason, error.offset)
     current = f"{directory}/CURRENT"
-    named = _copy_file(directory, scratch, "CURRENT", MAX_MANIFEST_BYTES)
-    name = named.decode("ascii", "replace").removesuffix("\n")
-    if re.fullmatch(r"MANIFEST-[0-9]+", name) is None or not named.endswith(b"\n"):
+    current_data = _copy_file(directory, scratch, "CURRENT", MAX_MANIFEST_BYTES)
+    name = current_data.decode("ascii", "replace").removesuffix("\n")
+    if re.fullmatch(r"MANIFEST-[0-9]+", name) is None or not current_data.endswith(b"\n"):
         raise DamagedError(current, f"it names {name[:80]!r}, not a MANIFEST", 0)
     path = f"{directory}/{name}"
     try:
@@ -210,9 +210,11 @@ def _check_logs(
         raise _gap(directory, number, manifest.last_sequence + 1, span)
     # Without a write no number tells whether a log is missing. One of this name there was: a number below the
     # MANIFEST's own can be one that a recovery used for nothing.
-    asked = manifest.log_number
-    if not spans and asked > manifest_number and asked != counting[0]:
-        raise DamagedError(f"{directory}/{asked:06}.log", "the MANIFEST asks for it, and it is not there")
+    log_number = manifest.log_number
+    if not spans and log_number > manifest_number and log_number != counting[0]:
+        raise DamagedError(
+            f"{directory}/{log_number:06}.log", "the MANIFEST asks for it, and it is not there"
+        )
     for (_, before), (number, span) in pairwise(spans):
         if span.first != before.end:
             raise _gap(directory, number, before.end, span)
@@ -250,8 +252,8 @@ class Strings(NamedTuple):
 
     def octets(self, rows: NDArray[np.intp], length: int) -> NDArray[np.uint8]:
         """The first bytes of some of them, a row each."""
-        taken: NDArray[np.uint8] = self.data[self.offsets[rows][:, None] + np.arange(length)]
-        return taken
+        leading_bytes: NDArray[np.uint8] = self.data[self.offsets[rows][:, None] + np.arange(length)]
+        return leading_bytes
 
     def all_of(self, length: int) -> bool:
         """Whether every one has ``length`` bytes."""
@@ -266,9 +268,9 @@ class Rows(NamedTuple):
 
     def of_lengths(self, key: int, value: int) -> NDArray[np.bool_]:
         """Which have a key and a value of so many bytes."""
-        found: NDArray[np.bool_] = np.diff(self.keys.offsets) == key
-        found &= np.diff(self.values.offsets) == value
-        return found
+        has_lengths: NDArray[np.bool_] = np.diff(self.keys.offsets) == key
+        has_lengths &= np.diff(self.values.offsets) == value
+        return has_lengths
 
 
 @contextmanager
@@ -356,12 +358,15 @@ class UnexpectedRows:
     count: int = 0
     first: str = ""
 
-    def add(self, rows: Rows, at: NDArray[np.intp], what: str) -> None:
-        """Count the rows ``at``, which are ``what``. Values are never shown: some hold a key of a ledger."""
-        if len(at) and not self.count:
-            key = rows.keys.item(int(at[0]))
+    def add(self, rows: Rows, row_numbers: NDArray[np.intp], what: str) -> None:
+        """Count the rows ``row_numbers``, which are ``what``.
+
+        Values are never shown: some hold a key of a ledger.
+        """
+        if len(row_numbers) and not self.count:
+            key = rows.keys.item(int(row_numbers[0]))
             self.first = f"{what}: {key[:MAX_SHOWN].hex()}{'...' if len(key) > MAX_SHOWN else ''}"
-        self.count += len(at)
+        self.count += len(row_numbers)
 
     def rows(self) -> Iterator[SkippedPath]:
         """A row that says so, if there was anything."""

@@ -167,11 +167,11 @@ async def start_tls(
     try:
         async with asyncio.timeout(timeout_s):
             writer.write(start_tls_request(0))
-            heard = await _answer(reader, START_TLS, 0)
-            if heard.status != Status.EOK:
+            answer = await _answer(reader, START_TLS, 0)
+            if answer.status != Status.EOK:
                 raise RefusedError(
                     where,
-                    f"the bookie refuses TLS ({status_text(heard.status)} to START_TLS), and {TLS_SECTION} "
+                    f"the bookie refuses TLS ({status_text(answer.status)} to START_TLS), and {TLS_SECTION} "
                     "allows no other connection; configure TLS on the bookie, or remove the section",
                 )
             await writer.start_tls(access.context, server_hostname=host)
@@ -202,16 +202,16 @@ async def log_in(
                 await writer.drain()
                 return  # the last token of GSSAPI is not answered
             async with asyncio.timeout(seconds):
-                heard = await _answer(reader, AUTH, number)
-            if heard.status != Status.EOK:
+                answer = await _answer(reader, AUTH, number)
+            if answer.status != Status.EOK:
                 raise RefusedError(
                     where,
-                    f"the bookie has another login than SASL ({status_text(heard.status)} to AUTH); one with "
-                    "roles takes a client certificate: [bookies.tls]",
+                    f"the bookie has another login than SASL ({status_text(answer.status)} to AUTH); one "
+                    "with roles takes a client certificate: [bookies.tls]",
                 )
-            if heard.plugin == NO_PLUGIN:
+            if answer.plugin == NO_PLUGIN:
                 return  # it wants no login, or the role in the certificate is enough
-            token = login.next_token(heard.payload or b"")
+            token = login.next_token(answer.payload or b"")
     except SaslFailedError as error:
         raise RefusedError(where, f"{error}; see {SASL_SECTION}") from None
     except TimeoutError:
@@ -279,12 +279,12 @@ async def _refuses_reads(reader: StreamReader, writer: StreamWriter, version: in
 async def _answer(reader: StreamReader, operation: int, number: int) -> HandshakeAnswer:
     """The answer to one message of a handshake; a late second one to START_TLS is passed over."""
     while True:
-        heard = handshake_answer(await _frame(reader))
-        if heard.operation == operation and heard.txn_id in (number, None):
-            return heard
-        if heard.operation != START_TLS:
+        answer = handshake_answer(await _frame(reader))
+        if answer.operation == operation and answer.txn_id in (number, None):
+            return answer
+        if answer.operation != START_TLS:
             raise DecodeError(
-                "bookie's handshake", 0, f"operation {heard.operation}: an answer to no question"
+                "bookie's handshake", 0, f"operation {answer.operation}: an answer to no question"
             )
 
 

@@ -52,7 +52,7 @@ Reply = TypeVar("Reply")
 CONNECTIONS = 4
 """Connections in a row that brought no answer, before a bookie is given up."""
 MOST_CONNECTIONS = 32
-ALONE = 2
+SINGLE_ATTEMPTS = 2
 """How often a subject is asked about by itself after the connection broke with it."""
 MOST_SILENT = 40
 """Subjects without an answer, before a bookie that does answer others is given up."""
@@ -95,7 +95,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         self._understood = False  # the wire has brought an answer
         self._mute = False  # a connection stayed silent to everything
         self._silent = 0
-        self._heard: list[Reply] = []
+        self._replies: list[Reply] = []
 
     @abstractmethod
     def wires(self) -> tuple[Wire[Subject, Answer], ...]:
@@ -134,11 +134,11 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
         What is neither among the answers nor still waiting stays unknown; the bookie is given up then.
         """
-        self._heard = []
+        self._replies = []
         while waiting and self.given_up is None and not self.enough():
             for subject in await self._side_by_side(waiting):
                 await self._alone(subject)
-        return self._heard
+        return self._replies
 
     async def close(self) -> None:
         """Let go of the connection."""
@@ -175,7 +175,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     async def _alone(self, subject: Subject) -> None:
         """Ask about a subject that may be to blame for a lost connection."""
         broken = ""
-        for _ in range(ALONE):
+        for _ in range(SINGLE_ATTEMPTS):
             connection = await self._connected()
             if connection is None:
                 return
@@ -189,7 +189,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
                 broken = f"no answer within {self._options.timeout_s:g} s, to anything"
             except UnreadError as error:
                 broken = error.reason
-        self._heard.append(self.unknown(subject, f"asked for by itself {ALONE} times: {broken}"))
+        self._replies.append(self.unknown(subject, f"asked for by itself {SINGLE_ATTEMPTS} times: {broken}"))
 
     async def _hear(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> None:
         for attempt in range(BUSY):
@@ -207,7 +207,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         elif status in self.REFUSALS:
             self._refuse(f"{self.REFUSALS[status]}: {status_text(status)}")
         else:
-            self._heard.append(self.note(subject, answer))
+            self._replies.append(self.note(subject, answer))
 
     def _refuse(self, reason: str) -> None:
         self.given_up, self.refuses = reason, True
@@ -240,7 +240,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "
             f"{self.SUBJECTS}"
         )
-        self._heard += [self.unknown(subject, waited) for subject in subjects]
+        self._replies += [self.unknown(subject, waited) for subject in subjects]
         mute = self.mute(self._silent)
         if mute is not None:
             self.given_up = mute
@@ -332,9 +332,9 @@ class Conversation(Generic[Subject, Answer, Reply]):
         client = self.connect_to(bookie_id)
         waiting = deque(subjects)
         while waiting and client.given_up is None:
-            heard = self._runner.run(client.ask(waiting))
-            if heard:
-                yield heard
+            replies = self._runner.run(client.ask(waiting))
+            if replies:
+                yield replies
         if client.given_up is not None:
             self._runner.run(client.close())
 

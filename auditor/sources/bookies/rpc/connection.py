@@ -60,7 +60,7 @@ class Wire(Protocol[_Subject, Answer]):
     def answer(self, head: bytes, length: int) -> tuple[Hashable, Answer]:
         """What was kept of an answer, read; the key of its request comes first."""
 
-    def mismatch(self, subject: _Subject, heard: Answer) -> DecodeError | None:
+    def mismatch(self, subject: _Subject, answer: Answer) -> DecodeError | None:
         """Why an answer is not one to the request that has its key; None: it is."""
 
 
@@ -96,13 +96,13 @@ class BookieConnection(Generic[Subject, Answer]):
             raise self._why()
         self._sent += 1
         key = self.wire.key(self._sent, subject)
-        heard: Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = subject, heard
+        future: Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = subject, future
         try:
             async with asyncio.timeout(self.timeout_s):
                 self.writer.write(self.wire.frame(self._sent, subject))
                 await self.writer.drain()
-                return await heard
+                return await future
         except TimeoutError:
             self._overdue.add(key)
             raise
@@ -111,8 +111,8 @@ class BookieConnection(Generic[Subject, Answer]):
             raise self._why() from error
         finally:
             del self._waiting[key]
-            if heard.done() and not heard.cancelled():
-                heard.exception()  # seen: where drain failed first, nobody else looks at it
+            if future.done() and not future.cancelled():
+                future.exception()  # seen: where drain failed first, nobody else looks at it
 
     def lose(self, reason: str) -> None:
         """Give the connection up: what waits for an answer hears why."""
@@ -121,9 +121,9 @@ class BookieConnection(Generic[Subject, Answer]):
     def _lose(self, error: UnreadError) -> None:
         if self.lost is None:
             self.lost = error
-        for _, heard in self._waiting.values():
-            if not heard.done():
-                heard.set_exception(self._why())
+        for _, future in self._waiting.values():
+            if not future.done():
+                future.set_exception(self._why())
         self.writer.close()
 
     async def close(self) -> None:
@@ -157,23 +157,23 @@ class BookieConnection(Generic[Subject, Answer]):
         head = await self.reader.readexactly(self.wire.head(length))
         if self.access.tls is not None and is_late_start_tls(head):
             return  # the bookie is not satisfied with TLS alone; each request is refused then
-        key, heard = self.wire.answer(head, length)
-        rest = length - len(head)
-        while rest:
-            rest -= len(await self.reader.readexactly(min(rest, _DROPPED_BYTES)))
-        self._deliver(key, heard)
+        key, answer = self.wire.answer(head, length)
+        remaining_bytes = length - len(head)
+        while remaining_bytes:
+            remaining_bytes -= len(await self.reader.readexactly(min(remaining_bytes, _DROPPED_BYTES)))
+        self._deliver(key, answer)
 
-    def _deliver(self, key: Hashable, heard: Answer) -> None:
+    def _deliver(self, key: Hashable, answer: Answer) -> None:
         subject, waiting = self._waiting.get(key, (None, None))
         if subject is None or waiting is None or waiting.done():
             if key in self._overdue:
                 self._overdue.discard(key)
                 return  # it comes after its time
             raise DecodeError("bookie's answer", 0, f"to request {key}, which was never made")
-        mismatch = self.wire.mismatch(subject, heard)
+        mismatch = self.wire.mismatch(subject, answer)
         if mismatch is not None:
             raise mismatch
-        waiting.set_result(heard)
+        waiting.set_result(answer)
 
 
 async def open_connection(
@@ -261,11 +261,11 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
         if isinstance(offered.get(row["bookie_id"], NOT_REGISTERED), str):
             offered[row["bookie_id"]] = _endpoint(row)
     sharing = Counter(offered.values())
-    found = {bookie_id: offered.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
+    endpoint_by_bookie = {bookie_id: offered.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
     return {
         # The protocol has no word for who answers: what one of two lacks would be the other's loss.
         bookie_id: SHARED if not isinstance(endpoint, str) and sharing[endpoint] > 1 else endpoint
-        for bookie_id, endpoint in found.items()
+        for bookie_id, endpoint in endpoint_by_bookie.items()
     }
 
 

@@ -98,14 +98,14 @@ class Listing:
 
     def answer(self, head: bytes, length: int) -> tuple[Hashable, BookieAnswer]:
         """The answer, and which request it is for."""
-        heard = answer(head)
-        return heard.txn_id, heard
+        bookie_answer = answer(head)
+        return bookie_answer.txn_id, bookie_answer
 
-    def mismatch(self, subject: int, heard: BookieAnswer) -> DecodeError | None:
+    def mismatch(self, subject: int, answer: BookieAnswer) -> DecodeError | None:
         """An answer of another ledger."""
-        if heard.ledger_id in (None, subject):
+        if answer.ledger_id in (None, subject):
             return None
-        return DecodeError("bookie's answer", heard.at, f"of ledger {heard.ledger_id}; asked was {subject}")
+        return DecodeError("bookie's answer", answer.at, f"of ledger {answer.ledger_id}; asked was {subject}")
 
 
 class ListingClient(BookieClient[int, BookieAnswer, Reply]):
@@ -154,19 +154,21 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
 
     def note(self, subject: int, answer: BookieAnswer) -> Reply:
         """The listing, decoded; nothing where the bookie lacks the ledger."""
-        now = now_ms()
+        answer_time = now_ms()
         if answer.status == Status.ENOLEDGER:
-            return Reply(subject, _NOTHING, answered=now)
+            return Reply(subject, _NOTHING, answered=answer_time)
         if answer.availability is None:
-            return Reply(subject, None, f"the bookie refused: {status_text(answer.status)}", answered=now)
+            return Reply(
+                subject, None, f"the bookie refused: {status_text(answer.status)}", answered=answer_time
+            )
         self._listed = True
         self._bytes += len(answer.availability)
         try:
             groups = availability.decode(answer.availability)
         except DecodeError as damage:
-            at = answer.at + damage.offset
-            return Reply(subject, None, f"{damage.what}: {damage.reason}", at, now)
-        return Reply(subject, groups, answered=now)
+            offset = answer.at + damage.offset
+            return Reply(subject, None, f"{damage.what}: {damage.reason}", offset, answer_time)
+        return Reply(subject, groups, answered=answer_time)
 
 
 _NOTHING: Groups = availability.decode(bytes(64))
@@ -176,7 +178,7 @@ STORAGE = "rpc"
 NOWHERE = "rpc:"
 """The path of a bookie without an address."""
 
-ASKED = "state != 'gap' and scope_id = 0"
+ASKABLE_ROWS = "state != 'gap' and scope_id = 0"
 """Rows that a request was sent for, in SQL: a gap is of a whole bookie, other scopes are not asked for."""
 
 
@@ -195,8 +197,8 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
     absent = {name: endpoint for name, endpoint in endpoints.items() if isinstance(endpoint, str)}
     reachable = pairs.where(~F.col("bookie_id").isin(list(absent)))
-    asked = one_bookie_per_partition(reachable.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
-    rows = asked.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), schema)
+    requests = one_bookie_per_partition(reachable.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
+    rows = requests.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), schema)
     gaps = pa.Table.from_batches([_gap(name, NOWHERE, absent[name]) for name in sorted(absent)], SCHEMA)
     return rows.unionByName(pairs.sparkSession.createDataFrame(gaps, schema))
 
@@ -222,34 +224,34 @@ def rpc_rows(
                 ]
                 if foreign:
                     yield _rows(bookie_id, path, foreign)
-                for heard in conversation.ask(bookie_id, (ledger for scope, ledger in pairs if not scope)):
-                    yield _rows(bookie_id, path, [(0, each) for each in heard])
+                for replies in conversation.ask(bookie_id, (ledger for scope, ledger in pairs if not scope)):
+                    yield _rows(bookie_id, path, [(0, reply) for reply in replies])
                 if client.given_up is not None:
                     yield _gap(bookie_id, path, client.given_up)
 
 
-def _rows(bookie_id: str, path: str, heard: list[tuple[int, Reply]]) -> pa.RecordBatch:
-    """Rows from what was heard, by scope; the listings are folded together."""
-    listings = [b"" if each.groups is None else each.groups.tobytes() for _, each in heard]
+def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.RecordBatch:
+    """Rows of the replies, each with its scope; the listings are folded together."""
+    listings = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
     ends = np.cumsum([0, *map(len, listings)], dtype=np.int64)
     folded = fold(GroupBatch.frombytes(b"".join(listings), ends))
     columns = {
         "bookie_id": bookie_id,
-        "scope_id": [scope_id for scope_id, _ in heard],
-        "ledger_id": [each.ledger_id for _, each in heard],
+        "scope_id": [scope_id for scope_id, _ in replies],
+        "ledger_id": [reply.ledger_id for _, reply in replies],
         "groups": binary_array(folded.tobytes(), folded.offsets * GROUP.itemsize),
-        "state": [IndexState.UNREADABLE if each.groups is None else IndexState.OK for _, each in heard],
-        "reason": [each.reason for _, each in heard],
-        "offset": [each.offset for _, each in heard],
+        "state": [IndexState.UNREADABLE if reply.groups is None else IndexState.OK for _, reply in replies],
+        "reason": [reply.reason for _, reply in replies],
+        "offset": [reply.offset for _, reply in replies],
         "path": path,
         "storage": STORAGE,
-        "answered": [each.answered for _, each in heard],
+        "answered": [reply.answered for _, reply in replies],
         "reused": False,
     }
-    return rows_of_columns(SCHEMA, len(heard), columns)
+    return rows_of_columns(SCHEMA, len(replies), columns)
 
 
 def _gap(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
     """The one row of a bookie that says no more."""
-    said = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
-    return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **said})
+    gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
+    return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})

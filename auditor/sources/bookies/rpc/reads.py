@@ -101,15 +101,15 @@ class Reading:
 
     def answer(self, head: bytes, length: int) -> tuple[Hashable, ReadAnswer]:
         """The answer, and which request it is for."""
-        heard = read_answer(head, length, self.version)
-        return (heard.ledger_id, heard.entry_id) if heard.txn_id is None else heard.txn_id, heard
+        answer = read_answer(head, length, self.version)
+        return (answer.ledger_id, answer.entry_id) if answer.txn_id is None else answer.txn_id, answer
 
-    def mismatch(self, subject: Entry, heard: ReadAnswer) -> DecodeError | None:
+    def mismatch(self, subject: Entry, answer: ReadAnswer) -> DecodeError | None:
         """An answer of another entry."""
-        found = (heard.ledger_id, heard.entry_id)
-        if found in (subject, (None, None)):
+        answer_key = (answer.ledger_id, answer.entry_id)
+        if answer_key in (subject, (None, None)):
             return None
-        reason = f"of entry {found[1]} of ledger {found[0]}; asked was {subject[1]} of {subject[0]}"
+        reason = f"of entry {answer_key[1]} of ledger {answer_key[0]}; asked was {subject[1]} of {subject[0]}"
         return DecodeError("bookie's answer", 0, reason)
 
 
@@ -154,13 +154,15 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
 
     def note(self, subject: Entry, answer: ReadAnswer) -> ReadReply:
         """What the bookie says of the entry."""
-        said = _ANSWERS.get(answer.status, WitnessAnswer.UNKNOWN)
-        if said is WitnessAnswer.NO_SUCH_LEDGER:
+        witness_answer = _ANSWERS.get(answer.status, WitnessAnswer.UNKNOWN)
+        if witness_answer is WitnessAnswer.NO_SUCH_LEDGER:
             self._absent.add(subject.ledger_id)
         reason = (
-            f"the bookie refused: {status_text(answer.status)}" if said is WitnessAnswer.UNKNOWN else None
+            f"the bookie refused: {status_text(answer.status)}"
+            if witness_answer is WitnessAnswer.UNKNOWN
+            else None
         )
-        return ReadReply(subject, said, reason, now_ms(), self.requests[subject])
+        return ReadReply(subject, witness_answer, reason, now_ms(), self.requests[subject])
 
     async def _request(self, connection: BookieConnection[Entry, ReadAnswer], subject: Entry) -> ReadAnswer:
         self.requests[subject] += 1
@@ -187,9 +189,9 @@ def witness(requests: DataFrame, endpoints: Mapping[str, Endpoint], options: Sto
     `auditor.sources.bookies.rpc.listings.rpc_availability`. Land it at once: whenever it is evaluated, it
     is asked for.
     """
-    asked = one_bookie_per_partition(requests, len(endpoints), "place")
+    sorted_requests = one_bookie_per_partition(requests, len(endpoints), "place")
     work = partial(read_rows, endpoints=dict(endpoints), options=options)
-    return asked.mapInArrow(work, spark_types(WITNESS))
+    return sorted_requests.mapInArrow(work, spark_types(WITNESS))
 
 
 def read_rows(
@@ -199,45 +201,45 @@ def read_rows(
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
     with Conversation(addresses, ReadClient, options) as conversation:
         for bookie_id, part in each_bookie(batches):
-            wanted = list(columns(part, "scope_id", "ledger_id", "entry_id"))
-            foreign = [(scope, Entry(*rest)) for scope, *rest in wanted if scope]
+            requests = list(columns(part, "scope_id", "ledger_id", "entry_id"))
+            foreign = [(scope, Entry(*entry_ids)) for scope, *entry_ids in requests if scope]
             for scope_id, entry in foreign:
                 yield _rows(bookie_id, [_not_asked(entry, str(unaskable(scope_id)))], scope_id)
-            entries = [Entry(*rest) for scope, *rest in wanted if not scope]
+            entries = [Entry(*entry_ids) for scope, *entry_ids in requests if not scope]
             endpoint = endpoints[bookie_id]
             if isinstance(endpoint, str):
                 yield _rows(bookie_id, [_not_asked(entry, endpoint) for entry in entries])
                 continue
-            left = dict.fromkeys(entries)
+            unanswered_entries = dict.fromkeys(entries)
             absent: set[int] = set()
-            for heard in conversation.ask(bookie_id, entries):
-                yield _rows(bookie_id, heard)
-                for each in heard:
-                    left.pop(each.entry)
-                    if each.answer is WitnessAnswer.NO_SUCH_LEDGER:
-                        absent.add(each.entry.ledger_id)
+            for replies in conversation.ask(bookie_id, entries):
+                yield _rows(bookie_id, replies)
+                for reply in replies:
+                    unanswered_entries.pop(reply.entry)
+                    if reply.answer is WitnessAnswer.NO_SUCH_LEDGER:
+                        absent.add(reply.entry.ledger_id)
             client = conversation.connect_to(bookie_id)
             if client.given_up is not None:
-                rest = [entry for entry in left if entry.ledger_id not in absent]
-                yield _rows(bookie_id, [client.unknown(entry, client.given_up) for entry in rest])
+                unknown_entries = [entry for entry in unanswered_entries if entry.ledger_id not in absent]
+                yield _rows(bookie_id, [client.unknown(entry, client.given_up) for entry in unknown_entries])
 
 
 def _not_asked(entry: Entry, reason: str) -> ReadReply:
     return ReadReply(entry, WitnessAnswer.UNKNOWN, reason)
 
 
-def _rows(bookie_id: str, heard: list[ReadReply], scope_id: int = 0) -> pa.RecordBatch:
+def _rows(bookie_id: str, replies: list[ReadReply], scope_id: int = 0) -> pa.RecordBatch:
     rows = [
         {
             "scope_id": scope_id,
-            "ledger_id": each.entry.ledger_id,
-            "entry_id": each.entry.entry_id,
+            "ledger_id": reply.entry.ledger_id,
+            "entry_id": reply.entry.entry_id,
             "bookie_id": bookie_id,
-            "answer": each.answer.value,
-            "reason": each.reason,
-            "answered": each.answered,
-            "requests": each.requests,
+            "answer": reply.answer.value,
+            "reason": reply.reason,
+            "answered": reply.answered,
+            "requests": reply.requests,
         }
-        for each in heard
+        for reply in replies
     ]
     return pa.RecordBatch.from_pylist(rows, schema=WITNESS)

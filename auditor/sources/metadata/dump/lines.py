@@ -74,8 +74,8 @@ class LineStore(SavedStore[Whole]):
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
         self._lines = 0
-        self._beside: dict[str, bytes | None] = {}  # by the name: its value; None: only what is below it
-        self._unread_beside: dict[str, str] = {}
+        self._siblings: dict[str, bytes | None] = {}  # by the name: its value; None: only what is below it
+        self._unread_siblings: dict[str, str] = {}
 
     @abstractmethod
     def parse(self, line: bytes) -> Znode:
@@ -85,31 +85,31 @@ class LineStore(SavedStore[Whole]):
         """The tree that a path below the root belongs to; None for the cluster's own."""
         return tree_of(path[len(self.root) + 1 :])
 
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+    def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Equal byte ranges; a line belongs to the range in which it begins."""
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
         size = self._size
         if self._packed():
-            wanted = min(wanted, PACKED_PARTS)
-        step = max(1, -(-size // max(1, wanted)))
+            part_count = min(part_count, PACKED_PARTS)
+        step = max(1, -(-size // max(1, part_count)))
         return [DumpPart(tree, start, min(start + step, size)) for start in range(0, size, step)]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """The znodes of one byte range; see `MetadataStore.read`."""
         assert isinstance(part, DumpPart)
-        found = self._scan(part.start, part.end)
-        return znode_batches(item for item in found if self._concerns(item, part.tree))
+        records = self._scan(part.start, part.end)
+        return znode_batches(record for record in records if self._concerns(record, part.tree))
 
     def has_beside(self, name: str) -> bool:
         """Whether a line that `cluster` read lies at it, or below it; see `NeighbourStore.has_beside`."""
-        return name in self._beside
+        return name in self._siblings
 
     def value_beside(self, name: str) -> bytes | None:
         """Of a line that `cluster` read; see `NeighbourValueStore.value_beside`."""
-        if name in self._unread_beside:
-            raise StoreError(f"{self._path}: {self._unread_beside[name]}")
-        return self._beside.get(name)
+        if name in self._unread_siblings:
+            raise StoreError(f"{self._path}: {self._unread_siblings[name]}")
+        return self._siblings.get(name)
 
     def operations(self) -> dict[str, int]:
         """Lines read."""
@@ -120,25 +120,25 @@ class LineStore(SavedStore[Whole]):
         nodes: list[Znode] = []
         gaps: list[tuple[str, str]] = []
         newest: Znode | None = None
-        item: Znode | tuple[str, str] | None = None
+        record: Znode | tuple[str, str] | None = None
         frame, size = Frame(), self._size
-        for item in self._scan(0, size, frame):
-            if not isinstance(item, Znode):
-                gaps.append(item)
+        for record in self._scan(0, size, frame):
+            if not isinstance(record, Znode):
+                gaps.append(record)
                 continue
             if newest is None:
-                newest = item
+                newest = record
             newest = newest._replace(
-                czxid=max(newest.czxid, item.czxid),
-                mzxid=max(newest.mzxid, item.mzxid),
-                ctime=max(newest.ctime, item.ctime),
-                mtime=max(newest.mtime, item.mtime),
+                czxid=max(newest.czxid, record.czxid),
+                mzxid=max(newest.mzxid, record.mzxid),
+                ctime=max(newest.ctime, record.ctime),
+                mtime=max(newest.mtime, record.mtime),
             )
-            if len(item.path) > len(self.root) + 1 and self.tree_of(item.path) is None:
-                nodes.append(item)
+            if len(record.path) > len(self.root) + 1 and self.tree_of(record.path) is None:
+                nodes.append(record)
         frame.finish(size)
         gaps += [(self.root, f"line at byte {offset}: {reason}") for offset, reason in frame.faults]
-        last = item.path if isinstance(item, Znode) else None
+        last = record.path if isinstance(record, Znode) else None
         return Whole(nodes, [gap for gap in gaps if self._concerns(gap, None)], newest, frame, last)
 
     def _cut(self, whole: Whole) -> str | None:
@@ -148,7 +148,9 @@ class LineStore(SavedStore[Whole]):
         below = len(self.root) + 1
         tops = {znode.path[below:].partition("/")[0] for znode in whole.nodes}
         # A store of Pulsar has no LAYOUT: its absence shows no cut.
-        expected = [name for name in self.always_there if name != "LAYOUT" or PULSAR_TREE not in self._beside]
+        expected = [
+            name for name in self.always_there if name != "LAYOUT" or PULSAR_TREE not in self._siblings
+        ]
         absent = [name for name in expected if name not in tops]
         if absent:
             return f"the dump has no {' and no '.join(absent)}, and may be cut before it"
@@ -183,11 +185,11 @@ class LineStore(SavedStore[Whole]):
         with self._readable():
             return self._path.stat().st_mtime_ns // 1_000_000
 
-    def _concerns(self, item: Znode | tuple[str, str], tree: Tree | None) -> bool:
+    def _concerns(self, record: Znode | tuple[str, str], tree: Tree | None) -> bool:
         """Whether a znode is of a tree, or a gap may be; None: of the cluster's own."""
-        if item[0] == self.root:
-            return not isinstance(item, Znode)
-        return tree is Tree.WHOLE or self.tree_of(item[0]) is tree
+        if record[0] == self.root:
+            return not isinstance(record, Znode)
+        return tree is Tree.WHOLE or self.tree_of(record[0]) is tree
 
     def _scan(self, start: int, end: int, frame: Frame | None = None) -> Iterator[Znode | tuple[str, str]]:
         """Every line that begins in the range: a znode at or below the root, or a gap; ``frame`` sees all."""
@@ -200,8 +202,8 @@ class LineStore(SavedStore[Whole]):
                 continue
             try:
                 znode = self.parse(line)
-            except FrameLineError as found:
-                frame.line(offset, found.frame)
+            except FrameLineError as frame_error:
+                frame.line(offset, frame_error.frame)
                 continue
             except DamagedLineError as damage:
                 frame.record(offset)
@@ -209,14 +211,14 @@ class LineStore(SavedStore[Whole]):
                 if path == self.root or path.startswith(prefix):
                     yield path, f"line at byte {offset}: {damage.reason}"
                 elif path.startswith(parent):
-                    self._unread_beside[path[len(parent) :]] = f"line at byte {offset}: {damage.reason}"
+                    self._unread_siblings[path[len(parent) :]] = f"line at byte {offset}: {damage.reason}"
                 continue
             frame.record(offset)
             if znode.path == self.root or znode.path.startswith(prefix):
                 yield znode
             elif znode.path.startswith(parent):
                 name, below, _ = znode.path[len(parent) :].partition("/")
-                self._beside[name] = self._beside.get(name) if below else znode.data
+                self._siblings[name] = self._siblings.get(name) if below else znode.data
 
     def _range(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
         """The lines that begin in the range, by offset; a reason instead of one that is too long or gone."""
@@ -245,5 +247,5 @@ class LineStore(SavedStore[Whole]):
         roots = roots_of(record["path"] for record in records_of(self._path))
         store = self.uri.text.partition("?")[0]
         way_out = other_roots_sentence(store, roots, self.parameter) or way_out
-        said = f" ({len(damage)} places could not be read, as {damage[0][1]})" if damage else ""
-        return StoreError(f"{problem}; {way_out}{said}")
+        damage_note = f" ({len(damage)} places could not be read, as {damage[0][1]})" if damage else ""
+        return StoreError(f"{problem}; {way_out}{damage_note}")

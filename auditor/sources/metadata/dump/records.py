@@ -111,8 +111,8 @@ class Frame:
         elif self.ended:
             self.faults.append((offset, "a second last line"))
         elif promised != self.records:
-            said = f"{promised} records are promised, {self.records} are there"
-            self.faults.append((offset, f"cut, or not as it was made: {said}"))
+            counts = f"{promised} records are promised, {self.records} are there"
+            self.faults.append((offset, f"cut, or not as it was made: {counts}"))
         self.ended = True
 
     def finish(self, offset: int) -> None:
@@ -259,10 +259,10 @@ def recognise(parsed: MetadataUri) -> None:
     """
     path = Path(parsed.path)
     try:
-        known = first_record(path) is not None
+        is_dump = first_record(path) is not None
     except OSError:
-        known = False
-    if not known:
+        is_dump = False
+    if not is_dump:
         raise no_dump(path)
 
 

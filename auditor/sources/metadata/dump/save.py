@@ -36,13 +36,13 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class SaveRequest:
-    """What is to be saved of a store: its root, and the trees ``beside`` it that are there.
+    """What is to be saved of a store: its root, and the trees beside it that are there, its ``siblings``.
 
     ``passwords`` false: ledger metadata loses its passwords on the way.
     """
 
     uri: MetadataUri
-    beside: tuple[str, ...]
+    siblings: tuple[str, ...]
     passwords: bool
     options: StoreOptions
 
@@ -50,7 +50,7 @@ class SaveRequest:
     def trees(self) -> tuple[str, ...]:
         """The absolute paths beside the root."""
         above = self.uri.root.rpartition("/")[0]
-        return tuple(f"{above}/{name}" for name in self.beside)
+        return tuple(f"{above}/{name}" for name in self.siblings)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class StoreRecords:
 class Reader(Protocol):
     """Begins to read a store."""
 
-    def __call__(self, wanted: SaveRequest) -> StoreRecords:
+    def __call__(self, request: SaveRequest) -> StoreRecords:
         """Connect, find the root, and go on as the batches are taken.
 
         Raises:
@@ -92,7 +92,7 @@ class DumpSummary(NamedTuple):
 
 
 def save(
-    wanted: SaveRequest, out: BinaryIO, progress: Callable[[int], object] = lambda records: None
+    request: SaveRequest, out: BinaryIO, progress: Callable[[int], object] = lambda records: None
 ) -> DumpSummary:
     """Write a dump to an open file; ``progress`` is given the number of records now and then.
 
@@ -100,12 +100,12 @@ def save(
         UsageError: the store is a saved one.
         StoreError: it cannot be read.
     """
-    if wanted.uri.scheme not in READERS:
+    if request.uri.scheme not in READERS:
         raise UsageError(
-            f"{wanted.uri}: it is saved already; a dump is made of zk://, etcd:// and metadata-store:oxia://"
+            f"{request.uri}: it is saved already; a dump is made of zk://, etcd:// and metadata-store:oxia://"
         )
-    check_reachable(wanted.uri, wanted.options)
-    saving = READERS[wanted.uri.scheme](wanted)
+    check_reachable(request.uri, request.options)
+    saving = READERS[request.uri.scheme](request)
     out.write(first_line(saving.time))
     records = unread = 0
     gaps: list[tuple[str, str]] = []
@@ -153,37 +153,37 @@ def _open_packing(plain: BinaryIO, packing: str | None) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, file)
 
 
-def read_zookeeper(wanted: SaveRequest) -> StoreRecords:
+def read_zookeeper(request: SaveRequest) -> StoreRecords:
     """See `Reader`."""
     from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 
-    with closing(ZooKeeperStore(wanted.uri, wanted.options)) as store:
+    with closing(ZooKeeperStore(request.uri, request.options)) as store:
         # It says in its own words what is wrong with hosts, rights or the root.
-        return StoreRecords(store.cluster().scan_time, _znode_batches(wanted))
+        return StoreRecords(store.cluster().scan_time, _znode_batches(request))
 
 
-def _znode_batches(wanted: SaveRequest) -> Iterator[list[Record]]:
+def _znode_batches(request: SaveRequest) -> Iterator[list[Record]]:
     from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
     from auditor.sources.metadata.zookeeper.tree import Top, walk
 
-    root = wanted.uri.root
-    with closing(ZooKeeperReader(wanted.uri.hosts, wanted.options, probe=root)) as reader:
-        there = [
+    root = request.uri.root
+    with closing(ZooKeeperReader(request.uri.hosts, request.options, probe=root)) as reader:
+        present_trees = [
             tree
-            for tree, answer in zip(wanted.trees, reader.data(wanted.trees), strict=True)
+            for tree, answer in zip(request.trees, reader.data(request.trees), strict=True)
             if not (isinstance(answer, FailedRead) and answer.code == NO_NODE)
         ]
         # A walk takes the last top first.
-        for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *there])]):
+        for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *present_trees])]):
             records = [
-                znode_record(znode._replace(data=_data_to_save(znode.path, znode.data, wanted)))
+                znode_record(znode._replace(data=_data_to_save(znode.path, znode.data, request)))
                 for znode in znodes
             ]
             yield records + [unread_record(*gap) for gap in gaps]
 
 
-def _data_to_save(path: str, data: bytes, wanted: SaveRequest) -> bytes:
-    if wanted.passwords or not data or not _is_ledger(path, wanted.uri):
+def _data_to_save(path: str, data: bytes, request: SaveRequest) -> bytes:
+    if request.passwords or not data or not _is_ledger(path, request.uri):
         return data
     return without_password(data)
 
@@ -194,52 +194,52 @@ def _is_ledger(path: str, parsed: MetadataUri) -> bool:
     return path.startswith(f"{parsed.root}/") and tree_of(path[len(parsed.root) + 1 :]) is Tree.LEDGERS
 
 
-def read_etcd(wanted: SaveRequest) -> StoreRecords:
+def read_etcd(request: SaveRequest) -> StoreRecords:
     """See `Reader`."""
     from auditor.sources.metadata.etcd.live import EtcdStore, PathEtcdStore
 
-    kind = PathEtcdStore if wanted.uri.scheme == PATHS_ETCD else EtcdStore
-    with closing(kind(wanted.uri, wanted.options)) as store:
+    kind = PathEtcdStore if request.uri.scheme == PATHS_ETCD else EtcdStore
+    with closing(kind(request.uri, request.options)) as store:
         cluster = store.cluster()
     assert cluster.revision is not None
-    return StoreRecords(cluster.scan_time, _key_batches(wanted, cluster.revision))
+    return StoreRecords(cluster.scan_time, _key_batches(request, cluster.revision))
 
 
-def _key_batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
+def _key_batches(request: SaveRequest, revision: int) -> Iterator[list[Record]]:
     from auditor.sources.metadata.etcd.client import EtcdClient
     from auditor.sources.metadata.etcd.pages import EtcdPages
 
-    root = wanted.uri.root
-    with closing(EtcdClient(wanted.uri.hosts, wanted.options)) as client:
-        pages = EtcdPages(client, wanted.options)
-        for tree in (root, *wanted.trees):
+    root = request.uri.root
+    with closing(EtcdClient(request.uri.hosts, request.options)) as client:
+        pages = EtcdPages(client, request.options)
+        for tree in (root, *request.trees):
             above, _, name = tree.rpartition("/")
             key = etcd.key_bytes(tree)
             for start, end in ((key, key + b"\0"), etcd.children(above, name)):
                 for page in pages.read(start, end, revision):
                     records = [
-                        key_record(key, _data_to_save(etcd.key_text(key), data, wanted), *numbers)
+                        key_record(key, _data_to_save(etcd.key_text(key), data, request), *numbers)
                         for key, data, *numbers in zip(*page.keys, strict=True)
                     ]
                     yield records + [unread_record(*gap) for gap in page.gaps]
 
 
-def read_oxia(wanted: SaveRequest) -> StoreRecords:
+def read_oxia(request: SaveRequest) -> StoreRecords:
     """See `Reader`."""
     from auditor.sources.metadata.oxia.live import OxiaStore
 
-    with closing(OxiaStore(wanted.uri, wanted.options)) as store:
-        return StoreRecords(store.cluster().scan_time, _oxia_batches(wanted))
+    with closing(OxiaStore(request.uri, request.options)) as store:
+        return StoreRecords(store.cluster().scan_time, _oxia_batches(request))
 
 
-def _oxia_batches(wanted: SaveRequest) -> Iterator[list[Record]]:
+def _oxia_batches(request: SaveRequest) -> Iterator[list[Record]]:
     from auditor.sources.metadata.oxia.live import OxiaStore
 
-    with closing(OxiaStore(wanted.uri, wanted.options)) as store:
-        for tree in (wanted.uri.root, *wanted.trees):
+    with closing(OxiaStore(request.uri, request.options)) as store:
+        for tree in (request.uri.root, *request.trees):
             for znodes, gaps in store.read_whole(tree):
                 records = [
-                    oxia_record(znode._replace(data=_data_to_save(znode.path, znode.data, wanted)))
+                    oxia_record(znode._replace(data=_data_to_save(znode.path, znode.data, request)))
                     for znode in znodes
                 ]
                 yield records + [unread_record(*gap) for gap in gaps]

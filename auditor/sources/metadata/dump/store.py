@@ -194,13 +194,13 @@ def znode_of_line(line: bytes) -> Znode:
             "modRevision; save each by itself"
         )
     changed = record.get("cversion")
-    made = changed if type(changed) is int and changed >= 0 else UNCOUNTED
+    creation_count = changed if type(changed) is int and changed >= 0 else UNCOUNTED
     numbers = int64s_of(_USUAL_ZNODE | record | _owner_of_session(record), _ZNODE_NUMBERS)
     znode = Znode(record["path"], base64_of(record, "data"), *numbers)
     if _MODIFICATIONS in record:
         [modifications] = int64s_of(record, (_MODIFICATIONS,))
         return znode._replace(made=modifications + 1, modifications=modifications)
-    return znode._replace(made=made)
+    return znode._replace(made=creation_count)
 
 
 def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
@@ -271,13 +271,13 @@ def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
 
     Of what has ledgers or marks below it, which are not among these, it could not be told.
     """
-    there = Counter(path.rpartition("/")[0] for path in nodes)
+    child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     counted = {}
     for path, znode in nodes.items():
-        made = UNCOUNTED
+        creation_count = UNCOUNTED
         if znode.modifications != UNCOUNTED:  # it is the count itself
-            made = znode.made
+            creation_count = znode.made
         elif znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
-            made = (znode.made + there[path] + 1) // 2
-        counted[path] = znode._replace(made=made)
+            creation_count = (znode.made + child_counts[path] + 1) // 2
+        counted[path] = znode._replace(made=creation_count)
     return counted

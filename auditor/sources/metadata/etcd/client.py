@@ -32,7 +32,7 @@ MESSAGE_LIMIT = 4 * 1024 * 1024
 ROUND_WAITS_S = (0.5, 2.0)
 """Every endpoint is asked in turn; after a round without an answer this long is waited for the next one."""
 
-_GONE = (
+_LOST_ENDPOINT_CODES = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.INTERNAL,
@@ -92,7 +92,7 @@ class EtcdAnswer:
 
     keys: Keys
     count: int
-    more: bool
+    has_more: bool
     size: int
     revision: int
 
@@ -101,7 +101,7 @@ class EtcdAnswer:
 class Pending:
     """A question on its way, and whom it was put to."""
 
-    asked: EtcdQuestion
+    question: EtcdQuestion
     endpoint: _Endpoint
     future: Any
 
@@ -135,16 +135,16 @@ class _Endpoint:
     def forget_token(self) -> None:
         self._token = None
 
-    def ask(self, asked: EtcdQuestion) -> Any:
+    def ask(self, question: EtcdQuestion) -> Any:
         """Send a question; what comes back is waited for with ``result()``."""
         request = etcdrpc.RangeRequest(
-            key=asked.start,
-            range_end=asked.end,
-            revision=asked.revision,
-            limit=asked.limit,
-            keys_only=asked.bare,
-            count_only=asked.counted,
-            min_mod_revision=asked.since,
+            key=question.start,
+            range_end=question.end,
+            revision=question.revision,
+            limit=question.limit,
+            keys_only=question.bare,
+            count_only=question.counted,
+            min_mod_revision=question.since,
         )
         # Keys come in order without being asked to; a request that sorts makes the server fetch them all.
         metadata = (("token", self._token),) if self._token else None
@@ -183,11 +183,11 @@ class EtcdClient:
         """The endpoints, as messages name them."""
         return f"etcd at {','.join(self._hosts)}"
 
-    def begin(self, asked: EtcdQuestion) -> Pending:
+    def begin(self, question: EtcdQuestion) -> Pending:
         """Send a question, as soon as the rate limit lets it."""
-        self.operations["count" if asked.counted else "range"] += 1
+        self.operations["count" if question.counted else "range"] += 1
         self._limit.take(1)
-        return self._send(asked)
+        return self._send(question)
 
     def finish(self, pending: Pending) -> EtcdAnswer:
         """Wait for an answer; where the endpoint is lost, ask the others.
@@ -198,11 +198,11 @@ class EtcdClient:
             StoreError: no endpoint answers, or this client may not read there.
         """
         tokens_left = 1
-        asked = pending.asked
+        question = pending.question
         failures = 0
         while True:
             try:
-                return self._answer(asked, pending.future.result())
+                return self._answer(question, pending.future.result())
             except grpc.FutureCancelledError:
                 pass  # another question on its way found the endpoint dead, and closed it
             except grpc.RpcError as error:
@@ -212,17 +212,17 @@ class EtcdClient:
                 if tokens_left and any(words in details for words in _OLD_TOKENS):
                     tokens_left -= 1
                     pending.endpoint.forget_token()
-                elif code in _GONE:
+                elif code in _LOST_ENDPOINT_CODES:
                     failures += 1
                     self._leave(pending.endpoint, failures, error)
                 else:
-                    raise self._refusal(asked, error) from error
+                    raise self._refusal(question, error) from error
             self.operations["retry"] += 1
-            pending = self._send(asked, failures)
+            pending = self._send(question, failures)
 
-    def ask(self, asked: EtcdQuestion) -> EtcdAnswer:
+    def ask(self, question: EtcdQuestion) -> EtcdAnswer:
         """Ask and wait."""
-        return self.finish(self.begin(asked))
+        return self.finish(self.begin(question))
 
     def version(self) -> str:
         """The version of the endpoint that is asked first; asked once, and no other is gone to.
@@ -237,7 +237,7 @@ class EtcdClient:
         return int(self._status().raftIndex)
 
     def _status(self) -> Any:
-        asked = EtcdQuestion(b"", b"", 0)
+        question = EtcdQuestion(b"", b"", 0)
         endpoint = self._endpoint()
         self.operations["status"] += 1
         try:
@@ -246,7 +246,9 @@ class EtcdClient:
             return endpoint.status()
         except grpc.RpcError as error:
             raise (
-                self._unreachable(error) if error.code() in _GONE else self._refusal(asked, error)
+                self._unreachable(error)
+                if error.code() in _LOST_ENDPOINT_CODES
+                else self._refusal(question, error)
             ) from error
 
     def expect_cluster(self, cluster_id: int) -> None:
@@ -259,16 +261,16 @@ class EtcdClient:
             self._current.close()
             self._current = None
 
-    def _send(self, asked: EtcdQuestion, failures: int = 0) -> Pending:
+    def _send(self, question: EtcdQuestion, failures: int = 0) -> Pending:
         while True:
             endpoint = self._endpoint()
             try:
                 if endpoint.authenticate():
                     self.operations["authenticate"] += 1
-                return Pending(asked, endpoint, endpoint.ask(asked))
+                return Pending(question, endpoint, endpoint.ask(question))
             except grpc.RpcError as error:
-                if error.code() not in _GONE:
-                    raise self._refusal(asked, error) from error
+                if error.code() not in _LOST_ENDPOINT_CODES:
+                    raise self._refusal(question, error) from error
                 failures += 1
                 self._leave(endpoint, failures, error)
 
@@ -291,41 +293,41 @@ class EtcdClient:
             self._place = (self._place + 1) % len(self._hosts)
             self.operations["failover"] += len(self._hosts) > 1
 
-    def _answer(self, asked: EtcdQuestion, response: Any) -> EtcdAnswer:
+    def _answer(self, question: EtcdQuestion, response: Any) -> EtcdAnswer:
         header = response.header
         if self.cluster_id is None:
             self.cluster_id = header.cluster_id
         elif self.cluster_id != header.cluster_id:
             raise StoreError(f"{self.name}: the endpoints are not of one cluster; name those of one")
-        found = list(response.kvs)  # each is made an object once, not once a column
+        key_values = list(response.kvs)  # each is made an object once, not once a column
         keys = Keys(
-            [kv.key for kv in found],
-            [kv.value for kv in found],
-            [kv.create_revision for kv in found],
-            [kv.mod_revision for kv in found],
-            [kv.lease for kv in found],
-            [kv.version for kv in found],
+            [kv.key for kv in key_values],
+            [kv.value for kv in key_values],
+            [kv.create_revision for kv in key_values],
+            [kv.mod_revision for kv in key_values],
+            [kv.lease for kv in key_values],
+            [kv.version for kv in key_values],
         )
         self.operations["keys_read"] += len(keys.names)
         self._limit.take(len(keys.names))
         return EtcdAnswer(keys, response.count, response.more, response.ByteSize(), header.revision)
 
-    def _refusal(self, asked: EtcdQuestion, error: grpc.RpcError) -> StoreError:
+    def _refusal(self, question: EtcdQuestion, error: grpc.RpcError) -> StoreError:
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.OUT_OF_RANGE and _COMPACTED in details:
             return CompactedError(
-                f"{self.name}: revision {asked.revision} was compacted while it was being read; "
+                f"{self.name}: revision {question.revision} was compacted while it was being read; "
                 "a longer --auto-compaction-retention of etcd keeps it for the time of a scan"
             )
         if code is grpc.StatusCode.OUT_OF_RANGE:
             return StoreError(
-                f"{self.name} has no revision {asked.revision}, which it had when it was asked first: was it "
-                "restored from a backup?"
+                f"{self.name} has no revision {question.revision}, which it had when it was asked first: was "
+                "it restored from a backup?"
             )
         if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) or any(
             words in details for words in _NO_USER
         ):
-            start = asked.start.decode("utf-8", "backslashreplace")
+            start = question.start.decode("utf-8", "backslashreplace")
             return StoreError(
                 f"not authorised to read {start} in {self.name} ({details}); name a user that may read all "
                 "below the scope, and its password, in the [etcd] section of the credentials file"

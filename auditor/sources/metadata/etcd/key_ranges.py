@@ -64,28 +64,28 @@ def key_of(scope: str, number: int) -> bytes:
     return etcd.key_bytes(f"{scope}/{etcd.to_path(LedgerId.parse(f'{number:032x}'))}")
 
 
-def spans(scope: str, counts: Counter, first: First, wanted: int) -> list[KeySpan]:
+def spans(scope: str, counts: Counter, first: First, task_count: int) -> list[KeySpan]:
     """Spans in the order of keys, end to end, that cover everything below ``<scope>/ledgers/``.
 
-    They are small enough to be dealt out to ``wanted`` tasks. There is no hole between two of them: what was
-    counted empty is read as well.
+    They are small enough to be dealt out to ``task_count`` tasks. There is no hole between two of them: what
+    was counted empty is read as well.
     """
     whole = KeySpan(*etcd.children(scope, etcd.LEDGERS), 0)
     edges = [
         key_of(scope, number) for number in (*range(0, _UNSIGNED // 2, 8 << 56), _UNSIGNED // 2, _UNSIGNED)
     ]
-    found = _cut_at_edges(whole, edges[1:], counts)
-    grain = _grain(sum(span.keys for span in found), wanted)
+    cut_spans = _cut_at_edges(whole, edges[1:], counts)
+    grain = _grain(sum(span.keys for span in cut_spans), task_count)
     buckets = [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
     waiting: list[KeySpan] = []
-    for span in found:
+    for span in cut_spans:
         waiting += _cut_at_edges(span, buckets, counts) if span.keys > grain else [span]
     return _cut_down(waiting, grain, lambda span: _cut(scope, span, counts, first))
 
 
-def _grain(total: int, wanted: int) -> int:
-    """So many keys a span may have, of all, for ``wanted`` tasks."""
-    return max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, wanted))))
+def _grain(total: int, task_count: int) -> int:
+    """So many keys a span may have, of all, for ``task_count`` tasks."""
+    return max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, task_count))))
 
 
 def _cut_down(
@@ -111,8 +111,8 @@ def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> lis
     return [KeySpan(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
 
 
-def balance(all_spans: Sequence[KeySpan], wanted: int) -> list[list[KeySpan]]:
-    """Neighbouring spans together, in about ``wanted`` lots of about as many keys.
+def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan]]:
+    """Neighbouring spans together, in about ``group_count`` lots of about as many keys.
 
     Small ones of a lot are made one.
 
@@ -121,21 +121,21 @@ def balance(all_spans: Sequence[KeySpan], wanted: int) -> list[list[KeySpan]]:
     [[(b'a', b'b')], [(b'b', b'd')]]
     """
     total = sum(span.keys for span in all_spans)
-    share = max(PART_KEYS, -(-total // max(1, wanted)))
-    lots: list[list[KeySpan]] = [[]]
+    share = max(PART_KEYS, -(-total // max(1, group_count)))
+    groups: list[list[KeySpan]] = [[]]
     size = 0
     for span in all_spans:
-        if lots[-1] and size + span.keys // 2 >= share:
-            lots.append([])
+        if groups[-1] and size + span.keys // 2 >= share:
+            groups.append([])
             size = 0
-        lots[-1].append(span)
+        groups[-1].append(span)
         size += span.keys
-    return [_join(lot) for lot in lots]
+    return [_join(group) for group in groups]
 
 
-def _join(lot: Sequence[KeySpan]) -> list[KeySpan]:
-    joined = [lot[0]]
-    for span in lot[1:]:
+def _join(group: Sequence[KeySpan]) -> list[KeySpan]:
+    joined = [group[0]]
+    for span in group[1:]:
         before = joined[-1]
         if before.keys + span.keys <= JOINED_KEYS:
             joined[-1] = KeySpan(before.start, span.end, before.keys + span.keys)
@@ -158,28 +158,28 @@ def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence[K
     def edge(bits: int) -> bytes:
         return min(key_of(scope, min(begin + (1 << bits), _HIGHEST - 1)), span.end)
 
-    low, high, left = 0, 128, 1
+    low, high, left_keys = 0, 128, 1
     while high - low > 1:
         middle = (low + high) // 2
         (keys,) = counts([(span.start, edge(middle))])
         if keys * 2 <= span.keys:
-            low, left = middle, keys
+            low, left_keys = middle, keys
         else:
             high = middle
-    at = edge(low)
-    if not span.start < at < span.end:
+    boundary = edge(low)
+    if not span.start < boundary < span.end:
         return ()
-    return KeySpan(span.start, at, left), KeySpan(at, span.end, span.keys - left)
+    return KeySpan(span.start, boundary, left_keys), KeySpan(boundary, span.end, span.keys - left_keys)
 
 
 _DIGITS = [bytes([byte]) for byte in range(ord("0"), ord("9") + 2)]
 """The digits, and the byte behind them."""
 
 
-def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, wanted: int) -> list[KeySpan]:
+def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, task_count: int) -> list[KeySpan]:
     """Spans in the order of keys, end to end, that cover everything from ``start`` and before ``end``.
 
-    They are small enough to be dealt out to ``wanted`` tasks. What was counted empty is read as well.
+    They are small enough to be dealt out to ``task_count`` tasks. What was counted empty is read as well.
     """
     (total,) = counts([(start, end)])
 
@@ -187,7 +187,7 @@ def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, wanted:
         edges = _edges(span, first)
         return _cut_at_edges(span, edges, counts) if edges else ()
 
-    return _cut_down([KeySpan(start, end, total)], _grain(total, wanted), cut)
+    return _cut_down([KeySpan(start, end, total)], _grain(total, task_count), cut)
 
 
 def _edges(span: KeySpan, first: First) -> Sequence[bytes]:
@@ -195,21 +195,21 @@ def _edges(span: KeySpan, first: First) -> Sequence[bytes]:
     key = first(span.start, span.end)
     if key is None:
         return []
-    for at in range(_alike(key, span.end), len(key)):
-        if key[at : at + 1].isdigit():
-            edges = [key[:at] + digit for digit in _DIGITS]
+    for position in range(_alike(key, span.end), len(key)):
+        if key[position : position + 1].isdigit():
+            edges = [key[:position] + digit for digit in _DIGITS]
             inside = [edge for edge in edges if span.start < edge < span.end]
             if inside:
                 return inside
     return []
 
 
-def _alike(one: bytes, other: bytes) -> int:
+def _alike(key: bytes, other_key: bytes) -> int:
     """How many bytes two keys have in common at their beginning."""
-    for at, (mine, its) in enumerate(zip(one, other, strict=False)):
-        if mine != its:
-            return at
-    return min(len(one), len(other))
+    for position, (byte, other_byte) in enumerate(zip(key, other_key, strict=False)):
+        if byte != other_byte:
+            return position
+    return min(len(key), len(other_key))
 
 
 NOTE = "etcd keeps no times and no under-replication marks"

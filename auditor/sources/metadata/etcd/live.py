@@ -69,7 +69,7 @@ class EtcdStore(PinnedEtcd):
     keeps_marks = False
     note = NOTE
 
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+    def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Ranges of keys at the revision that `cluster` pinned last; at the newest if it was not called.
 
         There are no marks. See `MetadataStore.parts`.
@@ -80,8 +80,8 @@ class EtcdStore(PinnedEtcd):
         if tree is Tree.WHOLE:
             scope, _, name = self.root.rpartition("/")
             return [self._part(etcd.children(scope, name), moment)]
-        found = spans(self.root, *self._at(moment), wanted)
-        return [self._part(_edges(lot), moment) for lot in balance(found, wanted)]
+        key_spans = spans(self.root, *self._at(moment), part_count)
+        return [self._part(_edges(group), moment) for group in balance(key_spans, part_count)]
 
     def history(self) -> History:
         """Which history it shows, at the revision that `cluster` pinned last.
@@ -97,13 +97,13 @@ class EtcdStore(PinnedEtcd):
         after = self._client.log_index()
         return History(self._cluster_id(), moment.revision, (before - newest, after - newest))
 
-    def parts_since(self, earlier: EarlierLedgers, wanted: int) -> list[Part]:
+    def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
         """Ranges of keys as the earlier run's files have them; see `ComparableStore.parts_since`."""
         moment = self._moment = self._moment or self._pin()
         whole = etcd.children(self.root, etcd.LEDGERS)
         return [
-            SincePart(start, end, moment, self._cluster_id(), lot)
-            for lot, start, end in earlier.balance(*whole, wanted)
+            SincePart(start, end, moment, self._cluster_id(), group)
+            for group, start, end in earlier.balance(*whole, part_count)
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -114,20 +114,20 @@ class EtcdStore(PinnedEtcd):
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         ranges = [etcd.children(self.root, rel) for rel in _PARENTS]
-        found, gaps = self._gather(moment, _SINGLE, ranges)
+        key_batches, gaps = self._gather(moment, _SINGLE, ranges)
         if (
-            not any(keys.names for keys in found)
+            not any(keys.names for keys in key_batches)
             and self._pages.first(*etcd.children(self.root, "ledgers"), moment.revision) is None
         ):
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
                 "ends with the cluster's scope, taken as it is written"
             )
-        return by_node_name(self.root, znodes_of(found)), gaps
+        return by_node_name(self.root, znodes_of(key_batches)), gaps
 
 
-def _edges(lot: list[KeySpan]) -> tuple[bytes, ...]:
-    return (lot[0].start, *(span.end for span in lot))
+def _edges(group: list[KeySpan]) -> tuple[bytes, ...]:
+    return (group[0].start, *(span.end for span in group))
 
 
 class PathEtcdStore(PinnedEtcd):
@@ -136,35 +136,35 @@ class PathEtcdStore(PinnedEtcd):
     keeps_marks = True
     note = PATHS_NOTE
 
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+    def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Ranges of keys at the revision that `cluster` pinned last; see `MetadataStore.parts`."""
         moment = self._moment = self._moment or self._pin()
         if tree is Tree.WHOLE:
             return [self._part(_below(self.root), moment, tree)]
         if tree is Tree.MARKS:
             return [self._part(_below(f"{self.root}/{name}"), moment, tree) for name in MARK_ROOTS]
-        found: list[Part] = []
+        parts: list[Part] = []
         for start, end in _without_marks(self.root):
-            cut = digit_spans(start, end, *self._at(moment), wanted)
-            found += [self._part(_edges(lot), moment, tree) for lot in balance(cut, wanted)]
-        return found
+            cut = digit_spans(start, end, *self._at(moment), part_count)
+            parts += [self._part(_edges(group), moment, tree) for group in balance(cut, part_count)]
+        return parts
 
     def has_beside(self, name: str) -> bool:
         """Whether there is a key below it; see `NeighbourStore.has_beside`."""
         moment = self._moment = self._moment or self._pin()
-        beside = f"{self.root.rpartition('/')[0]}/{name}"
-        return self._pages.first(*_below(beside), moment.revision) is not None
+        neighbour = f"{self.root.rpartition('/')[0]}/{name}"
+        return self._pages.first(*_below(neighbour), moment.revision) is not None
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        ranges = [each for name in CLUSTER_CHILDREN for each in _without_marks(self.root, name)]
-        found, gaps = self._gather(moment, CLUSTER_CHILDREN, ranges)
+        ranges = [key_range for name in CLUSTER_CHILDREN for key_range in _without_marks(self.root, name)]
+        key_batches, gaps = self._gather(moment, CLUSTER_CHILDREN, ranges)
         first = self._pages.first(*_below(self.root), moment.revision)
         if first is None:
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
                 "ends with the cluster's root, such as /ledgers"
             )
-        return own_nodes(self.root, znodes_of(found)), gaps
+        return own_nodes(self.root, znodes_of(key_batches)), gaps
 
 
 def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:

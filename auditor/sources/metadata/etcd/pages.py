@@ -122,55 +122,55 @@ class EtcdPages:
 
         Raises: as `read`.
         """
-        found: list[Page] = []
+        pages: list[Page] = []
         count = 0
         for page, answer in self._all(pending):
-            if len(found) == CHANGED_PAGES:
+            if len(pages) == CHANGED_PAGES:
                 return None
-            found.append(page)
+            pages.append(page)
             count = max(count, answer.count)
-        return ChangedKeys(found, count)
+        return ChangedKeys(pages, count)
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
         """The keys of a range as `read` gives them, without values."""
         for page in self._counted_pages(EtcdQuestion(start, end, revision, self._largest, bare=True)):
             yield page.keys
 
-    def _counted_pages(self, asked: EtcdQuestion) -> Iterator[Page]:
+    def _counted_pages(self, question: EtcdQuestion) -> Iterator[Page]:
         """All pages of a range, which must have as many keys as the server counts."""
         read = expected = 0
-        for page, answer in self._all(self._client.begin(asked)):
+        for page, answer in self._all(self._client.begin(question)):
             read += len(answer.keys.names)
             expected = max(expected, answer.count)
             yield page
         if read != expected:
             raise StoreError(
-                f"{self._client.name} gave {read} keys from {key_text(asked.start)} on, of {expected} that "
-                f"it counted at revision {asked.revision}"
+                f"{self._client.name} gave {read} keys from {key_text(question.start)} on, of {expected} "
+                f"that it counted at revision {question.revision}"
             )
 
     def _all(self, sent: Pending) -> Iterator[tuple[Page, EtcdAnswer]]:
         """Wait for an answer, and ask on from its last key, until there is no more."""
         pending = sent
         while True:
-            asked = pending.asked
+            question = pending.question
             try:
                 answer = self._client.finish(pending)
             except TooLargeError:
-                if asked.limit > 1:
-                    self._limit = max(1, asked.limit // 2)
-                    pending = self._client.begin(replace(asked, limit=self._limit))
+                if question.limit > 1:
+                    self._limit = max(1, question.limit // 2)
+                    pending = self._client.begin(replace(question, limit=self._limit))
                     continue
-                page, answer = self._too_large(asked)
+                page, answer = self._too_large(question)
             else:
                 page = Page(answer.keys)
-                if not asked.bare:
+                if not question.bare:
                     self._learn(answer)
-            if not (answer.more and answer.keys.names):
+            if not (answer.has_more and answer.keys.names):
                 yield page, answer
                 return
-            limit = asked.limit if asked.bare else self._limit
-            following = replace(asked, start=answer.keys.names[-1] + b"\0", limit=limit)
+            limit = question.limit if question.bare else self._limit
+            following = replace(question, start=answer.keys.names[-1] + b"\0", limit=limit)
             ahead = self._client.begin(following) if self.asks_ahead else None
             yield page, answer
             pending = ahead or self._client.begin(following)
@@ -190,9 +190,9 @@ class EtcdPages:
         answer = self._client.ask(EtcdQuestion(start, end, revision, limit=1, bare=True))
         return answer.keys.names[0] if answer.keys.names else None
 
-    def _too_large(self, asked: EtcdQuestion) -> tuple[Page, EtcdAnswer]:
+    def _too_large(self, question: EtcdQuestion) -> tuple[Page, EtcdAnswer]:
         """Read the key alone of a value that fits no message."""
-        answer = self._client.ask(replace(asked, limit=1, bare=True))
+        answer = self._client.ask(replace(question, limit=1, bare=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
         return Page(
             Keys([], [], [], [], [], []), [(key_text(name), reason) for name in answer.keys.names]

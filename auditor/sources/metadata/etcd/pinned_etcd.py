@@ -117,8 +117,8 @@ class SinceReader:
             sent.append(self._send(piece))
             while len(sent) > self._pages.asks_ahead:
                 yield from self._read(sent.popleft())
-        for each in sent:
-            yield from self._read(each)
+        for question in sent:
+            yield from self._read(question)
 
     def _send(self, piece: EarlierPiece) -> _Question:
         """Ask what has changed of a piece."""
@@ -131,9 +131,9 @@ class SinceReader:
         return _Question(piece, since, self._pages.ask_changed(piece.start, piece.end, revision, since))
 
     def _read(self, sent: _Question) -> Iterator[pa.RecordBatch]:
-        taken = self._take(sent)
-        if taken is not None:
-            yield taken
+        changed_rows = self._take(sent)
+        if changed_rows is not None:
+            yield changed_rows
             return
         start, end, _ = sent.piece
         for page in self._pages.read(start, end, self._part.moment.revision):
@@ -147,40 +147,42 @@ class SinceReader:
         if changed is None:
             return None
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
-        found = Page.join(changed.pages)
-        now = _Versions.of(found.keys.names, found.keys.changed)
-        if not (now.agree(piece.rows) & (versions >= since)).any():
+        page = Page.join(changed.pages)
+        current_versions = _Versions.of(page.keys.names, page.keys.changed)
+        if not (current_versions.agree(piece.rows) & (versions >= since)).any():
             return None
-        kept = (versions < since) & ~now.have(piece.rows)
-        others = changed.count - len(found.keys.names) - len(found.gaps)
-        if not self._part.earlier.whole or int(kept.sum()) != others:
+        is_unchanged = (versions < since) & ~current_versions.have(piece.rows)
+        unchanged_count = changed.count - len(page.keys.names) - len(page.gaps)
+        if not self._part.earlier.whole or int(is_unchanged.sum()) != unchanged_count:
             listed = self._listed(piece, since)
-            kept &= listed.agree(piece.rows)
-            if int(kept.sum()) != len(listed.paths) or len(listed.paths) != others:
+            is_unchanged &= listed.agree(piece.rows)
+            if int(is_unchanged.sum()) != len(listed.paths) or len(listed.paths) != unchanged_count:
                 return None
-        return self._merge(piece.rows, np.flatnonzero(kept), found)
+        return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
     def _listed(self, piece: EarlierPiece, since: int) -> _Versions:
         """The keys of a range that were last changed before a revision."""
         names: list[bytes] = []
         versions: list[int] = []
         for keys in self._pages.names(piece.start, piece.end, self._part.moment.revision):
-            old = [at for at, version in enumerate(keys.changed) if version < since]
-            names += [keys.names[at] for at in old]
-            versions += [keys.changed[at] for at in old]
+            old = [position for position, version in enumerate(keys.changed) if version < since]
+            names += [keys.names[position] for position in old]
+            versions += [keys.changed[position] for position in old]
         return _Versions.of(names, versions)
 
-    def _merge(self, rows: pa.RecordBatch, kept: NDArray[np.int64], found: Page) -> pa.RecordBatch:
+    def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
         """Some rows as they would be read now, and what was found, by their paths."""
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
-        new = self._decode(found)
-        both = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), new])
+        new = self._decode(page)
+        merged_rows = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), new])
         places = [
             bisect_left(rows["path"], path, key=pa.StringScalar.as_py) for path in new["path"].to_pylist()
         ]
-        before = np.searchsorted(kept, np.array(places, np.int64))
-        return both.take(pa.array(np.insert(kept, before, rows.num_rows + np.arange(new.num_rows))))
+        before = np.searchsorted(unchanged_rows, np.array(places, np.int64))
+        return merged_rows.take(
+            pa.array(np.insert(unchanged_rows, before, rows.num_rows + np.arange(new.num_rows)))
+        )
 
     def _decode(self, page: Page) -> pa.RecordBatch:
         batch = batch_of(page, self._part.moment.time)
@@ -204,9 +206,9 @@ class _Versions:
 
     def agree(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Which rows are among these, path and version."""
-        at = pc.index_in(rows["path"], self.paths)
-        theirs = np.append(self.versions, -1)[np.asarray(at.fill_null(len(self.versions)))]
-        same: NDArray[np.bool_] = theirs == np.asarray(rows["version"])
+        positions = pc.index_in(rows["path"], self.paths)
+        own_versions = np.append(self.versions, -1)[np.asarray(positions.fill_null(len(self.versions)))]
+        same: NDArray[np.bool_] = own_versions == np.asarray(rows["version"])
         return same
 
 
@@ -236,10 +238,10 @@ class PinnedEtcd(ABC):
         self._client = EtcdClient(uri.hosts, options)
         self._pages = EtcdPages(self._client, options)
         self._moment: Moment | None = None
-        self._given: Moment | None = None
+        self._requested_moment: Moment | None = None
         if options.revision is not None:
             pinned = clock() if options.revision_time is None else options.revision_time
-            self._given = Moment(options.revision, pinned)
+            self._requested_moment = Moment(options.revision, pinned)
 
     @abstractmethod
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
@@ -264,7 +266,7 @@ class PinnedEtcd(ABC):
                 break
             except CompactedError:
                 lost += 1
-                if self._given is not None or lost > RESTARTS:
+                if self._requested_moment is not None or lost > RESTARTS:
                     raise
         notes = [self.note]
         if lost:
@@ -294,9 +296,9 @@ class PinnedEtcd(ABC):
         self._client.expect_cluster(part.cluster_id)
         for start, end in zip(part.edges, part.edges[1:], strict=False):
             for page in self._pages.read(start, end, part.moment.revision):
-                kept = page if part.tree is Tree.WHOLE else _of_tree(page, self.root, part.tree)
-                if kept.keys.names or kept.gaps:
-                    yield batch_of(kept, part.moment.time)
+                tree_page = page if part.tree is Tree.WHOLE else _of_tree(page, self.root, part.tree)
+                if tree_page.keys.names or tree_page.gaps:
+                    yield batch_of(tree_page, part.moment.time)
 
     def moment_lost(self) -> bool:
         """Whether the pinned revision is no longer kept; see `MetadataStore.moment_lost`."""
@@ -328,9 +330,9 @@ class PinnedEtcd(ABC):
     ) -> tuple[list[Keys], list[tuple[str, str]]]:
         """Keys by their names below the root, those of some ranges, and what could not be read of these."""
         single = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
-        found = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single]
+        single_keys = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single]
         pages = [page for ends in ranges for page in self._pages.read(*ends, moment.revision)]
-        return found + [page.keys for page in pages], [gap for page in pages for gap in page.gaps]
+        return single_keys + [page.keys for page in pages], [gap for page in pages for gap in page.gaps]
 
     def _part(self, edges: tuple[bytes, ...], moment: Moment, tree: Tree = Tree.WHOLE) -> EtcdPart:
         return EtcdPart(edges, moment, self._cluster_id(), tree)
@@ -343,18 +345,18 @@ class PinnedEtcd(ABC):
         return cluster_id
 
     def _pin(self) -> Moment:
-        if self._given is not None:
-            return self._given
-        now = self._clock()  # before the server is asked: an age must not come out too small
+        if self._requested_moment is not None:
+            return self._requested_moment
+        clock_time = self._clock()  # before the server is asked: an age must not come out too small
         key = etcd.key_bytes(f"{self.root}/layout")
-        return Moment(self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision, now)
+        return Moment(self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision, clock_time)
 
 
-def znodes_of(found: Iterable[Keys]) -> list[Znode]:
+def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
     """Keys as they were read, each with its numbers, as `Znode` describes them."""
     return [
         key_znode(etcd.key_text(name), *numbers)
-        for keys in found
+        for keys in key_batches
         for name, *numbers in zip(*keys, strict=True)
     ]
 
@@ -362,9 +364,13 @@ def znodes_of(found: Iterable[Keys]) -> list[Znode]:
 def _of_tree(page: Page, root: str, tree: Tree) -> Page:
     """Those keys of a page that are of a tree."""
     names, below = page.keys.names, len(root) + 1
-    at = len(etcd.key_bytes(root)) + 1
+    name_start = len(etcd.key_bytes(root)) + 1
     gaps = [gap for gap in page.gaps if tree_of(gap[0][below:]) is tree]
-    if tree is Tree.LEDGERS and names and all(name[at : at + 1].isdigit() for name in (names[0], names[-1])):
+    if (
+        tree is Tree.LEDGERS
+        and names
+        and all(name[name_start : name_start + 1].isdigit() for name in (names[0], names[-1]))
+    ):
         return Page(page.keys, gaps)  # keys are in order, so all between them begin with digits too
-    kept = [row for row, name in enumerate(names) if tree_of(etcd.key_text(name)[below:]) is tree]
-    return Page(page.keys.taken(kept), gaps)
+    rows = [row for row, name in enumerate(names) if tree_of(etcd.key_text(name)[below:]) is tree]
+    return Page(page.keys.taken(rows), gaps)

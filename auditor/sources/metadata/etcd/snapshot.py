@@ -38,7 +38,7 @@ READ_LEAVES = 1000  # taken apart at a time in a task
 
 _HASH_BYTES, _HASH_CHUNK = 32, 16 * 1024 * 1024
 _SECTOR = 512  # what is left of a file's length beyond whole sectors tells etcd whether a hash is there
-_GONE = "what was changed later could not be read: it may have changed or be gone"
+_STALE_REASON = "what was changed later could not be read: it may have changed or be gone"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class LeavesPart(Part):
     file: str
     size: int
     transaction: int
-    at: NDArray[np.int64]
+    start: NDArray[np.int64]
     end: NDArray[np.int64]
     changes: int
     holds: bytes  # a bit for every change
@@ -99,14 +99,14 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         position = f"revision {loaded.index.revision}"
         return ClusterNodes(loaded.nodes, loaded.changed, position, loaded.gaps, loaded.notes)
 
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+    def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Neighbouring leaves, those without a ledger left out; see `MetadataStore.parts`."""
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
         loaded = self._load_keys(KeyKind.WHOLE if tree is Tree.WHOLE else self.kind)
         gaps: list[Part] = [GapsPart(loaded.gaps)] if loaded.gaps else []
         counted = tree if loaded.index.kind is KeyKind.PATHS else Tree.WHOLE
-        return [*gaps, *self._cut(loaded, wanted, counted)]
+        return [*gaps, *self._cut(loaded, part_count, counted)]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -121,20 +121,25 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         with map_file(Path(part.file)) as data:
             _refuse_other(data, part)
             holds = np.unpackbits(np.frombuffer(part.holds, np.uint8), count=part.changes).astype(bool)
-            seen = 0
-            for first in range(0, len(part.at), READ_LEAVES):
-                some = slice(first, first + READ_LEAVES)
-                taken = elements(data, part.at[some], part.end[some])
-                if taken.damaged:
+            change_start = 0
+            for first in range(0, len(part.start), READ_LEAVES):
+                leaf_range = slice(first, first + READ_LEAVES)
+                leaf_elements = elements(data, part.start[leaf_range], part.end[leaf_range])
+                if leaf_elements.damaged:
                     raise StoreError(f"{part.file} changed while it was read")
-                here = np.flatnonzero(holds[seen : seen + len(taken.leaf)])
-                keys = key_spans(data, taken)
-                columns = (taken.value_at, taken.value_end, revisions(data, taken).main, *keys)
-                rows = zip(*(column[here].tolist() for column in columns), strict=True)
-                unsure = (here + seen < part.unsure).tolist()
+                held_rows = np.flatnonzero(holds[change_start : change_start + len(leaf_elements.leaf)])
+                keys = key_spans(data, leaf_elements)
+                columns = (
+                    leaf_elements.value_at,
+                    leaf_elements.value_end,
+                    revisions(data, leaf_elements).main,
+                    *keys,
+                )
+                rows = zip(*(column[held_rows].tolist() for column in columns), strict=True)
+                unsure = (held_rows + change_start < part.unsure).tolist()
                 yield from znode_batches(self._items(data, rows, unsure, part.tree))
-                seen += len(taken.leaf)
-            if seen != part.changes:
+                change_start += len(leaf_elements.leaf)
+            if change_start != part.changes:
                 raise StoreError(f"{part.file} changed while it was read")
 
     def value_beside(self, name: str) -> bytes | None:
@@ -162,29 +167,29 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 continue
             try:
                 znode = _znode(data, PageSpan(value_at, value_end), main)
-                yield (path, _GONE) if before_damage else znode
+                yield (path, _STALE_REASON) if before_damage else znode
             except DecodeError as damage:
                 yield path, f"byte {value_at}: {damage}"
 
-    def _cut(self, loaded: _DriverState, wanted: int, tree: Tree) -> Iterator[Part]:
+    def _cut(self, loaded: _DriverState, part_count: int, tree: Tree) -> Iterator[Part]:
         pages = loaded.index.leaves
         ends = np.cumsum(pages.counts)
         useful = np.flatnonzero(pages.counts)
         if len(useful):
             useful = useful[np.logical_or.reduceat(pages.holds, (ends - pages.counts)[useful])]
-        step = min(PART_LEAVES, max(1, -(-len(useful) // max(1, wanted))))
+        step = min(PART_LEAVES, max(1, -(-len(useful) // max(1, part_count))))
         for first in range(0, len(useful), step):
-            some = useful[first : first + step]
+            chosen_leaves = useful[first : first + step]
             holds = np.concatenate(
-                [pages.holds[ends[leaf] - pages.counts[leaf] : ends[leaf]] for leaf in some]
+                [pages.holds[ends[leaf] - pages.counts[leaf] : ends[leaf]] for leaf in chosen_leaves]
             )
-            unsure = int(pages.counts[some][ends[some] <= pages.unsure].sum())
+            unsure = int(pages.counts[chosen_leaves][ends[chosen_leaves] <= pages.unsure].sum())
             yield LeavesPart(
                 str(self._path),
                 loaded.size,
                 loaded.meta.transaction,
-                pages.at[some],
-                pages.end[some],
+                pages.start[chosen_leaves],
+                pages.end[chosen_leaves],
                 len(holds),
                 np.packbits(holds).tobytes(),
                 unsure,
@@ -216,8 +221,8 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 index = build_index(data, meta, self.root, kind)
                 notes += index.notes
                 if index.damage:
-                    more = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
-                    reasons.append(f"{index.damage[0]}{more}")
+                    count_note = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
+                    reasons.append(f"{index.damage[0]}{count_note}")
                 nodes, unread = _nodes(data, index)
                 size = len(data)
         except DecodeError as damage:
@@ -230,8 +235,8 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._path}; {self._way_out()}{also}"
             )
-        said = (self.note, *(f"{self._path.name}: {said}" for said in (*notes, *reasons)))
-        return _DriverState(size, meta, index, self.names(self.root, nodes), gaps, said, changed)
+        messages = (self.note, *(f"{self._path.name}: {note}" for note in (*notes, *reasons)))
+        return _DriverState(size, meta, index, self.names(self.root, nodes), gaps, messages, changed)
 
 
 class PathEtcdSnapshotStore(EtcdSnapshotStore):
@@ -246,9 +251,9 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
 
     def has_beside(self, name: str) -> bool:
         """Whether there is a key below it; see `NeighbourStore.has_beside`."""
-        beside = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
+        neighbour = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
         try:
-            return bool(beside.parts(Tree.WHOLE, LayoutKind.ETCD, 1))
+            return bool(neighbour.parts(Tree.WHOLE, LayoutKind.ETCD, 1))
         except NoRootError:
             return False
 
@@ -286,9 +291,9 @@ def _refuse_other(data: memoryview, part: LeavesPart) -> None:
 
 def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
     """Why not everything that the file once held may be found; what else a reader should know."""
-    held = meta.pages * meta.page_size
-    if len(data) < held:
-        return [f"cut off: {held} bytes were written, {len(data)} are there"], []
+    written_bytes = meta.pages * meta.page_size
+    if len(data) < written_bytes:
+        return [f"cut off: {written_bytes} bytes were written, {len(data)} are there"], []
     if len(data) % _SECTOR != _HASH_BYTES:
         reasons = (
             [] if meta.both_valid else ["one of its two meta pages is damaged, and it could be the newer one"]
@@ -298,8 +303,8 @@ def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
         ]
     body = len(data) - _HASH_BYTES
     digest = hashlib.sha256()
-    for at in range(0, body, _HASH_CHUNK):
-        digest.update(data[at : min(at + _HASH_CHUNK, body)])
+    for offset in range(0, body, _HASH_CHUNK):
+        digest.update(data[offset : min(offset + _HASH_CHUNK, body)])
     if digest.digest() != data[body:]:
         return ["its SHA-256 is wrong: bytes were changed, and no page tells which"], []
     return [], []
@@ -318,8 +323,15 @@ def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], lis
 
 def _znode(data: memoryview, span: PageSpan, main: int | None) -> Znode:
     """The change whose value lies there; ``main`` is the revision under which it is kept, where known."""
-    found = decode_key_value(bytes(data[span.at : span.end]))
-    if main is not None and found.mod_revision != main:
-        raise DecodeError("etcd key", 0, f"kept under revision {main} and says {found.mod_revision}")
-    path = etcd.key_text(found.key)
-    return key_znode(path, found.value, found.create_revision, found.mod_revision, found.lease, found.version)
+    key_value = decode_key_value(bytes(data[span.at : span.end]))
+    if main is not None and key_value.mod_revision != main:
+        raise DecodeError("etcd key", 0, f"kept under revision {main} and says {key_value.mod_revision}")
+    path = etcd.key_text(key_value.key)
+    return key_znode(
+        path,
+        key_value.value,
+        key_value.create_revision,
+        key_value.mod_revision,
+        key_value.lease,
+        key_value.version,
+    )

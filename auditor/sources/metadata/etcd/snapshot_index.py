@@ -58,7 +58,7 @@ _DIGITS = np.delete(np.arange(_UUID_LENGTH), _DASHES)
 _NO_DIGIT = 16
 _NIBBLES = np.full(256, _NO_DIGIT, np.uint8)
 _NIBBLES[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
-_OTHER, _SET, _DELETED = range(3)  # what a change is: none of a ledger's, or which
+_NO_LEDGER, _SET, _DELETED = range(3)  # what a change is: none of a ledger's, or which
 
 
 class KeyKind(Enum):
@@ -76,7 +76,7 @@ class Leaves:
     The first ``unsure`` changes lie before damage: a later change of the same key may be lost.
     """
 
-    at: NDArray[np.int64]
+    start: NDArray[np.int64]
     end: NDArray[np.int64]
     counts: NDArray[np.int64]
     holds: NDArray[np.bool_]
@@ -105,13 +105,13 @@ class _Pass:
 
     scope: bytes
     kind: KeyKind
-    at: list[NDArray[np.int64]] = field(default_factory=list)
+    start: list[NDArray[np.int64]] = field(default_factory=list)
     end: list[NDArray[np.int64]] = field(default_factory=list)
     counts: list[NDArray[np.int64]] = field(default_factory=list)
     kinds: list[NDArray[np.uint8]] = field(default_factory=list)
     low: list[NDArray[np.uint64]] = field(default_factory=list)
     high: list[NDArray[np.uint64]] = field(default_factory=list)
-    others: dict[bytes, tuple[int, PageSpan, bool]] = field(default_factory=dict)
+    other_keys: dict[bytes, tuple[int, PageSpan, bool]] = field(default_factory=dict)
     leaves: int = 0
     changes: int = 0
     last: tuple[int, int] = (0, -1)
@@ -133,65 +133,69 @@ def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKin
     root = bucket(data, meta, KEY_BUCKET)
     if root is None:
         raise DecodeError("etcd snapshot", 0, "the database has no bucket of keys, so it is not etcd's")
-    found = _Pass(etcd.key_bytes(scope), kind)
+    pass_state = _Pass(etcd.key_bytes(scope), kind)
     pages = leaves(data, meta, root)
     while batch := list(islice(pages, CHUNK_LEAVES)):
         spans: list[PageSpan] = []
         for page in batch:
             if isinstance(page, DecodeError):
-                found.lost(page, found.leaves + len(spans))
+                pass_state.lost(page, pass_state.leaves + len(spans))
             else:
                 spans.append(page)
         if spans:
-            _add(data, found, spans)
-    return _finish(data, meta, found)
+            _add(data, pass_state, spans)
+    return _finish(data, meta, pass_state)
 
 
-def _add(data: memoryview, found: _Pass, spans: list[PageSpan]) -> None:
-    at, end = np.array(spans, np.int64).T
-    taken = elements(data, at, end)
-    first_leaf = found.leaves
-    for leaf, damage in taken.damaged.items():
-        found.lost(damage, first_leaf + leaf + 1)
-    stamps = revisions(data, taken)
-    begin, stop = key_spans(data, taken)
+def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
+    leaf_starts, end = np.array(spans, np.int64).T
+    leaf_elements = elements(data, leaf_starts, end)
+    first_leaf = pass_state.leaves
+    for leaf, damage in leaf_elements.damaged.items():
+        pass_state.lost(damage, first_leaf + leaf + 1)
+    stamps = revisions(data, leaf_elements)
+    begin, stop = key_spans(data, leaf_elements)
     good = stamps.valid & (begin >= 0)
-    good &= ~_out_of_order(found, stamps, good)
+    good &= ~_out_of_order(pass_state, stamps, good)
     for row in np.flatnonzero(~good).tolist():
         reason = "no change of a key, or one that is older than the one before it"
-        offset = int(taken.key_at[row])
-        found.lost(DecodeError("etcd snapshot", offset, reason), first_leaf + int(taken.leaf[row]) + 1)
-    kinds = np.full(len(good), _OTHER, np.uint8)
+        offset = int(leaf_elements.key_at[row])
+        pass_state.lost(
+            DecodeError("etcd snapshot", offset, reason), first_leaf + int(leaf_elements.leaf[row]) + 1
+        )
+    kinds = np.full(len(good), _NO_LEDGER, np.uint8)
     rows = np.flatnonzero(good)
-    rows = rows[_below(data, found.scope, begin[rows], stop[rows])]
+    rows = rows[_below(data, pass_state.scope, begin[rows], stop[rows])]
     identities = (
-        _uuids if found.kind is KeyKind.UUIDS else partial(_hashes, whole=found.kind is KeyKind.WHOLE)
+        _uuids
+        if pass_state.kind is KeyKind.UUIDS
+        else partial(_hashes, whole=pass_state.kind is KeyKind.WHOLE)
     )
-    is_ledger, high, low = identities(data, found.scope, begin[rows], stop[rows])
+    is_ledger, high, low = identities(data, pass_state.scope, begin[rows], stop[rows])
     ledgers = rows[is_ledger]
     kinds[ledgers] = np.where(stamps.deleted[ledgers], _DELETED, _SET)
     # Copies: a column keeps alive the array of both halves that it is taken from.
-    found.low.append(low.copy())
-    found.high.append(high.copy() if high.any() else np.empty(0, np.uint64))
-    _others(data, found, taken, stamps, rows[~is_ledger], begin, stop)
-    found.at.append(at)
-    found.end.append(end)
-    found.leaves += len(spans)
-    found.counts.append(np.bincount(taken.leaf, minlength=len(spans)))
-    found.kinds.append(kinds)
-    found.changes += len(kinds)
+    pass_state.low.append(low.copy())
+    pass_state.high.append(high.copy() if high.any() else np.empty(0, np.uint64))
+    _others(data, pass_state, leaf_elements, stamps, rows[~is_ledger], begin, stop)
+    pass_state.start.append(leaf_starts)
+    pass_state.end.append(end)
+    pass_state.leaves += len(spans)
+    pass_state.counts.append(np.bincount(leaf_elements.leaf, minlength=len(spans)))
+    pass_state.kinds.append(kinds)
+    pass_state.changes += len(kinds)
 
 
-def _out_of_order(found: _Pass, stamps: Revisions, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _out_of_order(pass_state: _Pass, stamps: Revisions, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which changes are not later than the good one before them: they do not lie where they belong."""
     wrong = np.zeros(len(good), bool)
     rows = np.flatnonzero(good)
     if rows.size:
         main, sub = stamps.main[rows], stamps.sub[rows]
-        main_before = np.concatenate([[found.last[0]], main[:-1]])
-        sub_before = np.concatenate([[found.last[1]], sub[:-1]])
+        main_before = np.concatenate([[pass_state.last[0]], main[:-1]])
+        sub_before = np.concatenate([[pass_state.last[1]], sub[:-1]])
         wrong[rows] = (main < main_before) | ((main == main_before) & (sub <= sub_before))
-        found.last = int(main[-1]), int(sub[-1])
+        pass_state.last = int(main[-1]), int(sub[-1])
     return wrong
 
 
@@ -219,12 +223,12 @@ def _uuids(
     rows = np.flatnonzero(stop - begin == len(prefix) + _UUID_LENGTH)
     names = windows(data, begin[rows], len(prefix) + _UUID_LENGTH)
     digits = _NIBBLES[names[:, len(prefix) + _DIGITS]]
-    alike = (names[:, : len(prefix)] == prefix).all(axis=1)
-    alike &= (names[:, len(prefix) + _DASHES] == ord("-")).all(axis=1) & (digits != _NO_DIGIT).all(axis=1)
-    digits = digits[alike]
+    is_uuid = (names[:, : len(prefix)] == prefix).all(axis=1)
+    is_uuid &= (names[:, len(prefix) + _DASHES] == ord("-")).all(axis=1) & (digits != _NO_DIGIT).all(axis=1)
+    digits = digits[is_uuid]
     halves = np.ascontiguousarray(digits[:, 0::2] << 4 | digits[:, 1::2]).view(">u8").astype(np.uint64)
     is_ledger = np.zeros(len(begin), bool)
-    is_ledger[rows[alike]] = True
+    is_ledger[rows[is_uuid]] = True
     return is_ledger, halves[:, 0], halves[:, 1]
 
 
@@ -242,13 +246,13 @@ def _hashes(
         for root in MARK_ROOTS:
             prefix = np.frombuffer(b"/" + root.encode() + b"/", np.uint8)
             rows = np.flatnonzero(stop - begin - len(scope) > len(prefix))
-            alike = windows(data, begin[rows] + len(scope), len(prefix)) == prefix
-            many[rows] |= alike.all(axis=1)
-    at, lengths = begin[many], (stop - begin)[many]
-    high, low = np.zeros(len(at), np.uint64), np.zeros(len(at), np.uint64)
+            matches = windows(data, begin[rows] + len(scope), len(prefix)) == prefix
+            many[rows] |= matches.all(axis=1)
+    starts, lengths = begin[many], (stop - begin)[many]
+    high, low = np.zeros(len(starts), np.uint64), np.zeros(len(starts), np.uint64)
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
-        names = windows(data, at[rows], length)
+        names = windows(data, starts[rows], length)
         # Seeded, so that one file gives one answer; a sum of bytes times random numbers, once for each half.
         factors = np.random.default_rng(length).integers(0, 2**64, (2, length), np.uint64, endpoint=False)
         for half, numbers in ((high, factors[0]), (low, factors[1])):
@@ -259,8 +263,8 @@ def _hashes(
 
 def _others(
     data: memoryview,
-    found: _Pass,
-    taken: Elements,
+    pass_state: _Pass,
+    leaf_elements: Elements,
     stamps: Revisions,
     rows: NDArray[np.int64],
     begin: NDArray[np.int64],
@@ -273,57 +277,61 @@ def _others(
     """
     lengths = stop[rows] - begin[rows]
     for length in np.unique(lengths).tolist():
-        alike = rows[lengths == length][::-1]
-        names = windows(data, begin[alike], length).view(f"S{length}").ravel()
-        for row in alike[np.unique(names, return_index=True)[1]].tolist():
+        rows_of_length = rows[lengths == length][::-1]
+        names = windows(data, begin[rows_of_length], length).view(f"S{length}").ravel()
+        for row in rows_of_length[np.unique(names, return_index=True)[1]].tolist():
             key = bytes(data[int(begin[row]) : int(stop[row])])
-            span = PageSpan(int(taken.value_at[row]), int(taken.value_end[row]))
-            found.others[key] = (found.changes + row, span, bool(stamps.deleted[row]))
+            span = PageSpan(int(leaf_elements.value_at[row]), int(leaf_elements.value_end[row]))
+            pass_state.other_keys[key] = (pass_state.changes + row, span, bool(stamps.deleted[row]))
 
 
-def _finish(data: memoryview, meta: Meta, found: _Pass) -> EtcdSnapshotIndex:
-    kinds = np.concatenate([*found.kinds, np.empty(0, np.uint8)])
-    counts = np.concatenate([*found.counts, np.empty(0, np.int64)])
+def _finish(data: memoryview, meta: Meta, pass_state: _Pass) -> EtcdSnapshotIndex:
+    kinds = np.concatenate([*pass_state.kinds, np.empty(0, np.uint8)])
+    counts = np.concatenate([*pass_state.counts, np.empty(0, np.int64)])
     holds = np.zeros(len(kinds), bool)
-    holds[kinds != _OTHER] = _last_of_each(found)
+    holds[kinds != _NO_LEDGER] = _last_of_each(pass_state)
     holds &= kinds == _SET
     keys: dict[bytes, PageSpan] = {}
-    for key, (change, span, deleted) in found.others.items():
+    for key, (change, span, deleted) in pass_state.other_keys.items():
         if deleted:
             continue
-        if _is_of_tree(key, found):
+        if _is_of_tree(key, pass_state):
             holds[change] = True  # no ledger's key, and what it stands for is for others to say
         else:
             keys[key] = span
     pages = Leaves(
-        np.concatenate([*found.at, np.empty(0, np.int64)]),
-        np.concatenate([*found.end, np.empty(0, np.int64)]),
+        np.concatenate([*pass_state.start, np.empty(0, np.int64)]),
+        np.concatenate([*pass_state.end, np.empty(0, np.int64)]),
         counts,
         holds,
-        int(counts[: found.unsure_leaves].sum()),
+        int(counts[: pass_state.unsure_leaves].sum()),
     )
     notes: list[str] = []
-    revision = max([found.last[0], *_compacted_revisions(data, meta, notes)])
-    return EtcdSnapshotIndex(found.kind, pages, keys, revision, found.damage, notes)
+    revision = max([pass_state.last[0], *_compacted_revisions(data, meta, notes)])
+    return EtcdSnapshotIndex(pass_state.kind, pages, keys, revision, pass_state.damage, notes)
 
 
-def _is_of_tree(key: bytes, found: _Pass) -> bool:
+def _is_of_tree(key: bytes, pass_state: _Pass) -> bool:
     """Whether a key of another making lies among what tasks read."""
-    if found.kind is KeyKind.UUIDS:
-        return key.startswith(found.scope + f"/{etcd.LEDGERS}/".encode())
-    below = etcd.key_text(key[len(found.scope) + 1 :])
-    return found.kind is KeyKind.PATHS and below != "" and tree_of(below) is not None
+    if pass_state.kind is KeyKind.UUIDS:
+        return key.startswith(pass_state.scope + f"/{etcd.LEDGERS}/".encode())
+    below = etcd.key_text(key[len(pass_state.scope) + 1 :])
+    return pass_state.kind is KeyKind.PATHS and below != "" and tree_of(below) is not None
 
 
-def _last_of_each(found: _Pass) -> NDArray[np.bool_]:
+def _last_of_each(pass_state: _Pass) -> NDArray[np.bool_]:
     """Of the changes of ledgers, which is the last of its ledger."""
-    starts = np.cumsum([0, *(len(part) for part in found.low)])
+    starts = np.cumsum([0, *(len(part) for part in pass_state.low)])
     result = np.zeros(starts[-1], bool)
     for share in range(SHARES if len(result) else 0):
-        picked = [np.flatnonzero(part % SHARES == share) for part in found.low]
-        rows = np.concatenate([start + some for start, some in zip(starts, picked, strict=False)])
-        low = np.concatenate([part[some] for part, some in zip(found.low, picked, strict=True)])
-        high = np.concatenate([_high(part, some) for part, some in zip(found.high, picked, strict=True)])
+        picked = [np.flatnonzero(part % SHARES == share) for part in pass_state.low]
+        rows = np.concatenate([start + share_rows for start, share_rows in zip(starts, picked, strict=False)])
+        low = np.concatenate(
+            [part[share_rows] for part, share_rows in zip(pass_state.low, picked, strict=True)]
+        )
+        high = np.concatenate(
+            [_high(part, share_rows) for part, share_rows in zip(pass_state.high, picked, strict=True)]
+        )
         order = np.lexsort((low, high))
         low, high = low[order], high[order]
         last = np.ones(len(rows), bool)
@@ -365,17 +373,17 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
         spans: list[PageSpan] = [page for page in batch if not isinstance(page, DecodeError)]
         if spans:
             _add_markers(data, spans, markers, is_there)
-    return roots_of(sorted(etcd.key_text(key) for key, here in is_there.items() if here), markers)
+    return roots_of(sorted(etcd.key_text(key) for key, is_present in is_there.items() if is_present), markers)
 
 
 def _add_markers(
     data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], is_there: dict[bytes, bool]
 ) -> None:
     """Note whether the last change of each marker so far was a write; changes come in the order of time."""
-    at, end = np.array(spans, np.int64).T
-    taken = elements(data, at, end)
-    deleted = revisions(data, taken).deleted
-    begin, stop = key_spans(data, taken)
+    leaf_starts, end = np.array(spans, np.int64).T
+    leaf_elements = elements(data, leaf_starts, end)
+    deleted = revisions(data, leaf_elements).deleted
+    begin, stop = key_spans(data, leaf_elements)
     rows = []
     for marker in markers:
         suffix = np.frombuffer(f"/{marker}".encode(), np.uint8)

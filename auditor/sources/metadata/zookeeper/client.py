@@ -61,20 +61,20 @@ class ZooKeeperReader:
         self._session: Session | None = None
         self._multi_read: bool | None = None  # None: not yet asked on this connection
         self._probe = probe
-        self._seen = 0
+        self._newest_zxid = 0
 
     @property
     def last_zxid(self) -> int:
         """The newest transaction that a server had seen when it answered."""
         if self._session is not None:
-            self._seen = max(self._seen, self._session.last_zxid)
-        return self._seen
+            self._newest_zxid = max(self._newest_zxid, self._session.last_zxid)
+        return self._newest_zxid
 
     def be_at(self, zxid: int) -> None:
         """From here on, take answers only from servers that have seen ``zxid``, as another reader has."""
         if zxid > self.last_zxid:
             self.close()
-            self._seen = zxid
+            self._newest_zxid = zxid
 
     def catch_up(self) -> None:
         """From here on, take answers only from a server that has all that the leader has now."""
@@ -105,7 +105,7 @@ class ZooKeeperReader:
     def close(self) -> None:
         """End the session; a later read opens another."""
         if self._session is not None:
-            self._seen = self.last_zxid
+            self._newest_zxid = self.last_zxid
             session, self._session, self._multi_read = self._session, None, None
             session.close()
 
@@ -113,10 +113,10 @@ class ZooKeeperReader:
         answers: list[Answer | FailedRead] = [FailedRead(None, "not asked")] * len(paths)
         waiting = deque(self._chunks(paths))
         sent: deque[tuple[_Chunk, list[Any]]] = deque()
-        alone = 0  # chunks to ask one at a time
+        single_chunks = 0  # chunks to ask one at a time
         while waiting or sent:
             session = self._session_for(anew=not sent)
-            while waiting and len(sent) < (1 if alone else self._options.in_flight):
+            while waiting and len(sent) < (1 if single_chunks else self._options.in_flight):
                 chunk = waiting.popleft()
                 self._limit.take(len(chunk.places))
                 sent.append((chunk, self._send(session, operation, [paths[place] for place in chunk.places])))
@@ -125,8 +125,12 @@ class ZooKeeperReader:
                 received = self._receive(session, pending)
             except (*LOST, UnimplementedError) as error:
                 # All that was sent is lost, and only a chunk that was alone is known to be the one to blame.
-                lost = [chunk, *(other for other, _ in sent)] if sent else self._again(chunk, error, answers)
-                alone = max(0, alone - 1) + len(lost)
+                lost = (
+                    [chunk, *(sent_chunk for sent_chunk, _ in sent)]
+                    if sent
+                    else self._again(chunk, error, answers)
+                )
+                single_chunks = max(0, single_chunks - 1) + len(lost)
                 sent.clear()
                 waiting.extendleft(reversed(lost))
                 self.close()
@@ -134,11 +138,11 @@ class ZooKeeperReader:
             except (ZookeeperError, DecodeError) as error:
                 lost = self._again(chunk, error, answers)
                 waiting.extendleft(reversed(lost))
-                alone += len(lost) if alone else 0
+                single_chunks += len(lost) if single_chunks else 0
             else:
                 for place, answer in zip(chunk.places, received, strict=True):
                     answers[place] = answer
-            alone = max(0, alone - 1)
+            single_chunks = max(0, single_chunks - 1)
         return answers
 
     def _chunks(self, paths: Sequence[str]) -> list[_Chunk]:
@@ -174,7 +178,7 @@ class ZooKeeperReader:
     def _receive(self, session: Session, pending: list[Any]) -> list[Answer]:
         if self._multi_read:
             return session.answers(pending[0])
-        return [session.answer(each) for each in pending]
+        return [session.answer(request) for request in pending]
 
     def _session_for(self, anew: bool) -> Session:
         """The session to ask on; where nothing is asked (``anew``), one that has not moved.
@@ -213,7 +217,7 @@ class ZooKeeperReader:
             self.operations["connect"] += 1
             session = None
             try:
-                session = Session(self._hosts, self._options.timeout_s, credentials, self._seen)
+                session = Session(self._hosts, self._options.timeout_s, credentials, self._newest_zxid)
                 # A server that lags behind its leader could miss ledgers made long before this moment.
                 self.operations["sync"] += 1
                 session.sync(self._probe)
@@ -221,7 +225,7 @@ class ZooKeeperReader:
             except NotReachedError as error:
                 if session is not None:
                     session.close()
-                if attempt == ATTEMPTS or (session is None and not self._seen):
+                if attempt == ATTEMPTS or (session is None and not self._newest_zxid):
                     raise StoreError(
                         f"cannot connect to ZooKeeper at {self._hosts} {error}; check the hosts of the "
                         "metadata URI, that this machine may reach them, and whether they want TLS"

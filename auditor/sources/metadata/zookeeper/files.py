@@ -40,22 +40,22 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
     Raises:
         StoreError: the directory cannot be listed, or holds no snapshot.
     """
-    found: dict[str, list[ZxidFile]] = {"snapshot": [], "log": []}
+    files_by_kind: dict[str, list[ZxidFile]] = {"snapshot": [], "log": []}
     try:
         inner = directory / "version-2"
         for path in (inner if inner.is_dir() else directory).iterdir():
             match = _NAME.fullmatch(path.name)
             if match and (match[1] == "snapshot" or not match[3]):
-                found[match[1]].append(ZxidFile(int(match[2], 16), path))
+                files_by_kind[match[1]].append(ZxidFile(int(match[2], 16), path))
     except OSError as error:
         if directory.is_file():
             raise StoreError(_not_snapshots(directory)) from error
         raise StoreError(f"cannot read the snapshot directory {directory}: {error.strerror}") from error
-    if not found["snapshot"]:
+    if not files_by_kind["snapshot"]:
         raise StoreError(
             f"{directory} holds no snapshot.<zxid>; name a ZooKeeper server's version-2 directory"
         )
-    return sorted(found["snapshot"], reverse=True), sorted(found["log"])
+    return sorted(files_by_kind["snapshot"], reverse=True), sorted(files_by_kind["log"])
 
 
 def recognise(parsed: MetadataUri) -> None:

@@ -98,11 +98,11 @@ class ZooKeeperStore:
         gaps: list[tuple[str, str]] = []
         names = [name for name in CLUSTER_CHILDREN if name != "underreplication"]
         tops = [Top(f"{self.root}/{name}") for name in names] + self._underreplication(gaps)
-        there = self._reader.data([top.path for top in tops])
+        answers = self._reader.data([top.path for top in tops])
         # Most of them need not be there; one that is absent is not a deletion to look into.
         tops = [
             top
-            for top, answer in zip(tops, there, strict=True)
+            for top, answer in zip(tops, answers, strict=True)
             if not (isinstance(answer, FailedRead) and answer.code == NO_NODE)
         ]
         nodes: dict[str, Znode] = {}
@@ -113,25 +113,25 @@ class ZooKeeperStore:
                 newest = max(newest, znode.ctime, znode.mtime)
         return ClusterNodes(nodes, max(self._clock(), newest), hex(self._reader.last_zxid), tuple(gaps))
 
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
-        """Subtrees dealt out to ``wanted`` parts; see `MetadataStore.parts`."""
+    def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
+        """Subtrees dealt out to ``part_count`` parts; see `MetadataStore.parts`."""
         self._reader.catch_up()
-        wanted = max(1, wanted)
+        part_count = max(1, part_count)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
-            return [ShareOfRootPart(share, wanted, self._reader.last_zxid) for share in range(wanted)]
+            return [ShareOfRootPart(share, part_count, self._reader.last_zxid) for share in range(part_count)]
         frontier = self._roots(tree)
         listed: list[Top] = []
-        while len(frontier) < wanted * SPREAD:
+        while len(frontier) < part_count * SPREAD:
             children = self._next_level(tree, frontier)
             if not children:
                 break
             listed += [Top(path, deep=False) for path in children]
             frontier = [below for path in frontier for below in children.get(path, [path])]
-        return self._deal([*map(Top, frontier), *listed], wanted)
+        return self._deal([*map(Top, frontier), *listed], part_count)
 
-    def _deal(self, tops: list[Top], wanted: int) -> list[Part]:
-        dealt = [tuple(tops[share::wanted]) for share in range(wanted)]
+    def _deal(self, tops: list[Top], part_count: int) -> list[Part]:
+        dealt = [tuple(tops[share::part_count]) for share in range(part_count)]
         return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
 
     def _roots(self, tree: Tree) -> list[str]:
@@ -173,10 +173,10 @@ class ZooKeeperStore:
         self._end_watch()
         return moves
 
-    def parts_of(self, paths: Sequence[str], wanted: int) -> list[Part]:
+    def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
         """Some znodes dealt out; see `WatchableStore.parts_of`."""
         self._reader.catch_up()
-        return self._deal([Top(path, deep=False) for path in paths], max(1, wanted))
+        return self._deal([Top(path, deep=False) for path in paths], max(1, part_count))
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -187,14 +187,14 @@ class ZooKeeperStore:
         self._reader.be_at(part.zxid)
         if isinstance(part, ShareOfRootPart):
             names = self._children(self.root)
-            mine = [
+            tops = [
                 Top(f"{self.root}/{name}")
                 for name in sorted(names)
                 if tree_of(name) is Tree.LEDGERS and zlib.crc32(name.encode()) % part.shares == part.share
             ]
         else:
-            mine = list(part.tops)
-        for znodes, gaps in walk(self._reader, mine):
+            tops = list(part.tops)
+        for znodes, gaps in walk(self._reader, tops):
             yield ZnodeBatch.of(znodes, gaps)
 
     def has_beside(self, name: str) -> bool:
@@ -293,13 +293,15 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
         ]
 
     def grandchildren(paths: Sequence[str]) -> int:
-        return sum(each.stat.num_children for each in reader.data(paths) if not isinstance(each, FailedRead))
+        return sum(
+            answer.stat.num_children for answer in reader.data(paths) if not isinstance(answer, FailedRead)
+        )
 
     try:
         if layout is LayoutKind.FLAT:  # the list itself could be too long for one answer
             own = reader.data([f"{root}/{name}" for name in CLUSTER_CHILDREN])
-            there = sum(not isinstance(each, FailedRead) for each in own)
-            return LedgerCount(max(0, grandchildren([root]) - there), True)
+            child_count = sum(not isinstance(answer, FailedRead) for answer in own)
+            return LedgerCount(max(0, grandchildren([root]) - child_count), True)
         tops = children([root])
         ledgers, exact = 0.0, True
         for name, levels, layouts in _LEVELS:
@@ -330,14 +332,14 @@ def probe(host: str, options: StoreOptions) -> Server:
             if tls:
                 return Server(host, True, latency, trouble="srvr is not asked over TLS")
             connection.sendall(b"srvr")
-            while len(answer) < ANSWER_LIMIT and (more := connection.recv(ANSWER_LIMIT)):
-                answer += more
+            while len(answer) < ANSWER_LIMIT and (chunk := connection.recv(ANSWER_LIMIT)):
+                answer += chunk
     except OSError as error:
         if not answer:
             return Server(host, False, trouble=error.strerror or str(error))
-    said = answer.decode("utf-8", "replace")
-    version, mode = _VERSION.search(said), _MODE.search(said)
+    text = answer.decode("utf-8", "replace")
+    version, mode = _VERSION.search(text), _MODE.search(text)
     if version is None:
-        why = "it does not allow srvr" if "whitelist" in said else "it does not answer srvr"
+        why = "it does not allow srvr" if "whitelist" in text else "it does not answer srvr"
         return Server(host, True, latency, trouble=why)
     return Server(host, True, latency, version[1], mode[1] if mode else None)

@@ -66,14 +66,16 @@ class NotReachedError(Exception):
 class Session:
     """Sends reads and watches on one session. It has no other requests, and it ends when its connection does.
 
-    ``seen`` is the newest zxid seen before: a server that is behind it does not take us in.
+    ``newest_zxid`` is the newest zxid seen before: a server that is behind it does not take us in.
 
     Raises:
         NotReachedError: no server answered in time.
         StoreError: the server does not take the credentials, or they need a package that is not there.
     """
 
-    def __init__(self, hosts: str, timeout_s: float, credentials: ZooKeeperCredentials, seen: int) -> None:
+    def __init__(
+        self, hosts: str, timeout_s: float, credentials: ZooKeeperCredentials, newest_zxid: int
+    ) -> None:
         self.moved = False
         self._refused = False
         self._hosts = hosts
@@ -96,7 +98,7 @@ class Session:
         connection = self._client._connection
         for step in ("_connect", "_read_socket"):
             setattr(connection, step, _drop_garbage(getattr(connection, step)))
-        self._client.last_zxid = seen
+        self._client.last_zxid = newest_zxid
         self._client.add_listener(self._changed)
         try:
             self._client.start(timeout=timeout_s)
@@ -138,8 +140,8 @@ class Session:
         """
         return self.answers(self._send(request))
 
-    def watch(self, path: str, heard: Callable[[WatchEvent], None]) -> None:
-        """From now on ``heard`` is called with each event of a znode at or below ``path``.
+    def watch(self, path: str, listener: Callable[[WatchEvent], None]) -> None:
+        """From now on ``listener`` is called with each event of a znode at or below ``path``.
 
         Events come in the server's order, and before any answer that was read after them, in kazoo's own
         thread. None is lost as long as the session has not moved.
@@ -152,7 +154,7 @@ class Session:
 
         def event(buffer: bytes, offset: int) -> None:
             try:
-                heard(WatchEvent.read(buffer, offset))
+                listener(WatchEvent.read(buffer, offset))
             except DecodeError:
                 self.moved = True  # what it said is lost
 
@@ -274,7 +276,9 @@ class _Trouble(logging.Handler):
         raised = record.exc_info[1] if record.exc_info else None
         for error in (raised, *(record.args if isinstance(record.args, tuple) else ())):
             cause = error.__cause__ if isinstance(error, BaseException) else None
-            self.kerberos = next((each for each in (error, cause) if is_kerberos_error(each)), self.kerberos)
+            self.kerberos = next(
+                (candidate for candidate in (error, cause) if is_kerberos_error(candidate)), self.kerberos
+            )
 
     def __str__(self) -> str:
         return f" ({self._last})" if self._last else ""

@@ -91,16 +91,17 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
         cut = len(self.root) + 1
         nodes = {path[cut:]: znode for path, znode in loaded.index.cluster.items()}
         nodes |= {path[cut:]: znode for path, znode in loaded.state.items() if tree_of(path[cut:]) is None}
-        made = loaded.replay.new_children()
+        new_children = loaded.replay.new_children()
         # Logs made some of the children; a znode that is not in the snapshot was itself made by them.
         nodes = {
-            name: znode._replace(made=max(znode.made, 0) + made[znode.path]) for name, znode in nodes.items()
+            name: znode._replace(made=max(znode.made, 0) + new_children[znode.path])
+            for name, znode in nodes.items()
         }
         times = [max(znode.ctime, znode.mtime) for znode in loaded.state.values()]
         scan_time = max([loaded.index.newest, *times])
         return ClusterNodes(nodes, scan_time, hex(loaded.replay.zxid), loaded.gaps, loaded.notes)
 
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+    def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Neighbouring slices of the snapshot, and what changed since; see `MetadataStore.parts`."""
         loaded = self._load()
         pieces = [
@@ -109,8 +110,8 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             if tree in trees
         ]
         if loaded.file.suffix in (".gz", ".snappy"):
-            wanted = min(wanted, COMPRESSED_PARTS)
-        step = max(1, -(-len(pieces) // max(1, wanted)))
+            part_count = min(part_count, COMPRESSED_PARTS)
+        step = max(1, -(-len(pieces) // max(1, part_count)))
         file = str(loaded.file)
         parts: list[Part] = [
             SlicesPart(file, tree, tuple(pieces[first : first + step]))
@@ -142,7 +143,7 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
     def value_beside(self, name: str) -> bytes | None:
         """As the last log left it; see `NeighbourValueStore.value_beside`."""
         loaded = self._load()
-        return (loaded.index.beside | loaded.replay.beside).get(name)
+        return (loaded.index.neighbours | loaded.replay.neighbours).get(name)
 
     def operations(self) -> dict[str, int]:
         """Records read from slices."""
@@ -163,16 +164,17 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             if not (index.has_root or state.get(self.root)):
                 raise NoRootError(f"{file} has no znode {self.root}; name the right root with ?root=/path")
             state.pop(self.root, None)
-            there = {
+            present_znodes = {
                 path: znode for path, znode in state.items() if znode and path.startswith(self.root + "/")
             }
             if not logs:
                 notes.append(f"{file.name} has no transaction logs beside it")
             gaps = [(self.root, reason) for reason in replay.missing]
             gaps += [
-                (self.root, f"{file.name}: the path at byte {at} is not UTF-8") for at in index.unreadable
+                (self.root, f"{file.name}: the path at byte {offset} is not UTF-8")
+                for offset in index.unreadable
             ]
-            return _DriverState(file, index, replay, there, tuple(gaps), (*notes, *replay.notes))
+            return _DriverState(file, index, replay, present_znodes, tuple(gaps), (*notes, *replay.notes))
         raise StoreError(f"no valid snapshot in {self._path}: {'; '.join(notes)}")
 
     def _parts_of(self, loaded: _DriverState, tree: Tree) -> list[Part]:
@@ -194,10 +196,10 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
     def _read_slice(
         self, data: memoryview, piece: Slice, without: frozenset[str], tree: Tree
     ) -> Iterator[ZnodeBatch]:
-        found = read_slice(data, piece)
+        bounds = read_slice(data, piece)
         self._records += piece.count
-        rows = below(data, found, self.root)
-        ledgers = surely_ledgers(data, found, rows, self.root)
+        rows = below(data, bounds, self.root)
+        ledgers = surely_ledgers(data, bounds, rows, self.root)
         if tree is Tree.WHOLE:
             ledgers = np.ones(len(rows), np.bool_)
         elif tree is not Tree.LEDGERS:
@@ -205,24 +207,27 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
         cut = len(self.root) + 1
         changed = [path.encode() for path in without]
         for first in range(0, len(rows), BATCH_ZNODES):
-            chunk, kept = rows[first : first + BATCH_ZNODES], ledgers[first : first + BATCH_ZNODES].copy()
+            chunk, is_of_tree = (
+                rows[first : first + BATCH_ZNODES],
+                ledgers[first : first + BATCH_ZNODES].copy(),
+            )
             # Nothing is copied: the batch is a view of the file.
-            low, high = int(found.path_at[chunk[0]]), int(found.tail_at[chunk[-1]])
+            low, high = int(bounds.path_at[chunk[0]]), int(bounds.tail_at[chunk[-1]])
             octets = np.frombuffer(data[low:high], np.uint8)
-            paths = ByteColumn(octets, found.path_at[chunk] - low, found.path_end[chunk] - low)
+            paths = ByteColumn(octets, bounds.path_at[chunk] - low, bounds.path_end[chunk] - low)
             # A path that is not text cannot be a ledger's; it is shown, so that it is seen as malformed.
             texts = TextColumn(paths)
-            for place in np.flatnonzero(~kept).tolist():
-                kept[place] = len(path := texts[place]) > cut and tree_of(path[cut:]) is tree
+            for place in np.flatnonzero(~is_of_tree).tolist():
+                is_of_tree[place] = len(path := texts[place]) > cut and tree_of(path[cut:]) is tree
             if changed:
-                kept &= ~paths.are_in(changed)
-            if not kept.any():
+                is_of_tree &= ~paths.are_in(changed)
+            if not is_of_tree.any():
                 continue
-            chunk = chunk[kept]
-            fixed = tails(data, found.tail_at[chunk])
+            chunk = chunk[is_of_tree]
+            fixed = tails(data, bounds.tail_at[chunk])
             yield ZnodeBatch(
-                TextColumn(paths.taken(np.flatnonzero(kept))),
-                ByteColumn(octets, found.data_at[chunk] - low, found.tail_at[chunk] - low),
+                TextColumn(paths.taken(np.flatnonzero(is_of_tree))),
+                ByteColumn(octets, bounds.data_at[chunk] - low, bounds.tail_at[chunk] - low),
                 fixed["mzxid"].astype(np.int64),
                 fixed["ctime"].astype(np.int64),
                 fixed["mtime"].astype(np.int64),

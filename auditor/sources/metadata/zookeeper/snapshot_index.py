@@ -71,7 +71,7 @@ class ZooKeeperSnapshotIndex:
     newest: int = 0
     has_root: bool = False
     unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is not text
-    beside: dict[str, bytes] = field(default_factory=dict)  # values of znodes beside the root, by name
+    neighbours: dict[str, bytes] = field(default_factory=dict)  # values of znodes beside the root, by name
 
 
 def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnapshotIndex:
@@ -82,22 +82,22 @@ def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnap
     """
     index = ZooKeeperSnapshotIndex()
     touched_bytes = {path.encode() for path in touched}
-    at, ended = nodes_begin(data), False
+    offset, ended = nodes_begin(data), False
     while not ended:
-        found = boundaries(data, at, SLICE_RECORDS, SLICE_BYTES)
-        if len(found.data_at):
-            _add(index, data, found, root, touched_bytes)
-        at, ended = found.next, found.ended
-    check_seals(data, at)
+        bounds = boundaries(data, offset, SLICE_RECORDS, SLICE_BYTES)
+        if len(bounds.data_at):
+            _add(index, data, bounds, root, touched_bytes)
+        offset, ended = bounds.next, bounds.ended
+    check_seals(data, offset)
     return index
 
 
-def read_znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
+def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
     """Some records as znodes; the record's offset instead of one whose path is not text."""
     path_at, data_at, tail_at = (
-        found.path_at[rows].tolist(),
-        found.data_at[rows].tolist(),
-        found.tail_at[rows],
+        bounds.path_at[rows].tolist(),
+        bounds.data_at[rows].tolist(),
+        bounds.tail_at[rows],
     )
     fixed = tails(data, tail_at)
     # On disk cversion counts what was made, and only that.
@@ -113,10 +113,10 @@ def read_znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) ->
         yield Znode(text, bytes(data[begin:end]), *row)
 
 
-def below(data: memoryview, found: Boundaries, root: str) -> NDArray[np.int64]:
+def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
     """The rows of the records at or below a root."""
     octets, prefix = np.frombuffer(data, np.uint8), root.encode()
-    path_at, ends = found.path_at, found.path_end
+    path_at, ends = bounds.path_at, bounds.path_end
     rows = np.flatnonzero((ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
     after = path_at[rows] + len(prefix)
     # One more byte: /ledgers2 is not below /ledgers. Every record has bytes behind its path.
@@ -125,7 +125,7 @@ def below(data: memoryview, found: Boundaries, root: str) -> NDArray[np.int64]:
 
 
 def surely_ledgers(
-    data: memoryview, found: Boundaries, rows: NDArray[np.int64], root: str
+    data: memoryview, bounds: Boundaries, rows: NDArray[np.int64], root: str
 ) -> NDArray[np.bool_]:
     """Which of the rows below a root are in the ledger tree, by the first bytes of their names.
 
@@ -133,50 +133,50 @@ def surely_ledgers(
     by one.
     """
     octets = np.frombuffer(data, np.uint8)
-    begins = found.path_at[rows] + len(root.encode()) + 1
-    ends = found.path_end[rows]
+    begins = bounds.path_at[rows] + len(root.encode()) + 1
+    ends = bounds.path_end[rows]
     first, second = octets[begins], octets[begins + 1]
     digit = (first >= _ZERO) & (first <= _NINE)
     ledger: NDArray[np.bool_] = digit | ((first == _L) & (second >= _ZERO) & (second <= _NINE))
-    rest = np.flatnonzero(~ledger & (ends - begins > len(_SCOPES)))
-    ledger[rest] = begin_with(octets, begins[rest], _SCOPES)
+    candidates = np.flatnonzero(~ledger & (ends - begins > len(_SCOPES)))
+    ledger[candidates] = begin_with(octets, begins[candidates], _SCOPES)
     return ledger & (begins < ends)
 
 
-def _beside(data: memoryview, found: Boundaries, root: str, rows: NDArray[np.int64]) -> dict[str, bytes]:
+def _beside(data: memoryview, bounds: Boundaries, root: str, rows: NDArray[np.int64]) -> dict[str, bytes]:
     """The znodes beside the root by name; ``rows`` are the records at or below it, mostly all there are."""
     parent = root.rpartition("/")[0].encode() + b"/"
-    other = np.ones(len(found.path_at), np.bool_)
-    other[rows] = False
-    lengths = found.path_end - found.path_at
-    short = np.flatnonzero(other & (lengths > len(parent)) & (lengths <= len(parent) + NAME_BYTES))
-    beside: dict[str, bytes] = {}
+    is_outside = np.ones(len(bounds.path_at), np.bool_)
+    is_outside[rows] = False
+    lengths = bounds.path_end - bounds.path_at
+    short = np.flatnonzero(is_outside & (lengths > len(parent)) & (lengths <= len(parent) + NAME_BYTES))
+    neighbours: dict[str, bytes] = {}
     for row in short.tolist():
-        path = bytes(data[found.path_at[row] : found.path_end[row]])
+        path = bytes(data[bounds.path_at[row] : bounds.path_end[row]])
         name = path[len(parent) :]
         if path.startswith(parent) and b"/" not in name:
-            value = bytes(data[found.data_at[row] : found.tail_at[row]])
-            beside[name.decode(errors="replace")] = value
-    return beside
+            value = bytes(data[bounds.data_at[row] : bounds.tail_at[row]])
+            neighbours[name.decode(errors="replace")] = value
+    return neighbours
 
 
 def _add(
-    index: ZooKeeperSnapshotIndex, data: memoryview, found: Boundaries, root: str, touched: set[bytes]
+    index: ZooKeeperSnapshotIndex, data: memoryview, bounds: Boundaries, root: str, touched: set[bytes]
 ) -> None:
-    rows = below(data, found, root)
-    index.beside |= _beside(data, found, root, rows)
-    fixed = tails(data, found.tail_at[rows])
-    ledgers = surely_ledgers(data, found, rows, root)
+    rows = below(data, bounds, root)
+    index.neighbours |= _beside(data, bounds, root, rows)
+    fixed = tails(data, bounds.tail_at[rows])
+    ledgers = surely_ledgers(data, bounds, rows, root)
     based = owners(fixed) != 0
     if touched:
-        paths = ByteColumn(np.frombuffer(data, np.uint8), found.path_at[rows], found.path_end[rows])
+        paths = ByteColumn(np.frombuffer(data, np.uint8), bounds.path_at[rows], bounds.path_end[rows])
         based |= paths.are_in(touched)
     trees = {Tree.LEDGERS} if bool((ledgers & ~based).any()) else set()
     if not based.all():
         trees.add(Tree.WHOLE)
     base_here: set[str] = set()
     single = np.flatnonzero(~ledgers | based)
-    for in_base, znode in zip(based[single].tolist(), read_znodes(data, found, rows[single]), strict=True):
+    for in_base, znode in zip(based[single].tolist(), read_znodes(data, bounds, rows[single]), strict=True):
         if isinstance(znode, int):
             index.unreadable.append(znode)
             continue
@@ -192,7 +192,7 @@ def _add(
             index.cluster[znode.path] = znode
     times = np.maximum(fixed["ctime"], fixed["mtime"])[~based]
     index.newest = max(index.newest, int(times.max())) if times.size else index.newest
-    index.slices.append((Slice(found.begin, len(found.data_at)), frozenset(trees)))
+    index.slices.append((Slice(bounds.begin, len(bounds.data_at)), frozenset(trees)))
     index.base_of.append(frozenset(base_here))
 
 
@@ -202,11 +202,11 @@ def read_slice(data: memoryview, piece: Slice) -> Boundaries:
     Raises:
         DecodeError: the file is not the one that was indexed.
     """
-    found = boundaries(data, piece.offset, piece.count, len(data))
-    if len(found.data_at) != piece.count:
-        reason = f"{piece.count} records expected, {len(found.data_at)} found"
+    bounds = boundaries(data, piece.offset, piece.count, len(data))
+    if len(bounds.data_at) != piece.count:
+        reason = f"{piece.count} records expected, {len(bounds.data_at)} found"
         raise DecodeError("ZooKeeper snapshot", piece.offset, reason)
-    return found
+    return bounds
 
 
 OPERATION_LIMIT = 5_000_000
@@ -227,7 +227,9 @@ class Replay:
     operations: list[tuple[int, int, Operation]] = field(default_factory=list)  # zxid, time, what
     missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    beside: dict[str, bytes | None] = field(default_factory=dict)  # the same by name; None: it was deleted
+    neighbours: dict[str, bytes | None] = field(
+        default_factory=dict
+    )  # the same by name; None: it was deleted
 
     def paths(self) -> set[str]:
         """Every path that an operation names."""
@@ -253,21 +255,21 @@ class Replay:
             if isinstance(what, CloseSession):
                 # Its paths are in the record (3.6 and later) or known from its znodes; ZooKeeper takes both.
                 for path in owned.pop(what.session, set()).union(what.paths):
-                    if (there := state.get(path)) is None or there.mzxid <= zxid:
+                    if (current_znode := state.get(path)) is None or current_znode.mzxid <= zxid:
                         state[path] = None
                 continue
-            there = state.get(what.path)
+            current_znode = state.get(what.path)
             if isinstance(what, Create):
-                if there is None:
+                if current_znode is None:
                     state[what.path] = Znode(what.path, what.data, zxid, zxid, time, time, 0, what.owner)
                     if what.owner:
                         owned[what.owner].add(what.path)
-            elif there is not None and there.mzxid <= zxid:
+            elif current_znode is not None and current_znode.mzxid <= zxid:
                 if isinstance(what, Delete):
-                    owned[there.ephemeral_owner].discard(what.path)
+                    owned[current_znode.ephemeral_owner].discard(what.path)
                     state[what.path] = None
                 else:
-                    state[what.path] = there._replace(
+                    state[what.path] = current_znode._replace(
                         data=what.data, version=what.version, mzxid=zxid, mtime=time
                     )
         return state
@@ -285,11 +287,11 @@ def read_logs(logs: Iterable[ZxidFile], after: int, root: str) -> Replay:
     for log in older[-1:] + [log for log in logs if log.zxid > after]:
         try:
             with map_file(log.path) as data:
-                for item in read_log(data):
-                    if isinstance(item, CutTail):
-                        replay.notes.append(f"{log.path.name} ends at byte {item.offset}: {item.reason}")
-                    elif item.zxid > replay.zxid:  # a transaction can be in two logs
-                        _add_record(replay, item, root, log)
+                for record in read_log(data):
+                    if isinstance(record, CutTail):
+                        replay.notes.append(f"{log.path.name} ends at byte {record.offset}: {record.reason}")
+                    elif record.zxid > replay.zxid:  # a transaction can be in two logs
+                        _add_record(replay, record, root, log)
         except DecodeError as damage:
             replay.missing.append(f"{log.path.name}: {damage}")
     return replay
@@ -307,7 +309,7 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
         if _concerns(what, root):
             replay.operations.append((zxid, transaction.time, what))
         elif not isinstance(what, CloseSession) and what.path.rpartition("/")[0] == root.rpartition("/")[0]:
-            replay.beside[what.path.rpartition("/")[2]] = None if isinstance(what, Delete) else what.data
+            replay.neighbours[what.path.rpartition("/")[2]] = None if isinstance(what, Delete) else what.data
     if len(replay.operations) > OPERATION_LIMIT:
         raise StoreError(
             f"more than {OPERATION_LIMIT} operations to replay up to {log.path}; "

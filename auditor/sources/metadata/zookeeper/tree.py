@@ -91,26 +91,26 @@ def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Zn
 
 def _take(to_list: list[_Inner], room: int) -> list[_Inner]:
     """Inner znodes off the end of the list, with about ``room`` children together; at least one."""
-    taken = [to_list.pop()]
-    children = taken[0].num_children
+    inner_znodes = [to_list.pop()]
+    children = inner_znodes[0].num_children
     while to_list and children + to_list[-1].num_children <= room:
-        taken.append(to_list.pop())
-        children += taken[-1].num_children
-    return taken
+        inner_znodes.append(to_list.pop())
+        children += inner_znodes[-1].num_children
+    return inner_znodes
 
 
 def _list(reader: ZooKeeperReader, inner: list[_Inner], gaps: list[Gap]) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = []
+    child_paths: list[tuple[str, int]] = []
     vanished: list[str] = []
     for znode, names in zip(inner, reader.children([znode.path for znode in inner]), strict=True):
         if not isinstance(names, FailedRead):
-            found += [(f"{znode.path}/{name}", znode.depth + 1) for name in names]
+            child_paths += [(f"{znode.path}/{name}", znode.depth + 1) for name in names]
         elif names.code == NO_NODE:
             vanished.append(znode.path)
         else:
             gaps.append((znode.path, f"its children could not be listed: {names.reason}"))
     gaps += _reappeared_gaps(reader, vanished)
-    return found
+    return child_paths
 
 
 def _read_chunk(
@@ -192,10 +192,10 @@ class _CountedRead(MultiRead):
 class TreeWatch:
     """A watch of all ledgers below ``root``, from when it was made.
 
-    ``operations`` counts connections and requests by kind. ``seen`` is the newest zxid seen before.
+    ``operations`` counts connections and requests by kind. ``newest_zxid`` is the newest zxid seen before.
     """
 
-    def __init__(self, hosts: Sequence[str], root: str, options: StoreOptions, seen: int) -> None:
+    def __init__(self, hosts: Sequence[str], root: str, options: StoreOptions, newest_zxid: int) -> None:
         self.operations: Counter[str] = Counter()
         self._root = root
         self._below = root if root == "/" else f"{root}/"
@@ -208,7 +208,7 @@ class TreeWatch:
         self._session: Session | None = None
         self._unknown: str | None = None
         try:
-            self._session = self._opened(hosts, options, seen)
+            self._session = self._opened(hosts, options, newest_zxid)
         except UnimplementedError:
             self._unknown = "this ZooKeeper cannot watch a tree, as servers since 3.6 can"
         except (NotReachedError, StoreError, DecodeError, *LOST, ZookeeperError) as error:
@@ -219,16 +219,16 @@ class TreeWatch:
         session = self._session
         if session is None:
             return LedgerMoves((), self._unknown or "the watch of the ledgers ended before")
-        now: dict[str, int] = {}
+        cversions: dict[str, int] = {}
         try:
             # All that the leader has now is told before the answer to this.
             session.sync(self._root)
             self.operations["sync"] += 1
-            now = self._inner(session)
+            cversions = self._inner(session)
         except (NotReachedError, StoreError, DecodeError, *LOST, ZookeeperError) as error:
             self._unknown = f"the connection that watched them broke, or was refused: {self._why(error)}"
         self.close()  # from here on nothing is heard
-        untold = sorted(path for path, since in now.items() if since != self._before.get(path, 0))
+        untold = sorted(path for path, since in cversions.items() if since != self._before.get(path, 0))
         if self._unknown is None and untold:
             self._unknown = f"ZooKeeper did not tell of all that changed below {untold[0]}"
         if self._unknown is None and len(self._moved) > MOVES_LIMIT:
@@ -241,9 +241,9 @@ class TreeWatch:
             session, self._session = self._session, None
             session.close()
 
-    def _opened(self, hosts: Sequence[str], options: StoreOptions, seen: int) -> Session:
+    def _opened(self, hosts: Sequence[str], options: StoreOptions, newest_zxid: int) -> Session:
         credentials = read_credentials(options.credentials).zookeeper
-        session = Session(",".join(hosts), options.timeout_s, credentials, seen)
+        session = Session(",".join(hosts), options.timeout_s, credentials, newest_zxid)
         self.operations["connect"] += 1
         try:
             session.watch(self._root, self._hear)
@@ -274,23 +274,23 @@ class TreeWatch:
         Raises:
             StoreError: one of them cannot be read, or there are too many.
         """
-        found: dict[str, int] = {}
+        cversions: dict[str, int] = {}
         level = [self._root]
         while level:
-            if len(found) + len(level) > INNER_LIMIT:
+            if len(cversions) + len(level) > INNER_LIMIT:
                 raise StoreError(f"there are more than {INNER_LIMIT:,} inner znodes")
-            there = []
+            present_paths = []
             for paths in self._chunks(level):
                 read = _CountedRead(paths, self._changes)
                 answers = session.ask(read)
                 for path, answer, count in zip(paths, answers, read.counts, strict=True):
                     if isinstance(answer, NodeData):
-                        found[path] = (answer.stat.cversion - count) & _UNSIGNED
-                        there.append(path)
+                        cversions[path] = (answer.stat.cversion - count) & _UNSIGNED
+                        present_paths.append(path)
                     elif answer != NO_NODE:
                         raise StoreError(f"{path} cannot be read: ZooKeeper error {answer}")
-            level = list(self._next_level(session, there))
-        return found
+            level = list(self._next_level(session, present_paths))
+        return cversions
 
     def _next_level(self, session: Session, level: Sequence[str]) -> Iterator[str]:
         """The inner znodes below some of them; those above ledgers alone are not listed."""

@@ -213,7 +213,7 @@ def test_parts_are_about_as_many_as_wanted_and_none_is_empty(tmp_path: Path) -> 
         for n in range(units):
             (directory / "current" / f"{n:x}").mkdir()
         bookies.append((bookie, [IndexDirectory.seen(str(directory), VERSION)]))
-    planned = plan_parts([*bookies, ("unread", [])], wanted=8)
+    planned = plan_parts([*bookies, ("unread", [])], part_count=8)
     assert [part.bookie_id for part in planned] == ["large"] * 8 + ["small", "bare"]
     assert max(len(part.names) for part in planned) == 4
     assert sum(len(part.names) for part in planned) == 32

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.rpc import client as bookie_client
 from auditor.sources.bookies.rpc.connection import NOT_REGISTERED, Endpoint
-from auditor.sources.bookies.rpc.listings import ASKED, rpc_availability, rpc_rows
+from auditor.sources.bookies.rpc.listings import ASKABLE_ROWS, rpc_availability, rpc_rows
 from auditor.sources.metadata.store import StoreOptions
 from tests.codecs.scalar import greedy, packed, runs_of_entries
 from tests.examples import examples
@@ -156,7 +156,7 @@ def test_the_rows_that_are_counted_as_asked_are_those_of_requests(spark: SparkSe
     with FakeBookie({5: [0], 6: [0, 1]}) as bookie:
         endpoints: dict[str, Endpoint] = {"b": (bookie.host, bookie.port), "gone": NOT_REGISTERED}
         pairs = [(0, 5, "b"), (9, 5, "b"), (0, 6, "b"), (0, 7, "b"), (0, 5, "gone")]
-        found = rpc_availability(pairs_of(spark, pairs), endpoints, OPTIONS).where(ASKED).collect()
+        found = rpc_availability(pairs_of(spark, pairs), endpoints, OPTIONS).where(ASKABLE_ROWS).collect()
         assert sorted(row.ledger_id for row in found) == sorted(bookie.asked) == [5, 6, 7]
 
 

@@ -56,7 +56,7 @@ def test_keys_come_in_order_with_what_etcd_says_of_them(server: Etcd) -> None:
     answer = reader.ask(ALL)
     assert list(zip(map(bytes.decode, answer.keys.names), answer.keys.values, strict=True)) == KEYS
     assert set(zip(*answer.keys[2:], strict=True)) == {(2, 2, 0, 1)}
-    assert (answer.count, answer.more, answer.revision) == (20, False, server.revision())
+    assert (answer.count, answer.has_more, answer.revision) == (20, False, server.revision())
     assert reader.operations == {"connect": 1, "range": 1, "keys_read": 20}
     reader.close()
     assert reader.ask(EtcdQuestion(b"/bk/", b"/bk0", 0, counted=True)).count == 20

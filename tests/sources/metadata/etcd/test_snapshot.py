@@ -152,7 +152,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_noticed(tmp_path: Path) -> 
     history.change((key(5), None))
     assert isinstance(parts[0], LeavesPart)
     broken = bytearray(good)
-    broken[int(parts[0].at[0]) + 20] ^= 0x10  # the first element of a leaf lies elsewhere now
+    broken[int(parts[0].start[0]) + 20] ^= 0x10  # the first element of a leaf lies elsewhere now
     for other in (history.database(transaction=8), good[:-1], bytes(broken), b""):
         (tmp_path / "saved.db").write_bytes(other)
         with pytest.raises(StoreError, match="changed while it was read"):
