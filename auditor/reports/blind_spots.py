@@ -26,13 +26,13 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
 class BlindSpot:
     """Checks that saw nothing of what ``where`` names, and why; an empty ``where`` means nothing at all.
 
-    Where it is not ``known``, they may have seen it. Where they were ``left_out``, they did not run.
+    Where it is not ``is_known``, they may have seen it. Where they were ``left_out``, they did not run.
     """
 
     ids: tuple[str, ...]
     why: str
     where: str = ""
-    known: bool = True
+    is_known: bool = True
     left_out: bool = False
 
     @property
@@ -40,7 +40,7 @@ class BlindSpot:
         """What it is, without its checks."""
         if self.left_out:
             return f"not run: {self.why}"
-        if not self.known:
+        if not self.is_known:
             return f"not known: {self.why}"
         return f"nothing {f'of {self.where}' if self.where else 'at all'}: {self.why}"
 
@@ -60,7 +60,7 @@ def blind_spots(sight: Sight) -> list[BlindSpot]:
     for need, lack in lacks(sight).items():
         by_lack.setdefault(lack, []).append(need)
     spots = [
-        BlindSpot(checks_that_need(*needs), lack.why, lack.where, lack.known)
+        BlindSpot(checks_that_need(*needs), lack.why, lack.where, lack.is_known)
         for lack, needs in by_lack.items()
     ]
     if sight.not_run:
@@ -86,12 +86,14 @@ def not_run_sentence(report: Report) -> str | None:
 def saw_nothing(report: Report) -> tuple[str, ...]:
     """The ids of the checks that saw nothing at all, in the order of the catalogue."""
     spots = blind_checks(report)
-    return tuple(check.id for check in ALL if (spot := spots.get(check.id)) and spot.known and not spot.where)
+    return tuple(
+        check.id for check in ALL if (spot := spots.get(check.id)) and spot.is_known and not spot.where
+    )
 
 
 def blind_sentence(report: Report) -> str | None:
     """How many of the checks that ran saw nothing; None where each saw something."""
-    unknown = sum(not spot.known for spot in blind_checks(report).values())
+    unknown = sum(not spot.is_known for spot in blind_checks(report).values())
     count = len({*saw_nothing(report)} - {*report.run.not_run})
     parts = [f"{count:,} of {len(ALL):,} checks saw nothing"] if count else []
     parts += [f"of {unknown:,} checks it is not known whether they saw anything"] if unknown else []

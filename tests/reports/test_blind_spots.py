@@ -194,7 +194,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
         *DISKS,
         *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.WITNESS, Need.LOCATIONS),
     }
-    assert not any(spot.known for spot in spots.values())
+    assert not any(spot.is_known for spot in spots.values())
     assert spots["recovery-stuck"].sentence == f"not known: {UNKNOWN}the store keeps times"
     assert saw_nothing(old) == ()
     assert f"of {len(spots)} checks it is not known whether they saw anything" in cells.run_cell(old)
