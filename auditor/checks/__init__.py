@@ -144,8 +144,8 @@ def place_of_check(urgency: str, severity: str, id: str) -> tuple[int, int, int,
     return Urgency(urgency).rank, Severity(severity).rank, _PLACES.get(id, len(ALL)), id
 
 
-OF_TABLES: tuple[TableCheck, ...] = tuple(each for each in ALL if isinstance(each, TableCheck))
-OF_BOOKIES: tuple[RosterCheck, ...] = tuple(each for each in ALL if isinstance(each, RosterCheck))
+OF_TABLES: tuple[TableCheck, ...] = tuple(check for check in ALL if isinstance(check, TableCheck))
+OF_BOOKIES: tuple[RosterCheck, ...] = tuple(check for check in ALL if isinstance(check, RosterCheck))
 
 __all__ = [
     "ALL",

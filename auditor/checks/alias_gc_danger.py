@@ -69,14 +69,14 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         segment, are not counted.
     """
     closed = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
-    each = with_ledgers(
+    alias_rows = with_ledgers(
         _copies_of_the_gone(tables),
         ("bookie_id", "alias"),
         closed,
         F.first("has_cookie").alias("has_cookie"),
         F.coalesce(F.first("same_bookie"), F.lit(False)).alias("same_bookie"),
     ).withColumnRenamed("total", "ledgers")
-    found = each.groupBy("bookie_id").agg(
+    bookie_rows = alias_rows.groupBy("bookie_id").agg(
         F.sum("ledgers").alias("ledgers"),
         F.sum("closed").alias("closed"),
         F.max((F.col("ledgers") >= LEAST_LEDGERS) | F.col("same_bookie")).alias("sure"),
@@ -86,7 +86,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         ).alias("aliases"),
     )
     return finding_rows(
-        with_attribution(found, tables),
+        with_attribution(bookie_rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(~F.col("sure") | F.col("attribution_suspect")),
         message="{bookie_id} holds what {ledgers:ledger asks|ledgers ask} of {ids}, which is not "
@@ -101,25 +101,25 @@ def _copies_of_the_gone(tables: Tables) -> DataFrame:
     from auditor.tables.gc_foresight import other_ids
 
     live = tables.bookies.where("registered is not null and not foreign_instance").select("bookie_id")
-    gone = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
+    lost_ids = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
     pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
-    held = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
+    held_copies = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
         *LEDGER, "bookie_id", "held"
     )
     due = (
         tables.ledgers.where("undecidable = false")
-        .join(held.select(*LEDGER), [*LEDGER], "left_semi")
+        .join(held_copies.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, F.explode("replicas").alias("r"))
         .select(*LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
         # First of all: where no id is gone, Spark sees it before it reads any ledger.
-        .join(F.broadcast(gone), "alias")
+        .join(F.broadcast(lost_ids), "alias")
     )
     same = other_ids(tables.bookies.sparkSession, tables.roster.aliases).select(
         "bookie_id", F.col("other").alias("alias"), F.lit(True).alias("same_bookie")
     )
     return (
         pairs.join(F.broadcast(live), "bookie_id")
-        .join(held, [*LEDGER, "bookie_id"])
+        .join(held_copies, [*LEDGER, "bookie_id"])
         .join(due, [*LEDGER])
         .join(F.broadcast(same), ["bookie_id", "alias"], "left")
         .where("groups = held or (same_bookie and length(groups) > 0)")

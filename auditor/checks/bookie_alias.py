@@ -80,23 +80,23 @@ def bookie_alias(roster: Roster) -> Findings:
         for row in roster.identity_edges
         if row["one"] in identity and identity[row["one"]] == identity.get(row["other"])
     ]
-    said = group_rows(edges, lambda row: identity[row["one"]])
+    edges_by_identity = group_rows(edges, lambda row: identity[row["one"]])
     for name, rows in group_rows(members, lambda row: identity[row["bookie_id"]]).items():
-        if name in said:
-            yield _finding(rows, said[name])
+        if name in edges_by_identity:
+            yield _finding(rows, edges_by_identity[name])
 
 
 def _finding(members: list[Row], edges: list[Row]) -> Row:
     stranded = [row for row in members if row["named"] and row["registered"] is None]
     bookie_id = min(row["bookie_id"] for row in stranded)
     depending = sum(row["depending"] for row in stranded)
-    others = sorted({row["bookie_id"] for row in members} - {bookie_id})
+    look_alikes = sorted({row["bookie_id"] for row in members} - {bookie_id})
     rules = sorted({row["rule"] for row in edges})
     # Two swapped disks make one bookie's ledgers look like another's.
     suspect = any(row["suspect"] for row in members)
     return bookie_finding(
         bookie_id,
-        f"{bookie_id} is not registered and looks like one bookie with {', '.join(others)} "
+        f"{bookie_id} is not registered and looks like one bookie with {', '.join(look_alikes)} "
         f"({', '.join(rules)}); {number_of(depending, 'ledger depends', 'ledgers depend')} on it",
         {
             "ids": sorted_facts(members, *_MEMBER),

@@ -63,13 +63,13 @@ def suspect_where(condition: bool) -> Confidence:
     return Confidence.SUSPECT if condition else Confidence.CONFIRMED
 
 
-def number_of(number: int, one: str, many: str) -> str:
+def number_of(number: int, singular: str, many: str) -> str:
     """A number of things, as `auditor.checks.finding_rows.words` writes it.
 
     >>> number_of(1, "ledger names", "ledgers name"), number_of(0, "ledger names", "ledgers name")
     ('1 ledger names', '0 ledgers name')
     """
-    return f"{number} {one if number == 1 else many}"
+    return f"{number} {singular if number == 1 else many}"
 
 
 def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
@@ -78,8 +78,8 @@ def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
     >>> sorted_facts([{"path": "b", "at": 1}, {"path": "a", "at": 2}], "path")
     [{'path': 'a'}, {'path': 'b'}]
     """
-    each = [{name: row[name] for name in fields} for row in rows]
-    return sorted(each, key=lambda row: [(value is not None, value) for value in row.values()])
+    facts = [{name: row[name] for name in fields} for row in rows]
+    return sorted(facts, key=lambda row: [(value is not None, value) for value in row.values()])
 
 
 def group_rows(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
@@ -125,12 +125,12 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
 
     from auditor.tables.scans import doubtful
 
-    each = (
+    held_rows = (
         filter_part(column, tables.judged)
         .select(*LEDGER, "state", "length", "last_entry_id", F.explode(column).alias("held"))
         .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
     )
-    rows = with_attribution(doubtful(each, tables.moved), tables)
+    rows = with_attribution(doubtful(held_rows, tables.moved), tables)
     # An entry is taken to be as long as the ledger's others are.
     entry = F.try_divide("length", F.col("last_entry_id") + 1)
     bytes = F.when((F.col("state") == LedgerState.CLOSED) & (F.col("length") > 0), F.col("count") * entry)
@@ -142,9 +142,9 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
         F.col("count").alias("entries"),
         F.coalesce(bytes.cast("bigint"), F.lit(0)).alias("bytes"),
     )
-    found = count_per_bookie(rows, "entries", "bytes")
+    bookie_rows = count_per_bookie(rows, "entries", "bytes")
     return finding_rows(
-        found,
+        bookie_rows,
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(
@@ -162,8 +162,8 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
 
 def doubts() -> Column:
     """The end of a sentence about a row of `count_per_bookie`: how many of its ledgers count apart."""
-    some = words("; {doubted} of these ledgers are in doubt: not closed, or changing")
-    return F.when(F.col("doubted") > 0, some).otherwise("")
+    clause = words("; {doubted} of these ledgers are in doubt: not closed, or changing")
+    return F.when(F.col("doubted") > 0, clause).otherwise("")
 
 
 SHOWN = 10
@@ -186,9 +186,9 @@ def logs(tables: Tables) -> DataFrame:
     """
     name = F.expr(LEDGER_NAME)
     of_ledger = F.col("ledger_id").isNotNull()
-    kept = of_ledger & F.col("remains")
+    kept_ledger = of_ledger & F.col("remains")
     # Two rows of one ledger, where a part of it is surplus, are one.
-    each = (
+    ledger_parts = (
         tables.space.where("kind = 'log' and not current and bookie_id is not null")
         .groupBy("bookie_id", "directory", "path", "scope_id", "ledger_id")
         .agg(
@@ -197,36 +197,36 @@ def logs(tables: Tables) -> DataFrame:
             F.max(F.col("class").isin(*_LEFT_ALONE)).alias("unclear"),
         )
     )
-    largest = F.when(kept, F.struct((-F.col("bytes")).alias("order"), name.alias("ledger"), "bytes"))
+    largest = F.when(kept_ledger, F.struct((-F.col("bytes")).alias("order"), name.alias("ledger"), "bytes"))
     return (
-        each.groupBy("bookie_id", "directory", "path")
+        ledger_parts.groupBy("bookie_id", "directory", "path")
         .agg(
             F.sum("bytes").alias("bytes"),
             F.coalesce(F.sum(F.when(of_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
-            F.coalesce(F.sum(F.when(kept, F.col("bytes"))), F.lit(0)).alias("remain"),
+            F.coalesce(F.sum(F.when(kept_ledger, F.col("bytes"))), F.lit(0)).alias("remain"),
             F.max("unclear").alias("unclear"),
             F.slice(F.array_sort(F.collect_list(largest)), 1, LEDGERS_SHOWN).alias("keeps"),
         )
         .where("not unclear")
-        .withColumn("keeps", F.transform("keeps", lambda one: F.struct(one["ledger"], one["bytes"])))
+        .withColumn("keeps", F.transform("keeps", lambda ledger: F.struct(ledger["ledger"], ledger["bytes"])))
     )
 
 
-def logs_per_bookie(rows: DataFrame, *others: Column) -> DataFrame:
-    """One row a bookie: ``logs``, their ``bytes``, the largest of them as ``sample``, and ``others``."""
+def logs_per_bookie(rows: DataFrame, *aggregates: Column) -> DataFrame:
+    """One row a bookie: ``logs``, their ``bytes``, the largest of them as ``sample``, and ``aggregates``."""
     place = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
     shown = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
-    found = (
+    bookie_rows = (
         rows.withColumn("place", place)
         .groupBy("bookie_id")
         .agg(
             F.count("*").alias("logs"),
             F.sum("bytes").alias("bytes"),
             F.array_sort(F.collect_list(F.when(F.col("place") <= SHOWN, shown))).alias("sample"),
-            *others,
+            *aggregates,
         )
     )
     fields = ("path", "bytes", "entries", "remain", "keeps")
-    return found.withColumn(
-        "sample", F.transform("sample", lambda one: F.struct(*(one[field] for field in fields)))
+    return bookie_rows.withColumn(
+        "sample", F.transform("sample", lambda log: F.struct(*(log[field] for field in fields)))
     )

@@ -45,9 +45,11 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         message="a cookie or registration has the name '{bookie_id}', which is not a bookie id",
         evidence="has_cookie, registered",
     )
-    known = tables.bookies.where(F.col("named") | F.col("has_cookie") | F.col("registered").isNotNull())
+    known_bookies = tables.bookies.where(
+        F.col("named") | F.col("has_cookie") | F.col("registered").isNotNull()
+    )
     odd = finding_rows(
-        known.where(accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE}\z")),
+        known_bookies.where(accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE}\z")),
         bookie_id="bookie_id",
         severity=F.lit(Severity.NOTE.value),
         message="'{bookie_id}' is a bookie id that BookKeeper takes and BP-41 does not allow",

@@ -42,10 +42,10 @@ def bookie_without_location(roster: Roster) -> Findings:
     lacking = sorted(concerned - {name for name in concerned if roster.locations.path(name) is not None})
     if lacking:
         default = DEFAULTS[settings.policy]
-        some = first_names(lacking, SHOWN)
+        names = first_names(lacking, SHOWN)
         yield bookie_finding(
             None,
             f"{number_of(len(lacking), 'bookie has', 'bookies have')} no location, of {len(concerned)}, and "
-            f"servers take them to be in {default}: {some}",
+            f"servers take them to be in {default}: {names}",
             {"bookies": lacking, "of": len(concerned), "default": default},
         )

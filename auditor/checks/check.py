@@ -68,9 +68,9 @@ class Basis(StrEnum):
 
     def __new__(cls, word: str, way: Way, table: str | None = None, needs: tuple[Need, ...] = ()) -> Self:
         """One of these rows."""
-        made = str.__new__(cls, word)
-        made._value_, made.way, made.table, made.needs = word, way, table, needs
-        return made
+        member = str.__new__(cls, word)
+        member._value_, member.way, member.table, member.needs = word, way, table, needs
+        return member
 
 
 # Column and Spark type, in order. A check leaves urgency and severity null where its own hold.
@@ -175,21 +175,21 @@ class TableCheck(Check):
 
     def __call__(self, tables: Tables) -> DataFrame:
         """Ask it: one row per finding, in the columns and types of FINDING_COLUMNS."""
-        found: DataFrame = self.find(tables)
-        return found.selectExpr(*self.columns)
+        rows: DataFrame = self.find(tables)
+        return rows.selectExpr(*self.columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """FINDING_COLUMNS in SQL, of what ``find`` gives: its own urgency and severity where it says none."""
-        milder = ", ".join(f"'{each}'" for each in Severity if not each.at_least(self.severity))
+        milder = ", ".join(f"'{severity}'" for severity in Severity if not severity.at_least(self.severity))
         own = f"'{self.urgency}'"
         if milder:
             own = f"IF(severity IN ({milder}), '{Urgency.REST}', {own})"
-        said = {
+        expressions = {
             "urgency": f"coalesce(urgency, {own}) AS urgency",
             "severity": f"coalesce(severity, '{self.severity}') AS severity",
         }
-        return tuple(said.get(name, name) for name in FINDING_COLUMNS)
+        return tuple(expressions.get(name, name) for name in FINDING_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -201,9 +201,9 @@ class RosterCheck(Check):
         return [{**row, **self._said(row["severity"])} for row in self.find(roster)]
 
     def _said(self, severity: str | None) -> dict[str, str]:
-        said = Severity(severity or self.severity)
-        urgency = self.urgency if said.at_least(self.severity) else Urgency.REST
-        return {"urgency": str(urgency), "severity": str(said)}
+        row_severity = Severity(severity or self.severity)
+        urgency = self.urgency if row_severity.at_least(self.severity) else Urgency.REST
+        return {"urgency": str(urgency), "severity": str(row_severity)}
 
 
 def check(
@@ -226,9 +226,9 @@ def check(
     Traceback (most recent call last):
     TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
-    wanted = frozenset(rests_on.needs if needs is None else needs)
+    required_needs = frozenset(rests_on.needs if needs is None else needs)
     return lambda find: TableCheck(
-        severity, rests_on, find, wanted, urgency, do_now, aliases, action, holds, settings, asks
+        severity, rests_on, find, required_needs, urgency, do_now, aliases, action, holds, settings, asks
     )
 
 
@@ -245,7 +245,7 @@ def roster_check(
     settings: tuple[str, ...] = (),
 ) -> Callable[[FindBookies], RosterCheck]:
     """Turn a documented function into a `RosterCheck`; its rows are those of `bookie_finding`."""
-    wanted = frozenset(rests_on.needs if needs is None else needs)
+    required_needs = frozenset(rests_on.needs if needs is None else needs)
     return lambda find: RosterCheck(
-        severity, rests_on, find, wanted, urgency, do_now, aliases, action, holds, settings
+        severity, rests_on, find, required_needs, urgency, do_now, aliases, action, holds, settings
     )

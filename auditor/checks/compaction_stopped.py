@@ -44,15 +44,15 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         `--bookie-conf`, or the server's defaults. Logs with classes `not-indexed` or `owner-named` (table
         space) are not counted. Each start of a bookie begins the interval of major compaction anew.
     """
-    now, settings = tables.cluster.scan_time, tables.collector
+    scan_time, settings = tables.cluster.scan_time, tables.collector
     intervals = tables.cluster.settings.compaction_intervals
     late = {
-        kind: F.coalesce(F.col(f"{kind}_since") < now - intervals * interval * 1000, F.lit(False))
+        kind: F.coalesce(F.col(f"{kind}_since") < scan_time - intervals * interval * 1000, F.lit(False))
         for kind, interval in (("minor", settings.minor_interval), ("major", settings.major_interval))
     }
     since = F.least(*(F.when(is_late, F.col(f"{kind}_since")) for kind, is_late in late.items()))
     live = tables.bookies.where("registered is not null").select("bookie_id")
-    found = with_samples(
+    bookie_rows = with_samples(
         tables.log_foresight.where((late["minor"] | late["major"]) & (F.coalesce("needed", F.lit(0)) == 0)),
         "bookie_id",
         "path",
@@ -62,7 +62,7 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         F.count_if(late["minor"]).alias("minor"),
     ).join(F.broadcast(live), "bookie_id")
     return finding_rows(
-        with_attribution(found, tables),
+        with_attribution(bookie_rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         message=words(

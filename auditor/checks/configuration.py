@@ -101,12 +101,12 @@ def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...
     >>> kinds_without_holds(["index-incomplete", "mark-stuck"])[ActionKind.STOP]
     ('index-incomplete',)
     """
-    found: dict[ActionKind, tuple[str, ...]] = {}
+    ids_by_kind: dict[ActionKind, tuple[str, ...]] = {}
     for check in ALL:
         if check.id in ids:
             for kind in dict.fromkeys(kind for rule in check.holds for kind in rule.forbids):
-                found[kind] = (*found.get(kind, ()), check.id)
-    return found
+                ids_by_kind[kind] = (*ids_by_kind.get(kind, ()), check.id)
+    return ids_by_kind
 
 
 def unknown_check(name: str) -> UsageError:

@@ -47,8 +47,10 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         A host name and its address are two ids.
     """
     for cookie in roster.cookies:
-        name, named = cookie["bookie_id"], cookie["bookie_host"]
-        if cookie["damage"] is None and named is not None and named != name:
+        name, bookie_host = cookie["bookie_id"], cookie["bookie_host"]
+        if cookie["damage"] is None and bookie_host is not None and bookie_host != name:
             yield bookie_finding(
-                name, f"{name}: its cookie names {named}", {"bookie_host": named, "layout": cookie["layout"]}
+                name,
+                f"{name}: its cookie names {bookie_host}",
+                {"bookie_host": bookie_host, "layout": cookie["layout"]},
             )

@@ -53,8 +53,10 @@ def cookie_missing(roster: Roster) -> Findings:
     """
     for row in roster.clear_bookies:
         if row["registered"] is not None and not row["has_cookie"]:
-            known = row["named"] or row["found"]
-            means = "it cannot restart" if known else "no ledger names it, and no directory of it was found"
+            is_known = row["named"] or row["found"]
+            means = (
+                "it cannot restart" if is_known else "no ledger names it, and no directory of it was found"
+            )
             yield bookie_finding(
                 row["bookie_id"],
                 f"{row['bookie_id']} is registered ({row['registered']}) and has no cookie: {means}",

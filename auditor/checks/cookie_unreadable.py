@@ -55,8 +55,8 @@ def cookie_unreadable(roster: Roster) -> Findings:
         number = number_of(len(cookies), "cookie", "cookies")
         first = f"{cookies[0]['place']}: {cookies[0]['damage']}"
         # Of a directory that lies in no bookie's place, the path alone says where.
-        whose = "" if bookie_id is None else f"{bookie_id}: "
-        yield bookie_finding(bookie_id, f"{whose}{number} cannot be read: {first}", {"cookies": cookies})
+        prefix = "" if bookie_id is None else f"{bookie_id}: "
+        yield bookie_finding(bookie_id, f"{prefix}{number} cannot be read: {first}", {"cookies": cookies})
 
 
 def _damage(row: Row) -> str | None:

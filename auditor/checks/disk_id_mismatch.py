@@ -57,7 +57,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
         A directory that was given to the audit under the wrong bookie's name looks the same.
     """
     # What bookie-alias says with this very evidence is not said again.
-    told = {
+    alias_pairs = {
         pair
         for row in roster.identity_edges
         if row["rule"] == Rule.DISKS_NAME.value
@@ -69,14 +69,14 @@ def disk_id_mismatch(roster: Roster) -> Findings:
         if row["place"] is not None
         and row["cookie_bookie_id"] is not None
         and row["cookie_bookie_id"] != row["place"]
-        and (row["place"], row["cookie_bookie_id"]) not in told
+        and (row["place"], row["cookie_bookie_id"]) not in alias_pairs
     ]
     for place, rows in group_rows(odd, lambda row: row["place"]).items():
-        named = sorted({row["names"] for row in rows})
+        cookie_ids = sorted({row["names"] for row in rows})
         number = number_of(len(rows), "directory", "directories")
         carry = "carries" if len(rows) == 1 else "carry"
         yield bookie_finding(
             place,
-            f"{place}: {number} in its place {carry} the cookie of {', '.join(named)}",
+            f"{place}: {number} in its place {carry} the cookie of {', '.join(cookie_ids)}",
             {"directories": sorted_facts(rows, "path", "role", "names", "owner")},
         )

@@ -67,7 +67,7 @@ def disk_shared(roster: Roster) -> Findings:
         if len(places := {row["place"] or row["path"] for row in rows}) > 1
     ]
     for bookie_id, rows in group_rows(shared, lambda row: row["bookie_id"]).items():
-        every = sorted({place for row in rows for place in row["places"]})
+        sharing_places = sorted({place for row in rows for place in row["places"]})
         number = number_of(len(rows), "directory", "directories")
         verb = "is" if len(rows) == 1 else "are"
         directories = sorted(
@@ -76,7 +76,7 @@ def disk_shared(roster: Roster) -> Findings:
         )
         yield bookie_finding(
             bookie_id,
-            f"{bookie_id}: {number} {verb} in more than one place: {', '.join(every)}",
+            f"{bookie_id}: {number} {verb} in more than one place: {', '.join(sharing_places)}",
             {"directories": directories},
         )
 

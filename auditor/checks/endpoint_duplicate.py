@@ -36,8 +36,10 @@ def endpoint_duplicate(roster: Roster) -> Findings:
     """
     used = [row for row in roster.registrations if row["used"]]
     sought = [row | {"at": address} for row in used if (address := roster.sought_address(row)) is not None]
-    at = group_rows(sought, lambda row: f"{row['at'][0].lower().removesuffix('.')}:{row['at'][1]}")
-    for address, rows in at.items():
+    rows_by_address = group_rows(
+        sought, lambda row: f"{row['at'][0].lower().removesuffix('.')}:{row['at'][1]}"
+    )
+    for address, rows in rows_by_address.items():
         bookies = sorted({row["bookie_id"] for row in rows})
         if len(bookies) > 1:
             number = number_of(len(bookies), "bookie", "bookies")

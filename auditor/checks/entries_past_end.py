@@ -62,17 +62,17 @@ def entries_past_end(tables: Tables) -> DataFrame:
         ledger. A recovery with wrong answers (#2908) looks like any takeover, and is a note too.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
-    held = F.transform(
+    held_entries = F.transform(
         F.array_sort("past_end"),
-        lambda each: F.struct(
-            each["bookie_id"].alias("bookie_id"),
-            each["count"].alias("count"),
-            group_list(each["groups"]).alias("groups"),
+        lambda copy: F.struct(
+            copy["bookie_id"].alias("bookie_id"),
+            copy["count"].alias("count"),
+            group_list(copy["groups"]).alias("groups"),
         ),
     )
     taken_over = F.coalesce("past_end_by_takeover", F.lit(False))
     return finding_rows(
-        rows.withColumn("held", held).withColumn("taken_over", taken_over),
+        rows.withColumn("held", held_entries).withColumn("taken_over", taken_over),
         ledger_id="ledger_id",
         severity=F.when(taken_over, Severity.NOTE.value),
         confidence=Confidence.SUSPECT,

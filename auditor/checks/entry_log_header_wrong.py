@@ -113,11 +113,11 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
 
 def _wrong_caches(tables: Tables) -> DataFrame:
     """Logs of which the collector remembers what is not so, or forgot a ledger that lives there."""
-    known = tables.entry_logs.where("bookie_id is not null")
-    contradicted = known.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
+    owned_logs = tables.entry_logs.where("bookie_id is not null")
+    contradicted = owned_logs.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
         "bookie_id", "path", "1 AS rank", "cache_reason AS reason", "bytes", "true AS sure"
     )
-    forgotten = known.where("cached_bytes = 0 and entry_bytes > 0")
+    forgotten = owned_logs.where("cached_bytes = 0 and entry_bytes > 0")
     lives = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
     lacking = forgotten.join(lives.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi")
     reason = words("metadata-cache lacks ledger {ledger_id}, of which the log has {entry_bytes} bytes")

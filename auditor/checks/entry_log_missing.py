@@ -61,7 +61,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     rows = _per_bookie(tables)
     moving = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
     seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
-    there = F.when(
+    location_words = F.when(
         F.col("point.there_ledger").isNotNull(),
         words("where entry {point.there_entry} of ledger {point.there_ledger} lies"),
     ).otherwise("where no entry lies")
@@ -83,7 +83,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
                 ),
             ).otherwise(""),
             located=if_known(
-                words("; entry {point.entry} of ledger {point.ledger} is located {there}", there=there)
+                words(
+                    "; entry {point.entry} of ledger {point.ledger} is located {there}", there=location_words
+                )
             ),
         ),
         evidence="total AS ledgers, entries, missing, misnamed, past_end, other, log_ids, no_log_at_all, "
@@ -94,8 +96,10 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 def _per_bookie(tables: Tables) -> DataFrame:
     """One row a bookie: how many ledgers of each kind, an entry that lies elsewhere as ``point``, and whether
     the bookie ``runs``."""
-    of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "misnamed", "past-end", "other")}
-    names = {kind: kind.replace("-", "_") for kind in of}
+    counts = {
+        kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "misnamed", "past-end", "other")
+    }
+    names = {kind: kind.replace("-", "_") for kind in counts}
     located = F.struct(
         F.expr(LEDGER_NAME).alias("ledger"),
         F.col("probe_entry").alias("entry"),
@@ -112,7 +116,7 @@ def _per_bookie(tables: Tables) -> DataFrame:
         tables.misplaced.join(twice, [*REPLICA], "left"),
         "bookie_id",
         F.min(is_agreed).alias("agreed"),
-        *(count.alias(names[kind]) for kind, count in of.items()),
+        *(count.alias(names[kind]) for kind, count in counts.items()),
         F.sum("entries").alias("entries"),
         F.min(F.when(F.col("probe") == Probe.MISNAMED.value, F.col("log_id"))).alias("misnamed_log"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),

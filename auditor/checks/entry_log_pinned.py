@@ -45,9 +45,9 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
     def of(condition: Column) -> Column:
         return F.coalesce(F.sum(F.when(condition, freed)), F.lit(0))
 
-    held = logs(tables).where("remain > 0 and remain < entries")
+    partly_used_logs = logs(tables).where("remain > 0 and remain < entries")
     rows = logs_per_bookie(
-        held,
+        partly_used_logs,
         F.sum(freed).alias("held_bytes"),
         of(share < minor).alias("minor_bytes"),
         of((share >= minor) & (share < major)).alias("major_bytes"),

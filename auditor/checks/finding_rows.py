@@ -46,7 +46,7 @@ def finding_rows(
     It is SQL as of a SELECT, or by key where a value comes from elsewhere. A ``message`` that is text goes
     through `words`. Rows about a ledger have its ``scope_id`` besides.
     """
-    said: dict[str, Column | str] = {
+    expressions: dict[str, Column | str] = {
         "urgency": urgency if urgency is not None else "null",
         "severity": severity if severity is not None else "null",
         "confidence": f"'{confidence}'" if isinstance(confidence, Confidence) else confidence,
@@ -58,10 +58,10 @@ def finding_rows(
         "evidence": _json(evidence),
     }
     if ledger_id is None:
-        said["scope_id"] = "null"
+        expressions["scope_id"] = "null"
     else:
-        said["scope_id"] = f"CASE WHEN {ledger_id} IS NOT NULL THEN scope_id END"
-    return rows.select(*(_cast(said[name], name, kind) for name, kind in FINDING_COLUMNS.items()))
+        expressions["scope_id"] = f"CASE WHEN {ledger_id} IS NOT NULL THEN scope_id END"
+    return rows.select(*(_cast(expressions[name], name, kind) for name, kind in FINDING_COLUMNS.items()))
 
 
 def suspect_if(condition: Column) -> Column:
@@ -92,8 +92,8 @@ def _with_form(value: Column, form: str) -> Column:
     text = value.cast("string")
     if not form:
         return text
-    one, many = form.split("|")
-    return F.when(value == 1, f"1 {one}").otherwise(F.concat(text, F.lit(f" {many}")))
+    singular, many = form.split("|")
+    return F.when(value == 1, f"1 {singular}").otherwise(F.concat(text, F.lit(f" {many}")))
 
 
 def if_known(part: Column) -> Column:
@@ -120,23 +120,29 @@ def in_words(column: str, meanings: Mapping[str, str]) -> Column:
 
 def utc(ms: Column) -> Column:
     """Milliseconds since 1970 as sentences say a time: "2026-11-21 07:00:00 UTC"."""
-    at = F.to_utc_timestamp(F.timestamp_millis(ms), F.current_timezone())
-    return F.concat(F.date_format(at, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
+    timestamp = F.to_utc_timestamp(F.timestamp_millis(ms), F.current_timezone())
+    return F.concat(F.date_format(timestamp, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
 
 
 def group_list(groups: Column, most: int | None = GROUPS_SHOWN) -> Column:
     """Packed groups, 24 bytes each, as arrays [first_start, last_start, size, period]; the first ``most``."""
 
-    def number(at: Column, start: int, size: int) -> Column:
+    def number(offset: Column, start: int, size: int) -> Column:
         # No value is negative, so that reading the bytes as an unsigned number is right.
-        return F.conv(F.hex(F.substring(groups, at + start, F.lit(size))), 16, 10).cast("bigint")
+        return F.conv(F.hex(F.substring(groups, offset + start, F.lit(size))), 16, 10).cast("bigint")
 
     size = F.length(groups)
     if most is not None:
         size = F.least(size, F.lit(most * _GROUP_BYTES))
-    starts = F.filter(F.sequence(F.lit(0), size, F.lit(_GROUP_BYTES)), lambda at: at < size)
+    starts = F.filter(F.sequence(F.lit(0), size, F.lit(_GROUP_BYTES)), lambda offset: offset < size)
     return F.transform(
-        starts, lambda at: F.array(number(at, 1, 8), number(at, 9, 8), number(at, 17, 4), number(at, 21, 4))
+        starts,
+        lambda offset: F.array(
+            number(offset, 1, 8),
+            number(offset, 9, 8),
+            number(offset, 17, 4),
+            number(offset, 21, 4),
+        ),
     )
 
 
@@ -160,23 +166,27 @@ def _json(evidence: str | Mapping[str, Column | str]) -> Column | str:
 SHOWN = 10
 
 
-def with_samples(rows: DataFrame, by: str | Sequence[str], of: str, *others: Column) -> DataFrame:
-    """One row for each value of ``by``: ``total`` rows, the first 10 values ``of`` as ``sample``, ``others``.
+def with_samples(
+    rows: DataFrame, by: str | Sequence[str], sample_column: str, *aggregates: Column
+) -> DataFrame:
+    """One row for each value of ``by``: ``total`` rows, the first 10 of ``sample_column`` as ``sample``.
 
-    ``by`` is a column, or several; ``others`` are further aggregates. Numbering the rows first keeps the list
-    of a group of millions short.
+    ``by`` is a column, or several; ``aggregates`` are further columns. Numbering the rows first keeps the
+    list of a group of millions short.
     """
     keys = [by] if isinstance(by, str) else list(by)
-    number = f"row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {of}) AS _number"
-    sample = F.expr(f"array_sort(collect_list(CASE WHEN _number <= {SHOWN} THEN {of} END)) AS sample")
-    return rows.selectExpr("*", number).groupBy(*keys).agg(F.expr("count(*) AS total"), sample, *others)
+    number = f"row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {sample_column}) AS _number"
+    sample = F.expr(
+        f"array_sort(collect_list(CASE WHEN _number <= {SHOWN} THEN {sample_column} END)) AS sample"
+    )
+    return rows.selectExpr("*", number).groupBy(*keys).agg(F.expr("count(*) AS total"), sample, *aggregates)
 
 
-def with_ledgers(rows: DataFrame, by: str | Sequence[str], *others: Column) -> DataFrame:
+def with_ledgers(rows: DataFrame, by: str | Sequence[str], *aggregates: Column) -> DataFrame:
     """`with_samples` of rows about ledgers: the sample names them as sentences do, by scope and id."""
     ledgers = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
     names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
-    return with_samples(ledgers, by, "_ledger", *others).withColumn("sample", names)
+    return with_samples(ledgers, by, "_ledger", *aggregates).withColumn("sample", names)
 
 
 def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
@@ -184,8 +194,8 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
 
     Two swapped disks lose nothing. What rests on the data of such a bookie is therefore never confirmed.
     """
-    of = tables.roster.suspect_ids
-    suspect = F.coalesce(F.col("bookie_id").isin(of), F.lit(False)) if of else F.lit(False)
+    suspect_ids = tables.roster.suspect_ids
+    suspect = F.coalesce(F.col("bookie_id").isin(suspect_ids), F.lit(False)) if suspect_ids else F.lit(False)
     return rows.withColumn("attribution_suspect", suspect)
 
 
@@ -194,9 +204,9 @@ def with_fault(tables: Tables, fault: str) -> DataFrame:
     return tables.ownership.where(F.col("fault") == fault)
 
 
-def owner_evidence(*more: str) -> str:
+def owner_evidence(*columns: str) -> str:
     """Who the owner is, and some more columns of the table ownership, as a finding's evidence."""
-    return ", ".join((*OWNER, *more))
+    return ", ".join((*OWNER, *columns))
 
 
 def owner_name() -> Column:

@@ -38,28 +38,28 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         .selectExpr("bookie_id", "vanished", "seen", "most.*")
     )
     numbers = ("ledgers", "orphans", "in_doubt", "lasting", "recent", "unexplained")
-    held = tables.holdings.select("bookie_id", *numbers)
+    holdings = tables.holdings.select("bookie_id", *numbers)
     rows = (
         tables.bookies.selectExpr("bookie_id", "foreign_instance")
-        .join(held, "bookie_id", "left")
+        .join(holdings, "bookie_id", "left")
         .join(ranges, "bookie_id", "left")
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
         .fillna(0, [*numbers, "vanished", "seen", "undrawn"])
     )
     bare, live, settings = tables.cluster.bare, tables.cluster.live, tables.cluster.settings
-    every = _rules(
+    rules = _rules(
         settings, "orphans", "(orphans - recent)", "vanished", bare, tables.cluster.lists_no_ledger
     )
-    seen = "(orphans - in_doubt)"
+    certain_orphans = "(orphans - in_doubt)"
     # Ledgers that were deleted since the last collection can be most of what a busy cluster's bookie has, and
     # with one age for all of them the oldest ids go range by range.
     share = "lasting" if live else "(orphans - in_doubt - recent)"
     ranges_gone = f"CASE WHEN lasting < {settings.least_orphans} THEN 0 ELSE seen END" if live else "seen"
     # A saved store that looks bare may be a copy that was cut short.
-    sure = _rules(settings, seen, share, ranges_gone, bare and live)
+    sure = _rules(settings, certain_orphans, share, ranges_gone, bare and live)
     # What an old source holds and the metadata lacks may be collected by now: the source is in doubt.
     rows = rows.where(~F.col("bookie_id").isin(list(tables.cluster.unproved_bookies)))
-    return rows.selectExpr("*", f"{every} AS rules", f"size({sure}) > 0 AS sure").where("size(rules) > 0")
+    return rows.selectExpr("*", f"{rules} AS rules", f"size({sure}) > 0 AS sure").where("size(rules) > 0")
 
 
 def _rules(
@@ -97,8 +97,8 @@ def large_orphan_share(settings: CheckSettings) -> str:
 
 def _names_of(rules: Mapping[str, str]) -> str:
     """SQL for the names of those that hold."""
-    named = ", ".join(f"CASE WHEN {rule} THEN '{name}' END" for name, rule in rules.items())
-    return f"array_compact(array({named}))"
+    cases = ", ".join(f"CASE WHEN {rule} THEN '{name}' END" for name, rule in rules.items())
+    return f"array_compact(array({cases}))"
 
 
 @cached_query
@@ -118,10 +118,10 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 def doubt_clause() -> Column:
     """The end of a sentence about a row of `doubted_orphans`: its doubts, and which part of the store."""
     which = if_known(words(" ({doubt})"))
-    said = words(
+    doubt_words = words(
         "; not sure: {doubts}{which}", doubts=F.array_join(in_words("doubts", DOUBT_WORDS), "; "), which=which
     )
-    return F.when(F.size("doubts") > 0, said).otherwise("")
+    return F.when(F.size("doubts") > 0, doubt_words).otherwise("")
 
 
 DOUBT_WORDS = {

@@ -86,7 +86,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         rows = rows.unionByName(_not_indexed(tables))
     if "unseen_entries" in tables.frames:
         rows = rows.unionByName(_unseen(tables))
-    found = with_ledgers(
+    bookie_rows = with_ledgers(
         rows,
         "bookie_id",
         F.array_sort(F.collect_set("reason")).alias("reasons"),
@@ -94,14 +94,14 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         F.min("certain").alias("certain"),
     )
     return finding_rows(
-        with_attribution(found, tables),
+        with_attribution(bookie_rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect") | ~F.col("certain")),
         message=words(
             "{bookie_id}: the next garbage collection deletes {total:needed ledger|needed "
             "ledgers}{bracket}{named:,}), because {causes}",
-            bracket=F.when(F.col("total") <= _NAMED, " (").otherwise(" (such as "),
-            named=F.slice("sample", 1, _NAMED),
+            bracket=F.when(F.col("total") <= _LEDGERS_NAMED, " (").otherwise(" (such as "),
+            named=F.slice("sample", 1, _LEDGERS_NAMED),
             causes=F.array_join(in_words("causes", _BECAUSE), ", and "),
         ),
         evidence={
@@ -115,7 +115,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     )
 
 
-_NAMED = 3
+_LEDGERS_NAMED = 3
 """So many ledgers stand in the sentence."""
 _BECAUSE = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
@@ -146,16 +146,18 @@ def _not_indexed(tables: Tables) -> DataFrame:
         .join(without_ledger.select(*REPLICA).distinct(), [*REPLICA], "left_semi")
         .select(*REPLICA, cause, F.lit(True).alias("certain"))
     )
-    known = tables.log_entries.select("path", *LEDGER, F.col("groups").isNotNull().alias("certain"))
+    log_replicas = tables.log_entries.select("path", *LEDGER, F.col("groups").isNotNull().alias("certain"))
     unlocated = (
         rows.where(F.col("class") == SpaceClass.NOT_INDEXED.value)
-        .join(known, ["path", *LEDGER])
+        .join(log_replicas, ["path", *LEDGER])
         .select(*REPLICA, cause, "certain")
     )
     if tables.moved is not None:
         unlocated = unlocated.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")
-    found = located.unionByName(unlocated).groupBy(*REPLICA, "cause").agg(F.min("certain").alias("certain"))
-    return found.select(*REPLICA, F.lit(GcReason.NOT_INDEXED.value).alias("reason"), "cause", "certain")
+    replicas = (
+        located.unionByName(unlocated).groupBy(*REPLICA, "cause").agg(F.min("certain").alias("certain"))
+    )
+    return replicas.select(*REPLICA, F.lit(GcReason.NOT_INDEXED.value).alias("reason"), "cause", "certain")
 
 
 def _unseen(tables: Tables) -> DataFrame:
@@ -171,10 +173,10 @@ def _unseen(tables: Tables) -> DataFrame:
     )
     if tables.moved is not None:
         rows = rows.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")
-    known = F.col("unseen").isNotNull() & ~F.coalesce("may_fail", F.lit(True))
+    is_known = F.col("unseen").isNotNull() & ~F.coalesce("may_fail", F.lit(True))
     return rows.select(
         *REPLICA,
         F.lit(GcReason.UNSEEN.value).alias("reason"),
         F.concat(F.lit("unseen-"), action).alias("cause"),
-        (known & (action != GcAction.KEEP.value)).alias("certain"),
+        (is_known & (action != GcAction.KEEP.value)).alias("certain"),
     )

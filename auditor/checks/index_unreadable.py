@@ -69,13 +69,13 @@ def index_unreadable(tables: Tables) -> DataFrame:
         .when(state == IndexState.CUT, " is cut short: ")
         .otherwise(" cannot be read: ")
     )
-    more = F.when(F.col("total") > 1, words("; {total} of its databases are damaged"))
+    other_databases = F.when(F.col("total") > 1, words("; {total} of its databases are damaged"))
     return finding_rows(
         rows,
         ledger_id="ledger_id",
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("reason") == VANISHED),
         unknown=F.array("bookie_id"),
-        message=words("{what}{how}{reason}{more}", what=what, how=how, more=if_known(more)),
+        message=words("{what}{how}{reason}{more}", what=what, how=how, more=if_known(other_databases)),
         evidence="state, path, offset, reason",
     )

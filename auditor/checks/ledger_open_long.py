@@ -58,7 +58,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         "scope_id", "ledger_id", "mtime", application_of(F.col("custom_metadata")).alias("claimed")
     )
     rows = _with_owners(ledgers, tables).withColumn("owner", _group())
-    found = with_ledgers(
+    owner_rows = with_ledgers(
         rows,
         "owner",
         F.min(F.struct("scope_id", "ledger_id")).alias("first"),
@@ -69,7 +69,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
     )
     days = (F.lit(scan_time) - F.col("oldest")) / _DAY_MS
     return finding_rows(
-        found.select("*", "first.*").withColumn("days", days.cast("bigint")),
+        owner_rows.select("*", "first.*").withColumn("days", days.cast("bigint")),
         ledger_id="ledger_id",
         message=words(
             "{owner}: {total:ledger has|ledgers have} been open without a change for more than {limit} days, "
@@ -86,8 +86,8 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
     if "ownership" in tables.known_empty:
         nobody = {name: F.lit(None).cast("string") for name in OWNER}
         return ledgers.withColumns({**nobody, "writer": F.lit("unnamed")})
-    named = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
-    first = named.groupBy(*LEDGER).agg(
+    owned_ledgers = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
+    first = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")
     )
     is_last = F.coalesce(F.col("place") == F.col("list_size") - 1, F.lit(True))
@@ -98,8 +98,8 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
 
 def _group() -> Column:
     """The owner's name, else the application that the ledger claims, else neither."""
-    named = F.when(F.col("path").isNotNull(), owner_name())
-    return F.coalesce(named, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
+    name = F.when(F.col("path").isNotNull(), owner_name())
+    return F.coalesce(name, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
 
 
 def _writer_words() -> Column:

@@ -38,20 +38,20 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
         F.expr("struct(min_by(owner, ctime) AS held_by, min(ctime) AS held_since) AS lock")
     )
     joined = rows.join(marks, [*LEDGER], "left").join(locks, [*LEDGER], "left")
-    none = "false" if tables.cluster.has_marks else "null"
-    queue = f"struct(coalesce(mark.found, {none}) AS marked, mark.since, mark.replicas, lock.*)"
+    unmarked = "false" if tables.cluster.has_marks else "null"
+    queue = f"struct(coalesce(mark.found, {unmarked}) AS marked, mark.since, mark.replicas, lock.*)"
     return joined.withColumn("queue", F.expr(queue)).drop("mark", "lock")
 
 
 def in_queue(tables: Tables) -> Column:
     """The end of a sentence about a row of `with_queue`."""
-    kept = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
-    held = words(", held by {queue.held_by}")
-    waits = words("; marked for replication{held}", held=F.coalesce(held, F.lit(", held by no worker")))
+    reason = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
+    holder = words(", held by {queue.held_by}")
+    waits = words("; marked for replication{held}", held=F.coalesce(holder, F.lit(", held by no worker")))
     return (
-        F.when(F.col("queue.marked").isNull(), f"; whether it waits for replication is not known: {kept}")
+        F.when(F.col("queue.marked").isNull(), f"; whether it waits for replication is not known: {reason}")
         .when(F.col("queue.marked"), waits)
-        .otherwise(words("; not marked for replication{held}", held=if_known(held)))
+        .otherwise(words("; not marked for replication{held}", held=if_known(holder)))
     )
 
 
@@ -105,7 +105,7 @@ def deleted_marks(tables: Tables) -> DataFrame:
     if tables.cluster.tree_elsewhere is not None:
         return marks.limit(0)  # any of them may lie there
     # Of all ledgers only those that a mark is of: what is joined stays as small as the marks are.
-    known = (
+    listed_ledgers = (
         tables.ledgers_of_marks.where("ledger_id is not null")
         .select(*LEDGER)
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
@@ -114,7 +114,7 @@ def deleted_marks(tables: Tables) -> DataFrame:
     unclear = tables.ledgers.where(
         "status in ('misplaced', 'gap') and low is not null and coalesce(scope_id, 0) = 0"
     ).select("low", "high")
-    return marks.join(known, [*LEDGER], "left_anti").join(
+    return marks.join(listed_ledgers, [*LEDGER], "left_anti").join(
         F.broadcast(unclear), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti"
     )
 
@@ -135,11 +135,11 @@ def of_members(rows: DataFrame, tables: Tables) -> DataFrame:
     return rows.join(members, [*REPLICA], "left_semi")
 
 
-def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
+def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
     """One finding for each ledger of one class: which entries are in it, and what the ledger could become."""
     groups = group_list(F.col("class_entries.groups"), most=None)
     return finding_rows(
-        _judged_with_queue(tables).where(F.col("class") == wanted).withColumn("groups", groups),
+        _judged_with_queue(tables).where(F.col("class") == ledger_class).withColumn("groups", groups),
         ledger_id="ledger_id",
         urgency=F.when(_number_left() == 1, Urgency.NEAR_LOSS.value),
         confidence=suspect_if((F.col("state") != LedgerState.CLOSED) | (F.size("doubts") > 0)),
@@ -148,8 +148,8 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
         message=words(
             "ledger {ledger}{state}: {entries}{in_logs}{could_become}{queue}",
             state=F.when(F.col("state") == LedgerState.CLOSED, "").otherwise(words(" ({state})")),
-            entries=_entries_of_class(wanted),
-            in_logs=in_entry_logs(F.lit(wanted == LedgerClass.ENTRY_LOST)),
+            entries=_entries_of_class(ledger_class),
+            in_logs=in_entry_logs(F.lit(ledger_class == LedgerClass.ENTRY_LOST)),
             could_become=_could_become(),
             queue=in_queue(tables),
         ),
@@ -158,7 +158,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
         "potential_class, unknown AS unknown_copies, doubts, lasting_doubts, version AS metadata_version, "
         "witness, queue, in_entry_logs"
         # Only a loss is accepted together with its digest.
-        + (f", {MISSING_DIGEST} AS missing_digest" if wanted == LedgerClass.ENTRY_LOST else ""),
+        + (f", {MISSING_DIGEST} AS missing_digest" if ledger_class == LedgerClass.ENTRY_LOST else ""),
     )
 
 
@@ -176,7 +176,7 @@ def _number_left() -> Column:
     return F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
 
 
-def _entries_of_class(wanted: str) -> Column:
+def _entries_of_class(ledger_class: str) -> Column:
     """ "2 of 10 entries have no copy left (write quorum 3)"; not "of 10" where the ledger is not closed.
 
     Where an entry log has lost entries: "no index has 2 of 10 entries (write quorum 3)".
@@ -185,19 +185,21 @@ def _entries_of_class(wanted: str) -> Column:
     listed = F.when(F.col("state") == LedgerState.CLOSED, of_all).otherwise(
         words("{class_entries.count:entry|entries}")
     )
-    some = words("{listed} {if(class_entries.count = 1, 'has', 'have')}", listed=listed)
-    if wanted == LedgerClass.ENTRY_LOST:
+    entry_words = words("{listed} {if(class_entries.count = 1, 'has', 'have')}", listed=listed)
+    if ledger_class == LedgerClass.ENTRY_LOST:
         worst = words(" no copy left (write quorum {write_quorum})")
         in_log = F.coalesce(F.exists("in_entry_logs", lambda log: log["lost_entries"] > 0), F.lit(False))
-        some = F.when(in_log, words("no index has {listed}", listed=listed)).otherwise(some)
+        entry_words = F.when(in_log, words("no index has {listed}", listed=listed)).otherwise(entry_words)
         worst = F.when(in_log, words(" (write quorum {write_quorum})")).otherwise(worst)
     else:
-        quorum = "ack" if wanted == LedgerClass.BELOW_ACK_QUORUM else "write"
+        quorum = "ack" if ledger_class == LedgerClass.BELOW_ACK_QUORUM else "write"
         fewer = f" fewer copies than the {quorum} quorum of {{{quorum}_quorum}}"
         worst = words(fewer + ", at worst {left} of {write_quorum}", left=_number_left())
     irregular = F.lit("entries too irregular to list have")
     return words(
-        "{some}{worst}", some=F.when(F.col("class_entries").isNull(), irregular).otherwise(some), worst=worst
+        "{some}{worst}",
+        some=F.when(F.col("class_entries").isNull(), irregular).otherwise(entry_words),
+        worst=worst,
     )
 
 
@@ -210,8 +212,8 @@ def _could_become() -> Column:
 
 def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
     """One finding for each ledger that breaks one of the rules; every reason is in its evidence."""
-    wanted = F.filter("rules", lambda broken: broken["rule"].isin(*rules))
-    rows = tables.ledgers.withColumn("reasons", F.transform(wanted, lambda broken: broken["reason"]))
+    broken_rules = F.filter("rules", lambda broken: broken["rule"].isin(*rules))
+    rows = tables.ledgers.withColumn("reasons", F.transform(broken_rules, lambda broken: broken["reason"]))
     return finding_rows(
         rows.where("ledger_id is not null and size(reasons) > 0"),
         ledger_id="ledger_id",

@@ -62,21 +62,23 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         Index files of other storages may lie in any index directory of the bookie; that is not reported.
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
-    found = with_ledgers(of_members(rows, tables), "bookie_id")
+    bookie_rows = with_ledgers(of_members(rows, tables), "bookie_id")
     wrong = F.col("state") == IndexState.WRONG_DIRECTORY
     directories = (
         tables.availability.where("storage = 'rocksdb' and ledger_id is not null")
-        .join(F.broadcast(found.select("bookie_id")), "bookie_id", "left_semi")
+        .join(F.broadcast(bookie_rows.select("bookie_id")), "bookie_id", "left_semi")
         .groupBy("bookie_id", F.regexp_replace("path", _INSIDE, "").alias("path"))
         .agg(F.count_if(wrong).alias("wrong"), F.count_if(~wrong).alias("right"))
         .where("wrong > 0")
         .groupBy("bookie_id")
         .agg(F.array_sort(F.collect_list(F.struct("path", "wrong", "right"))).alias("directories"))
     )
-    most = F.forall("directories", lambda each: each["wrong"] > each["right"])
-    exchanged = most & (F.size("directories") > 1)
+    mostly_wrong = F.forall("directories", lambda directory: directory["wrong"] > directory["right"])
+    exchanged = mostly_wrong & (F.size("directories") > 1)
     return finding_rows(
-        with_attribution(found.join(directories, "bookie_id").withColumn("exchanged", exchanged), tables),
+        with_attribution(
+            bookie_rows.join(directories, "bookie_id").withColumn("exchanged", exchanged), tables
+        ),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),

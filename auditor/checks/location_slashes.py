@@ -37,15 +37,19 @@ def location_slashes(roster: Roster) -> Findings:
     ).items():
         ways = sorted({row["given"] for row in rows})
         if len(ways) > 1:
-            kept = sorted({row["location"] for row in rows})
+            locations = sorted({row["location"] for row in rows})
             meant = (
-                f"servers take {', '.join(kept)} to be different"
-                if len(kept) > 1
-                else f"servers take all for {kept[0]}"
+                f"servers take {', '.join(locations)} to be different"
+                if len(locations) > 1
+                else f"servers take all for {locations[0]}"
             )
             yield bookie_finding(
                 None,
                 f"the location {plain} is written as {', '.join(ways)}: {meant}",
-                {"written": ways, "locations": kept, "bookies": sorted(row["bookie_id"] for row in rows)},
-                severity=Severity.NOTE if len(kept) == 1 else None,
+                {
+                    "written": ways,
+                    "locations": locations,
+                    "bookies": sorted(row["bookie_id"] for row in rows),
+                },
+                severity=Severity.NOTE if len(locations) == 1 else None,
             )

@@ -42,12 +42,12 @@ def lock_without_mark(tables: Tables) -> DataFrame:
         Younger locks are normal: bookies lock every ledger that they check for over-replicated copies. The
         owner is a host name, which bookies and workers share.
     """
-    now = F.lit(tables.cluster.scan_time)
+    scan_time = F.lit(tables.cluster.scan_time)
     old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(
-        now - F.col("ctime") > tables.cluster.settings.lock_minutes * _MINUTE_MS
+        scan_time - F.col("ctime") > tables.cluster.settings.lock_minutes * _MINUTE_MS
     )
     marked = tables.marks.where("not misplaced").select(*LEDGER)
-    minutes = ((now - F.col("ctime")) / _MINUTE_MS).cast("bigint")
+    minutes = ((scan_time - F.col("ctime")) / _MINUTE_MS).cast("bigint")
     return finding_rows(
         old.join(marked, [*LEDGER], "left_anti"),
         ledger_id="ledger_id",

@@ -146,10 +146,10 @@ _SHARED = re.compile(r"`([^`]+)`(?: (.+))?\.")
 
 def _shared_commands() -> Iterator[tuple[str, Command]]:
     for bullet in _BULLET.split(_SHARED_COMMANDS)[1:]:
-        found = _COMMAND.fullmatch(" ".join(bullet.split()))
-        assert found is not None, bullet
-        text = f"bookkeeper shell {found[1]}"
-        yield text, Command(text, found[2], found[3])
+        match = _COMMAND.fullmatch(" ".join(bullet.split()))
+        assert match is not None, bullet
+        text = f"bookkeeper shell {match[1]}"
+        yield text, Command(text, match[2], match[3])
 
 
 SHARED = dict(_shared_commands())
@@ -194,6 +194,6 @@ def _command(words: str) -> Command:
     if own is not None and own[1] not in SHARED:
         return Command(*own.groups())
     if own is None and shared is not None and shared[1] in SHARED:
-        known = SHARED[shared[1]]
-        return known if shared[2] is None else replace(known, does=f"{known.does}. {shared[2]}")
+        command = SHARED[shared[1]]
+        return command if shared[2] is None else replace(command, does=f"{command.does}. {shared[2]}")
     raise ValueError(f"no command with its risk: {words}")

@@ -40,9 +40,9 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
     """
     listed_whole = F.lit(tables.cluster.has_marks)
     rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))
-    found = with_samples(rows, "whole", "path", F.min("ctime").alias("oldest"))
+    directories = with_samples(rows, "whole", "path", F.min("ctime").alias("oldest"))
     return finding_rows(
-        found.where(F.col("total") >= tables.cluster.settings.empty_directories),
+        directories.where(F.col("total") >= tables.cluster.settings.empty_directories),
         confidence=Confidence.SUSPECT if tables.cluster.live else Confidence.CONFIRMED,
         message="{total:directory|directories} of the replication queue have no mark in them, such as "
         "{sample:,}",

@@ -57,11 +57,11 @@ def mark_missing(tables: Tables) -> DataFrame:
     unmarked = depending.join(tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti")
     # Marks were listed after the second scan: of a ledger that was deleted by then none is missing.
     rows = doubtful(unmarked, tables.moved).withColumnRenamed("moved", "doubtful")
-    found = count_per_bookie(rows).join(
+    bookie_rows = count_per_bookie(rows).join(
         F.broadcast(unregistered.select("bookie_id", "depending")), "bookie_id"
     )
     return finding_rows(
-        found,
+        bookie_rows,
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(

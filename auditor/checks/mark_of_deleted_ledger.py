@@ -32,9 +32,9 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     Limits:
         Marks without a bookie's name ask for better placement and are not judged.
     """
-    found = count_per_bookie(marks_by_bookie(deleted_marks(tables), tables.moved))
+    bookie_rows = count_per_bookie(marks_by_bookie(deleted_marks(tables), tables.moved))
     return finding_rows(
-        found,
+        bookie_rows,
         bookie_id="bookie_id",
         message=words(
             "{bookie_id}: {total:ledger is|ledgers are} marked for it, but {which}{sample:,}",

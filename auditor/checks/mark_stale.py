@@ -36,9 +36,9 @@ def mark_stale(tables: Tables) -> DataFrame:
     """
     marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")
-    found = count_per_bookie(marks.select("*", returned), "returned")
+    bookie_rows = count_per_bookie(marks.select("*", returned), "returned")
     return finding_rows(
-        found,
+        bookie_rows,
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(

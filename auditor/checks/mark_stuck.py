@@ -61,10 +61,10 @@ def mark_stuck(tables: Tables) -> DataFrame:
         .select(*LEDGER, "write_quorum", depended_on.alias("members"))
     )
     listed = tables.ledgers_of_marks.where(F.col("status").isin(*LISTED)).select(*LEDGER).distinct()
-    alone = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
+    is_unrecoverable = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
     marks = marks.join(listed.withColumn("listed", F.lit(True)), [*LEDGER], "left")
     rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered_ids(tables.bookies))
-    rows = rows.withColumn("unrecoverable", F.coalesce(alone, F.lit(False)))
+    rows = rows.withColumn("unrecoverable", F.coalesce(is_unrecoverable, F.lit(False)))
     hours = ((F.lit(tables.cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
     return finding_rows(
         rows.withColumn("hours", hours),

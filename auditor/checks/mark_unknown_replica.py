@@ -34,11 +34,11 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
 
     from auditor.tables.marks import named_marks
 
-    known = tables.bookies.where("named or has_cookie or registered is not null").select("bookie_id")
+    known_bookies = tables.bookies.where("named or has_cookie or registered is not null").select("bookie_id")
     replicas = named_marks(tables.marks).select(
         *LEDGER, F.explode(F.array_distinct("replicas")).alias("bookie_id")
     )
-    rows = with_ledgers(replicas.join(F.broadcast(known), "bookie_id", "left_anti"), "bookie_id")
+    rows = with_ledgers(replicas.join(F.broadcast(known_bookies), "bookie_id", "left_anti"), "bookie_id")
     return finding_rows(
         rows,
         bookie_id="bookie_id",

@@ -66,10 +66,10 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
     disagree = tables.cluster.tree_elsewhere
     listed = F.col("ledger_id").isNotNull()
-    told = listed if disagree is None else listed & ~elsewhere
+    has_id = listed if disagree is None else listed & ~elsewhere
     misplaced = filter_part("misplaced_ledgers", tables.ledgers).select(
-        F.when(told, F.col("scope_id")).alias("scope_id"),
-        F.when(told, F.col("ledger_id")).alias("ledger_id"),
+        F.when(has_id, F.col("scope_id")).alias("scope_id"),
+        F.when(has_id, F.col("ledger_id")).alias("ledger_id"),
         *("path", "low", "high", "damage"),
         (elsewhere & ~listed).alias("unlisted"),
     )
@@ -83,8 +83,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         F.count("damage").alias("elsewhere"),
         F.count_if(F.col("unlisted")).alias("unlisted"),
     )
-    said = (F.col("elsewhere") > 0) & F.lit(disagree is not None)
-    deleted = said & (F.col("unlisted") > 0)
+    is_elsewhere = (F.col("elsewhere") > 0) & F.lit(disagree is not None)
+    deleted = is_elsewhere & (F.col("unlisted") > 0)
     return finding_rows(
         rows,
         ledger_id="ledger_id",
@@ -93,7 +93,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(
             "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
-            where=if_known(F.when(said, f"{disagree}; ")),
+            where=if_known(F.when(is_elsewhere, f"{disagree}; ")),
             deletes=if_known(F.when(deleted, "; no bookie lists these, and collectors delete their ledgers")),
         ),
         evidence="total AS count, sample AS paths, string(low) AS low, string(high) AS high, reason, "

@@ -127,11 +127,13 @@ def _second_look(cluster: ClusterFacts) -> Column:
     """The end of the sentence where a live store is in doubt for nothing but many orphans."""
     if not cluster.live:
         return F.lit("")
-    known = cluster.orphans_known
-    if known is None:
-        said = F.lit("; suspect until a run an hour or more later finds the same ones")
+    last_run_time = cluster.orphans_known
+    if last_run_time is None:
+        clause = F.lit("; suspect until a run an hour or more later finds the same ones")
     else:
-        said = words("; {lasting} of them were orphans in the run of {time} already", time=format_time(known))
+        clause = words(
+            "; {lasting} of them were orphans in the run of {time} already", time=format_time(last_run_time)
+        )
     by_count = ("orphan-share", "vanished-ranges", "large-orphan-share")
-    others = F.array_except("rules", F.array(*map(F.lit, by_count)))
-    return F.when(F.size(others) == 0, said).otherwise("")
+    other_rules = F.array_except("rules", F.array(*map(F.lit, by_count)))
+    return F.when(F.size(other_rules) == 0, clause).otherwise("")

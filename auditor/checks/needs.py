@@ -100,7 +100,7 @@ class Sight:
     @classmethod
     def of(cls, report: Report) -> Sight:
         """That of a finished run."""
-        run, seen, listed = report.run, report.coverage, report.run.bookies_listed
+        run, coverage, listed = report.run, report.coverage, report.run.bookies_listed
         return cls(
             live=run.live,
             two_scans=len(run.positions) > 1,
@@ -114,9 +114,9 @@ class Sight:
             instance_id=report.cluster.instance_id is not None,
             sources=not report.metadata_only,
             directories=run.directories_read,
-            read=seen.bookies.read,
-            unread=seen.bookies.unread,
-            undecided=not seen.complete,
+            read=coverage.bookies.read,
+            unread=coverage.bookies.unread,
+            undecided=not coverage.complete,
             witness=run.witness_asked,
             entry_logs=run.entry_logs,
             deep=ENTRIES_WHOLE in run.operations,
@@ -130,25 +130,29 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Why something is lacking; ``where`` names the part that lacks it, empty for all. Not ``known``: nobody
-    can say whether it was there."""
+    """Why something is lacking; ``where`` names the part that lacks it, empty for all.
+
+    Not ``is_known``: nobody can say whether it was there.
+    """
 
     why: str
     where: str = ""
-    known: bool = True
+    is_known: bool = True
 
 
 def lacks(sight: Sight) -> dict[Need, Lack]:
     """What checks need and this did not show them, and why: what is lacking altogether first."""
-    found = [*_of_store(sight), *_of_bookies(sight), *_of_options(sight), *_of_parts(sight)]
+    missing_needs = [*_of_store(sight), *_of_bookies(sight), *_of_options(sight), *_of_parts(sight)]
     first: dict[Need, Lack] = {}
-    for need, lack in sorted(found, key=lambda each: (bool(each[1].where), not each[1].known)):
+    for need, lack in sorted(
+        missing_needs, key=lambda need_and_lack: (bool(need_and_lack[1].where), not need_and_lack[1].is_known)
+    ):
         first.setdefault(need, lack)
     return first
 
 
 def _unsaid(what: str) -> Lack:
-    return Lack(f"an earlier version wrote this run, which does not say whether {what}", known=False)
+    return Lack(f"an earlier version wrote this run, which does not say whether {what}", is_known=False)
 
 
 def _of_store(sight: Sight) -> Iterator[tuple[Need, Lack]]:
@@ -221,8 +225,8 @@ def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
 def _of_parts(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     """What was looked at but for a part: some bookies, some ids, some places of the metadata."""
     if sight.unread and (sight.read or sight.directories):
-        left = len(sight.unread)
-        where = f"{left:,} bookies that were not fully read" if left > 1 else sight.unread[0]
+        unread_count = len(sight.unread)
+        where = f"{unread_count:,} bookies that were not fully read" if unread_count > 1 else sight.unread[0]
         lack = Lack("what is not in a readable index is neither there nor missing", where)
         yield from ((need, lack) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
     if sight.gaps:

@@ -59,7 +59,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         & (right | (F.col("reason") == "metadata-suspect"))
         & (F.col("since") < tables.cluster.scan_time - wait)
     )
-    found = with_ledgers(
+    bookie_rows = with_ledgers(
         rows,
         "bookie_id",
         F.min("since").alias("since"),
@@ -69,7 +69,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
     ).join(F.broadcast(live), "bookie_id")
     sure = F.col("right") & F.coalesce(F.col("index_time") > F.col("newest"), F.lit(False))
     return finding_rows(
-        with_attribution(found, tables),
+        with_attribution(bookie_rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(~sure | F.col("attribution_suspect")),
         message=words(

@@ -69,13 +69,13 @@ def owner_dangling(tables: Tables) -> DataFrame:
         A schema that is being deleted looks the same: its ledgers go before its znode. A compacted ledger
         that only a cursor's own ledger names is seen only with saved metadata and the bookies' directories.
     """
-    kept = F.col("offload") == "complete"
+    is_offloaded = F.col("offload") == "complete"
     place = words(" ({place + 1} of {list_size} in its list)")
-    copy = F.when(kept, "; its copy in the object store is complete")
+    copy = F.when(is_offloaded, "; its copy in the object store is complete")
     return finding_rows(
         with_fault(tables, "owner-dangling"),
         ledger_id="ledger_id",
-        severity=F.when(kept, Severity.WARNING.value),
+        severity=F.when(is_offloaded, Severity.WARNING.value),
         confidence=suspect_if(F.col("why").isNotNull()),
         message=words(
             "ledger {ledger} is not in the store, but {owner_name} names it{place}{copy}{doubt}",

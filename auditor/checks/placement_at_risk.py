@@ -45,7 +45,7 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     """
     assert tables.cluster.placement is not None
     level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_of(tables.cluster.placement)
-    alone = words("{level} {domain} alone has all copies of some entries: ", level=level)
+    single_domain = words("{level} {domain} alone has all copies of some entries: ", level=level)
     few = words("an ack quorum of some entries lies in fewer regions than must survive a loss: ")
     return finding_rows(
         by_ledger(tables.placement.where("not violated")),
@@ -53,7 +53,7 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         message=words(
             "ledger {ledger}: {why}{window_words}; in {segments:segment|segments}, first at entry "
             "{first_entry_id}",
-            why=F.when(F.col("domain").isNotNull(), alone).otherwise(few),
+            why=F.when(F.col("domain").isNotNull(), single_domain).otherwise(few),
             window_words=window_words(),
         ),
         evidence=f"{PLACES}, domain, '{rule}' AS rule",

@@ -94,7 +94,7 @@ def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
         F.expr("array_sort(collect_list(struct(ensemble_size, write_quorum, ledgers)))").alias("shapes"),
         F.sum("ledgers").alias("ledgers"),
     )
-    named = F.expr(
+    shape_words = F.expr(
         "transform(shapes, each -> concat('E', each.ensemble_size, ' Qw', each.write_quorum, ' (', "
         "each.ledgers, ')'))"
     )
@@ -106,7 +106,7 @@ def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
             "{named:,}",
             rule=rule,
             least=settings.min_zones,
-            named=named,
+            named=shape_words,
         ),
         evidence=f"ledgers, shapes, '{rule}' AS rule",
     )

@@ -57,9 +57,9 @@ def replica_mismatch(tables: Tables) -> DataFrame:
 
     from auditor.tables.digests import differing_copies
 
-    found = differing_copies(tables.digests).withColumn("entry", F.struct("entry_id", "copies"))
+    entries = differing_copies(tables.digests).withColumn("entry", F.struct("entry_id", "copies"))
     rows = with_samples(
-        found,
+        entries,
         ("scope_id", "ledger_id"),
         "entry",
         F.array_distinct(F.flatten(F.collect_set(F.flatten("copies.bookies")))).alias("bookies"),
@@ -68,11 +68,11 @@ def replica_mismatch(tables: Tables) -> DataFrame:
     first = F.col("sample")[0]
     copies = F.transform(
         first["copies"],
-        lambda one: words(
+        lambda copy: words(
             "{size:byte|bytes} with CRC-32C {crc} on {bookies:,}",
-            size=one["payload_bytes"],
-            crc=one["payload_crc32c"],
-            bookies=one["bookies"],
+            size=copy["payload_bytes"],
+            crc=copy["payload_crc32c"],
+            bookies=copy["bookies"],
         ),
     )
     return finding_rows(

@@ -6,7 +6,7 @@ from auditor.checks.ledger_queries import judged_with_class, unknown_bookies
 from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass, UnknownCopy
 
-_SAID = {
+_REASON_WORDS = {
     UnknownCopy.UNREADABLE: "index unreadable on ",
     UnknownCopy.LIMBO: "in limbo on ",
     UnknownCopy.NOT_INDEXED: "not in the index of ledgers on ",
@@ -109,14 +109,18 @@ def _of_ledgers(rows: DataFrame) -> DataFrame:
         message=words(
             "ledger {ledger}: {known}, at worst {potential_class}; {reasons}",
             known=F.when(F.col("class").isin(*_HARMLESS), "undecided").otherwise(F.col("class")),
-            reasons=F.concat_ws("; ", *(_where(why, said) for why, said in _SAID.items())),
+            reasons=F.concat_ws(
+                "; ", *(_where(why, reason_words) for why, reason_words in _REASON_WORDS.items())
+            ),
         ),
         evidence="class, potential_class, state, m AS copies_missing, mu AS copies_missing_or_unknown, "
         "unknown AS unknown_copies, doubts",
     )
 
 
-def _where(why: str, said: str) -> Column:
+def _where(why: str, reason_words: str) -> Column:
     """Where copies are unknown for one reason; null where none are."""
     bookies = f"array_sort(array_distinct(filter(unknown, copies -> copies.why = '{why}').bookie_id))"
-    return F.expr(f"CASE WHEN size({bookies}) > 0 THEN concat('{said}', array_join({bookies}, ', ')) END")
+    return F.expr(
+        f"CASE WHEN size({bookies}) > 0 THEN concat('{reason_words}', array_join({bookies}, ', ')) END"
+    )

@@ -67,8 +67,8 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
             part["reason"].alias("reason"),
         ),
     )
-    found = by_ledger.select(*LEDGER, shown.alias("in_entry_logs"), "entry_logs_total")
-    return rows.join(found, [*LEDGER], "left")
+    ledger_logs = by_ledger.select(*LEDGER, shown.alias("in_entry_logs"), "entry_logs_total")
+    return rows.join(ledger_logs, [*LEDGER], "left")
 
 
 def in_entry_logs(of_lost: Column) -> Column:
@@ -81,9 +81,9 @@ def in_entry_logs(of_lost: Column) -> Column:
 
     def log_words(log: Column) -> Column:
         name = F.concat(F.lit("entry log "), log["log_id"].cast("string"), F.lit(" of "), log["bookie_id"])
-        theirs = F.when(count == 1, "has its bytes").otherwise("has their bytes")
+        all_bytes = F.when(count == 1, "has its bytes").otherwise("has their bytes")
         part = F.concat(F.lit("has bytes of "), log["lost_entries"].cast("string"), F.lit(" of them"))
-        lost = F.when(log["lost_entries"] >= count, theirs).otherwise(part)
+        lost = F.when(log["lost_entries"] >= count, all_bytes).otherwise(part)
         entries = F.when(log["entries"] == 1, "1 entry").otherwise(
             F.concat(log["entries"].cast("string"), F.lit(" entries"))
         )
@@ -91,8 +91,10 @@ def in_entry_logs(of_lost: Column) -> Column:
         return F.concat(name, F.lit(" "), F.when(of_lost, lost).otherwise(lacking))
 
     relevant = F.filter("in_entry_logs", lambda log: ~of_lost | (log["lost_entries"] > 0))
-    named = F.array_join(F.transform(F.slice(relevant, 1, MAX_MESSAGE_LOGS), log_words), ", ")
+    log_names = F.array_join(F.transform(F.slice(relevant, 1, MAX_MESSAGE_LOGS), log_words), ", ")
     total = F.col("entry_logs_total")
-    more = F.when(total > MAX_EVIDENCE_LOGS, total).otherwise(F.size(relevant)) - MAX_MESSAGE_LOGS
-    rest = F.when(more > 0, F.concat(F.lit(" and "), more.cast("string"), F.lit(" more"))).otherwise("")
-    return F.when(F.size(relevant) > 0, F.concat(F.lit("; "), named, rest)).otherwise("")
+    hidden_logs = F.when(total > MAX_EVIDENCE_LOGS, total).otherwise(F.size(relevant)) - MAX_MESSAGE_LOGS
+    remainder = F.when(
+        hidden_logs > 0, F.concat(F.lit(" and "), hidden_logs.cast("string"), F.lit(" more"))
+    ).otherwise("")
+    return F.when(F.size(relevant) > 0, F.concat(F.lit("; "), log_names, remainder)).otherwise("")

@@ -115,13 +115,13 @@ class LazyGroup(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """The context, which keeps the arguments as they were given."""
-        given = list(args)
+        arguments = list(args)
         try:
             context = super().make_context(info_name, args, parent, **extra)
         except KeyboardInterrupt:  # click would end with 1
             click.echo("bkaudit: interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
-        context.meta[ARGUMENTS] = given
+        context.meta[ARGUMENTS] = arguments
         return context
 
     def main(self, *args: Any, **extra: Any) -> Any:

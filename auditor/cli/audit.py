@@ -54,19 +54,21 @@ def audit(
     damaged to judge by.
     """
     options = options_from_flags(conf, flags)
-    of = sources(metadata, bookies, cluster, conf)
+    inputs = sources(metadata, bookies, cluster, conf)
     from auditor.audit.audit import Audit
     from auditor.notebook.run import open_run
     from auditor.sources.metadata.uri import parse_metadata_uri
 
-    parse_metadata_uri(of.metadata)  # said before a session is started
+    parse_metadata_uri(inputs.metadata)  # said before a session is started
 
-    out = out or run_to_make("audit", of, options)
-    wanted = outputs(forms, out)
+    out = out or run_to_make("audit", inputs, options)
+    report_outputs = outputs(forms, out)
     with takes_up(out), shown_progress() as progress:
-        report = Audit(of.metadata, of.bookies, out, options).run(session() if session else None, progress)
+        report = Audit(inputs.metadata, inputs.bookies, out, options).run(
+            session() if session else None, progress
+        )
     say(f"the run is in {out}")
-    show(open_run(out), wanted, TextChoice(flat=flat))
+    show(open_run(out), report_outputs, TextChoice(flat=flat))
     raise click.exceptions.Exit(exit_code(report, options.fail_on, options.fail_on_suspect))
 
 
@@ -87,15 +89,15 @@ def scan(
 ) -> None:
     """Read a cluster's metadata into tables; nothing is compared and nothing judged."""
     options = options_from_flags(conf, flags)
-    of = sources(metadata, (), cluster, conf)
+    inputs = sources(metadata, (), cluster, conf)
     from auditor.audit.audit import Audit
     from auditor.sources.metadata.uri import parse_metadata_uri
 
-    parse_metadata_uri(of.metadata)  # said before a session is started
+    parse_metadata_uri(inputs.metadata)  # said before a session is started
 
-    out = out or run_to_make("scan", of, options)
+    out = out or run_to_make("scan", inputs, options)
     with takes_up(out), shown_progress() as progress:
-        rows = Audit(of.metadata, (), out, options).scan(session() if session else None, progress)
+        rows = Audit(inputs.metadata, (), out, options).scan(session() if session else None, progress)
     for name, count in rows.items():
         click.echo(f"{count:>12,}  {name}")
     say(f"the tables are in {out}/tables")

@@ -65,18 +65,20 @@ def compare(
     spark = session() if session else None
     with (
         shown_progress() as progress,
-        compare_stores(source, copy, owners, out, options, spark, progress) as (found, differences),
+        compare_stores(source, copy, owners, out, options, spark, progress) as (comparison, differences),
     ):
         if form == "jsonl":
             for line in report.comparison_lines(all_differences(differences)):
                 click.echo(line)
-            say(report.comparison_verdict(found))
+            say(report.comparison_verdict(comparison))
         else:
-            some = some_differences(differences, report.SHOWN)
+            shown_differences = some_differences(differences, report.SHOWN)
             if form == "json":
-                click.echo(report.comparison_json(found, some))
+                click.echo(report.comparison_json(comparison, shown_differences))
             else:
-                click.echo(report.comparison_text(found, some, terminal_width() or report.WIDTH))
+                click.echo(
+                    report.comparison_text(comparison, shown_differences, terminal_width() or report.WIDTH)
+                )
     if out is not None:
         say(f"the tables are in {out}")
-    raise click.exceptions.Exit(found.exit_code)
+    raise click.exceptions.Exit(comparison.exit_code)

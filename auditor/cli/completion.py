@@ -18,8 +18,8 @@ def earlier_runs(context: click.Context, parameter: click.Parameter, begun: str)
     """What --since takes: finished runs, and last."""
     from auditor.model.options import LAST
 
-    found = run_names(context, begun) + ([LAST] if LAST.startswith(begun) else [])
-    return found or directories(context, parameter, begun)
+    names = run_names(context, begun) + ([LAST] if LAST.startswith(begun) else [])
+    return names or directories(context, parameter, begun)
 
 
 def run_names(context: click.Context, begun: str) -> list[str]:
@@ -28,12 +28,14 @@ def run_names(context: click.Context, begun: str) -> list[str]:
     from auditor.errors import UsageError
 
     try:
-        known = Path(runs_directory(context.params.get("cluster"), _conf(context)))
+        cluster_runs = Path(runs_directory(context.params.get("cluster"), _conf(context)))
     except UsageError:
         return []
-    above = Path(begun) if begun.endswith("/") else Path(begun or f"{known}/").parent
-    found = {str(report.parent) for place in {above, known} for report in place.glob("*/report.json")}
-    return sorted(each for each in found if each.startswith(begun))
+    above = Path(begun) if begun.endswith("/") else Path(begun or f"{cluster_runs}/").parent
+    run_paths = {
+        str(report.parent) for place in {above, cluster_runs} for report in place.glob("*/report.json")
+    }
+    return sorted(path for path in run_paths if path.startswith(begun))
 
 
 def paths(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:

@@ -13,17 +13,17 @@ _PACKAGE = Path(__file__).parents[1]
 
 def project_files() -> dict[str, Path]:
     """Every file by name: those of conf/ by their own, others with their folder in front."""
-    found = {}
+    files = {}
     for folder in FOLDERS:
         places = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]
-        place = next((each for each in places if each.is_dir()), None)
+        place = next((candidate for candidate in places if candidate.is_dir()), None)
         if place is None:
             continue
         for file in sorted(place.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 name = file.relative_to(place).as_posix()
-                found[name if folder == "conf" else f"{folder}/{name}"] = file
-    return found
+                files[name if folder == "conf" else f"{folder}/{name}"] = file
+    return files
 
 
 def _names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:

@@ -36,8 +36,8 @@ class Kind:
     def decode(self) -> Callable[..., Any]:
         """The function, from its module."""
         module, _, name = self.function.partition(":")
-        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-        return found
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return function
 
 
 _STORE = "auditor.codecs.store.underreplication"
@@ -136,16 +136,16 @@ def jsonable(value: Any) -> Any:
     {'a': [{'base64': 'eA=='}, None], 'ledger_id': '7'}
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         value = dict(zip(value._fields, value, strict=True))
     if isinstance(value, Mapping):
         return {
-            str(key): str(item) if key in _IDS and item is not None else jsonable(item)
-            for key, item in value.items()
+            str(key): str(entry) if key in _IDS and entry is not None else jsonable(entry)
+            for key, entry in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [jsonable(item) for item in value]
+        return [jsonable(element) for element in value]
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     return value

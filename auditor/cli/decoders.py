@@ -53,14 +53,14 @@ def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
 def decode_index(data: bytes, entries: bool) -> Any:
     """An index file: its header, and the entries of its slots."""
     header = index_file.decode_header(data)
-    whole, rest = divmod(len(data) - index_file.HEADER_BYTES, 8)
+    whole, cut_bytes = divmod(len(data) - index_file.HEADER_BYTES, 8)
     slots = np.frombuffer(data, ">i8", count=whole, offset=index_file.HEADER_BYTES)
-    found = fold_slots(slots, np.array([0, whole]))
+    groups = fold_slots(slots, np.array([0, whole]))
     return {
         "header": header,
         "columns_of_groups": GROUP.names,
-        **_groups(np.frombuffer(found.tobytes(), GROUP), entries),
-        "bytes_of_a_cut_slot": rest,
+        **_groups(np.frombuffer(groups.tobytes(), GROUP), entries),
+        "bytes_of_a_cut_slot": cut_bytes,
     }
 
 
@@ -69,19 +69,21 @@ def decode_bookie_frame(data: bytes, entries: bool) -> Any:
     prefix = bookie_wire.LENGTH.size
     length = bookie_wire.frame_length(data[:prefix])
     if len(data) != prefix + length:
-        here = min(len(data), prefix + length)
-        raise DecodeError("bookie's answer", here, f"a frame of {length} bytes, {len(data) - prefix} present")
+        offset = min(len(data), prefix + length)
+        raise DecodeError(
+            "bookie's answer", offset, f"a frame of {length} bytes, {len(data) - prefix} present"
+        )
     begins = prefix
     try:
-        heard = bookie_wire.answer(data[prefix:])
-        begins += heard.at
-        listed = None if heard.availability is None else availability.decode(heard.availability)
+        answer = bookie_wire.answer(data[prefix:])
+        begins += answer.at
+        listed = None if answer.availability is None else availability.decode(answer.availability)
     except DecodeError as damage:
         raise DecodeError(damage.what, begins + damage.offset, damage.reason) from damage
     return {
-        "txn_id": heard.txn_id,
-        "status": bookie_wire.status_text(heard.status),
-        "ledger_id": None if heard.ledger_id is None else str(heard.ledger_id),
+        "txn_id": answer.txn_id,
+        "status": bookie_wire.status_text(answer.status),
+        "ledger_id": None if answer.ledger_id is None else str(answer.ledger_id),
         "availability": None if listed is None else _groups(listed, entries),
     }
 
@@ -110,33 +112,37 @@ def decode_entry_log(file: BinaryIO) -> Any:
     server itself reads the entries where it makes no sense.
     """
     with _seekable(file) as seekable:
-        found = contents_of(lambda offset, length: _part(seekable, offset, length), _size(seekable))
+        contents = contents_of(lambda offset, length: _part(seekable, offset, length), _size(seekable))
         uninitialised = any(_part(seekable, 0, HEADER_BYTES)[NUMBERS_BYTES:])
-    for damage in (found.damage, found.map_damage):
-        if damage is not None and not (damage is found.map_damage and found.map_unreadable and uninitialised):
+    for damage in (contents.damage, contents.map_damage):
+        if damage is not None and not (
+            damage is contents.map_damage and contents.map_unreadable and uninitialised
+        ):
             raise damage
-    sizes = [*zip(found.ledger_ids.tolist(), found.bytes.tolist(), found.scope_ids.tolist(), strict=True)]
-    largest = sorted(sizes, key=lambda each: (-each[1], each[0]))[:_LARGEST_SHOWN]
+    sizes = [
+        *zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), contents.scope_ids.tolist(), strict=True)
+    ]
+    largest = sorted(sizes, key=lambda ledger_bytes: (-ledger_bytes[1], ledger_bytes[0]))[:_LARGEST_SHOWN]
     return {
-        "header": found.header,
-        "direct": found.direct,
-        "counted_by": found.counted,
+        "header": contents.header,
+        "direct": contents.direct,
+        "counted_by": contents.counted,
         "bytes": {
-            "header": found.header_bytes,
-            "entries": found.entry_bytes,
-            "padding": found.padding_bytes,
-            "map": found.map_bytes,
-            "tail": found.tail_bytes,
-            "file": found.size,
+            "header": contents.header_bytes,
+            "entries": contents.entry_bytes,
+            "padding": contents.padding_bytes,
+            "map": contents.map_bytes,
+            "tail": contents.tail_bytes,
+            "file": contents.size,
         },
-        "entries": int(found.entries.sum()) if len(found.entries) else None,
+        "entries": int(contents.entries.sum()) if len(contents.entries) else None,
         "ledgers": len(sizes),
         "largest": [
             {"scope_id": str(scope), "ledger_id": str(ledger), "bytes": size}
             for ledger, size, scope in largest
         ],
-        "cut": found.cut,
-        "map_damage": None if found.map_damage is None else str(found.map_damage),
+        "cut": contents.cut,
+        "map_damage": None if contents.map_damage is None else str(contents.map_damage),
     }
 
 
@@ -144,17 +150,17 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
     """What its records are, and whose; a journal can have gigabytes, so payloads are passed over."""
     with _seekable(file) as seekable:
         journal = Journal.open(lambda offset, length: _part(seekable, offset, length), _size(seekable))
-        found = list(journal.records())
+        batches = list(journal.records())
     if journal.cut and journal.end == 0:
         # Version 1 has no header, so that any bytes look like the begin of its first record.
         raise DecodeError("journal", 0, "neither the header of a journal nor a whole record")
-    entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in found)])
+    entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in batches)])
     kinds = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
-    rows = list(_rows_of_entries([records.entries() for records in found], entries))
+    rows = list(_rows_of_entries([records.entries() for records in batches], entries))
     return {
         "version": journal.version,
         "records": len(entry_ids),
-        "entries": sum(len(records.entries().entry_ids) for records in found),
+        "entries": sum(len(records.entries().entry_ids) for records in batches),
         **{name: int((entry_ids == kind).sum()) for name, kind in kinds.items()},
         "end": journal.end,
         "cut": journal.cut,

@@ -48,8 +48,8 @@ def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
     Raises:
         UsageError: as `named_cluster`.
     """
-    named = named_cluster(cluster, conf) if cluster is not None else {}
-    return str(named.get("runs") or os.environ.get(RUNS) or "runs")
+    cluster_values = named_cluster(cluster, conf) if cluster is not None else {}
+    return str(cluster_values.get("runs") or os.environ.get(RUNS) or "runs")
 
 
 def defaults(
@@ -60,12 +60,12 @@ def defaults(
     Raises:
         UsageError: as `named_cluster`.
     """
-    named = named_cluster(cluster, conf) if cluster is not None else {}
-    given = bookies or named.get("bookies")
-    if given is None or (not given and not named):
-        given = tuple(filter(None, [os.environ.get(BOOKIES)]))
-    found = metadata or named.get("metadata") or os.environ.get(METADATA) or ""
-    return Sources(found, tuple(given), runs_directory(cluster, conf))
+    cluster_values = named_cluster(cluster, conf) if cluster is not None else {}
+    bookie_sources = bookies or cluster_values.get("bookies")
+    if bookie_sources is None or (not bookie_sources and not cluster_values):
+        bookie_sources = tuple(filter(None, [os.environ.get(BOOKIES)]))
+    metadata_uri = metadata or cluster_values.get("metadata") or os.environ.get(METADATA) or ""
+    return Sources(metadata_uri, tuple(bookie_sources), runs_directory(cluster, conf))
 
 
 def sources(
@@ -76,10 +76,10 @@ def sources(
     Raises:
         UsageError: nothing says where the metadata is, or as `named_cluster`.
     """
-    found = defaults(metadata, bookies, cluster, conf)
-    if not found.metadata:
+    inputs = defaults(metadata, bookies, cluster, conf)
+    if not inputs.metadata:
         raise UsageError(f"--metadata: say where the metadata is; --cluster NAME and {METADATA} do too")
-    return found
+    return inputs
 
 
 def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
@@ -92,15 +92,15 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
         raise UsageError(f"--cluster {name}: --conf or {CONF} names the file that has it")
     clusters = read_toml(conf).get(CLUSTERS, {})
     if not isinstance(clusters, dict) or not isinstance(clusters.get(name), dict):
-        there = ", ".join(clusters) if isinstance(clusters, dict) and clusters else "none"
-        raise UsageError(f"{conf}: there is no [{CLUSTERS}.{name}]; there are {there}")
+        names = ", ".join(clusters) if isinstance(clusters, dict) and clusters else "none"
+        raise UsageError(f"{conf}: there is no [{CLUSTERS}.{name}]; there are {names}")
     values = dict(clusters[name])
     where = f"{conf}: {CLUSTERS}.{name}"
     for key, value in values.items():
         if key not in _KEYS:
             raise UsageError(f"{where}: {key}: no such key; there are {', '.join(_KEYS)}")
         texts = value if key == "bookies" and isinstance(value, list) else [value]
-        if not all(isinstance(each, str) and each for each in texts):
+        if not all(isinstance(text, str) and text for text in texts):
             raise UsageError(f"{where}: {key}: {value!r} is not a string")
         if key == "bookies":
             values[key] = tuple(texts)

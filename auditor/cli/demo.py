@@ -18,17 +18,21 @@ AHEAD = "its time is set 25 hours ahead: the sample was just written, and some f
 @click.command()
 @out_option
 @outputs_option
-@click.option("--all", "every", is_flag=True, help="text: every finding too, not only the first screen.")
+@click.option(
+    "--all", "all_findings", is_flag=True, help="text: every finding too, not only the first screen."
+)
 @verbosity_options
 @option_flags(*DEMO_OPTIONS)
-def demo(out: str | None, forms: tuple[str, ...], every: bool, conf: Path | None, **flags: Any) -> None:
+def demo(
+    out: str | None, forms: tuple[str, ...], all_findings: bool, conf: Path | None, **flags: Any
+) -> None:
     """Start a ZooKeeper with a sample cluster in it that has every kind of trouble, audit it, and stop.
 
     Exit code 0 if the sample's known findings were found, all of them and no others; else 1.
     """
     options = options_from_flags(conf, flags)
     out = out or new_run()
-    wanted = outputs(forms, out)
+    report_outputs = outputs(forms, out)
     from auditor.demo.sample import show as show_demo
     from auditor.notebook.run import open_run
 
@@ -36,7 +40,7 @@ def demo(out: str | None, forms: tuple[str, ...], every: bool, conf: Path | None
         shown = show_demo(out, options, progress)
     say(f"the run is in {out}")
     say(AHEAD)
-    show(open_run(out), wanted, TextChoice(all=every, screen_only=True))
+    show(open_run(out), report_outputs, TextChoice(all=all_findings, screen_only=True))
     for label, keys in (("not found", shown.not_found), ("not known", shown.not_known)):
         for key in keys:
             click.echo(f"bkaudit: {label}: {' '.join(part or '-' for part in key)}", err=True)

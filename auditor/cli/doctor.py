@@ -51,8 +51,8 @@ def doctor(
     from auditor.doctor import examine
     from auditor.reports.doctor import render
 
-    of = defaults(metadata, bookies, cluster, conf)
-    diagnosis = examine(of.metadata or None, of.bookies, out, options, start_spark)
+    inputs = defaults(metadata, bookies, cluster, conf)
+    diagnosis = examine(inputs.metadata or None, inputs.bookies, out, options, start_spark)
     click.echo(
         json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis, text_width())
     )

@@ -49,7 +49,7 @@ def dump(
     if len(names) > 2:
         raise UsageError(f"{names[2]}: one URI and one file are enough")
     uri, file = names if len(names) == 2 else (None, names[0])
-    of = sources(uri, (), cluster, conf)
+    inputs = sources(uri, (), cluster, conf)
     from auditor.sources.metadata.dump.save import SaveRequest, new_file, save
     from auditor.sources.metadata.stores import store_options
     from auditor.sources.metadata.uri import parse_metadata_uri
@@ -57,12 +57,12 @@ def dump(
     from auditor.sources.racks import PULSAR_MAPPING
 
     trees = [tree for application in APPLICATIONS.values() for tree in application.trees]
-    beside = (PULSAR_MAPPING, *(() if without_owners else trees))
+    extra_trees = (PULSAR_MAPPING, *(() if without_owners else trees))
     options = store_options(options_from_flags(conf, flags))
-    wanted = SaveRequest(parse_metadata_uri(of.metadata), beside, not without_secrets, options)
+    request = SaveRequest(parse_metadata_uri(inputs.metadata), extra_trees, not without_secrets, options)
     opened = nullcontext(sys.stdout.buffer) if file == "-" else new_file(Path(file))
     with opened as out:
-        saved = save(wanted, out, _now_and_then())
+        saved = save(request, out, _now_and_then())
     where = "standard output" if file == "-" else f"{file}, {size(Path(file).stat().st_size)}"
     say(f"{plural(saved.records, 'record')} in {where}")
     for path, reason in saved.gaps:
@@ -74,12 +74,12 @@ def dump(
 
 def _now_and_then() -> Callable[[int], None]:
     """Says how far it is, twice a minute."""
-    said = time.monotonic()
+    last_print = time.monotonic()
 
     def progress(records: int) -> None:
-        nonlocal said
-        if time.monotonic() - said >= PERIOD_S:
-            said = time.monotonic()
+        nonlocal last_print
+        if time.monotonic() - last_print >= PERIOD_S:
+            last_print = time.monotonic()
             say(f"{plural(records, 'record')} so far")
 
     return progress

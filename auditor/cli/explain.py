@@ -31,14 +31,16 @@ def explain() -> None:
     type=click.File("rb"),
     help="With --bookie: a BP-34 value that says what it holds, instead of the run.",
 )
-def ledger(named: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None) -> None:
+def ledger(
+    ledger_id: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None
+) -> None:
     """Draw who should hold which entries of the ledger ID and who does; say what is wrong, what to do.
 
     ID is its id, or scope and id in 32 hexadecimal digits. With --bookie: what this bookie should hold and
     what it holds, by the run or by the BP-34 value of --availability.
     """
     if bookie is not None:
-        show_text(_replica(named, run, bookie, availability))
+        show_text(_replica(ledger_id, run, bookie, availability))
         return
     if availability is not None:
         raise UsageError("--availability: say with --bookie which bookie holds these entries")
@@ -50,31 +52,31 @@ def ledger(named: LedgerId, run: str, ascii: bool, bookie: str | None, availabil
     from auditor.runs.load_ledger import findings_for_ledger
 
     opened = open_run(run)
-    found = findings_for_ledger(opened, named.id, named.scope)
+    findings = findings_for_ledger(opened, ledger_id.id, ledger_id.scope)
     kinds = storages(opened)
     try:
-        view = opened.ledger(named.id, named.scope)
+        view = opened.ledger(ledger_id.id, ledger_id.scope)
     except RunUsageError as error:
-        if not found:
+        if not findings:
             raise
         # A mark may be all that is left of a ledger.
         shown = str(error)
     else:
         shown = drawing.render(view, not ascii and takes_unicode(), width=text_width())
-    lines = advice_lines(found, text_width(), opened.report.cluster.instance_id, kinds, opened)
-    holds = ledger_hold_lines(opened, named.id, named.scope, text_width())
+    lines = advice_lines(findings, text_width(), opened.report.cluster.instance_id, kinds, opened)
+    holds = ledger_hold_lines(opened, ledger_id.id, ledger_id.scope, text_width())
     parts = [[shown], holds, lines or ["nothing was found about it"]]
     show_text("\n\n".join("\n".join(part) for part in parts if part))
 
 
-def _replica(named: LedgerId, run: str, bookie: str, file: BinaryIO | None) -> str:
+def _replica(ledger_id: LedgerId, run: str, bookie: str, file: BinaryIO | None) -> str:
     """What one bookie should hold of a ledger, and what it holds."""
     from auditor.codecs.availability.wire import decode
     from auditor.notebook.run import open_run
     from auditor.reports.replica import replica_text
 
     listed = None if file is None else decode(file.read())
-    return replica_text(open_run(run).ledger(named.id, named.scope), bookie, listed, text_width())
+    return replica_text(open_run(run).ledger(ledger_id.id, ledger_id.scope), bookie, listed, text_width())
 
 
 @explain.command()
@@ -133,16 +135,16 @@ def check(name: str | None) -> None:
     from auditor.reports.plain_text import fold_text
 
     if name is None:
-        width = max(len(each.id) for each in ALL)
-        for each in ALL:
-            head = f"{each.id:<{width}}  {each.severity:<8}  "
+        width = max(len(known_check.id) for known_check in ALL)
+        for listed_check in ALL:
+            head = f"{listed_check.id:<{width}}  {listed_check.severity:<8}  "
             # A line each for programs; folded below its beginning for eyes.
-            room = text_width() if sys.stdout.isatty() else len(head) + len(each.title)
-            click.echo("\n".join(fold_text(each.title, room, head, " " * len(head))))
+            room = text_width() if sys.stdout.isatty() else len(head) + len(listed_check.title)
+            click.echo("\n".join(fold_text(listed_check.title, room, head, " " * len(head))))
         return
-    found = BY_ID.get(name)
-    if found is None:
+    chosen_check = BY_ID.get(name)
+    if chosen_check is None:
         raise unknown_check(name)
     from auditor.reports.check_pages import page
 
-    show_text(page(found, text_width()))
+    show_text(page(chosen_check, text_width()))

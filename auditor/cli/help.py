@@ -30,8 +30,8 @@ def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
 
         click.echo(man_page(), nl=False)
         return
-    command, found = _find(context.find_root(), words)
-    click.echo(command.get_help(found))
+    command, command_context = _find(context.find_root(), words)
+    click.echo(command.get_help(command_context))
 
 
 def _find(root: click.Context, words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
@@ -44,10 +44,10 @@ def _find(root: click.Context, words: tuple[str, ...]) -> tuple[click.Command, c
     for word in words:
         if not isinstance(command, click.Group):
             raise click.UsageError(f"{context.command_path} has no subcommand {word!r}.", context)
-        _, found, _ = command.resolve_command(context, [word])
-        if found is None:  # a shell asks what completes the words
+        _, subcommand, _ = command.resolve_command(context, [word])
+        if subcommand is None:  # a shell asks what completes the words
             raise click.NoSuchCommand(word, ctx=context)
-        command, context = found, click.Context(found, context, info_name=word)
+        command, context = subcommand, click.Context(subcommand, context, info_name=word)
     return command, context
 
 

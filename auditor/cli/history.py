@@ -31,17 +31,17 @@ def history(directory: str | None, cluster: str | None, conf: Path | None, form:
     directory = directory or runs_directory(cluster, conf)
     if "://" not in directory:
         check_runs_directory(Path(directory))
-    found = of_runs.history(directory)
-    found.require_runs()
-    for reason in found.unreadable:
+    run_history = of_runs.history(directory)
+    run_history.require_runs()
+    for reason in run_history.unreadable:
         click.echo(f"bkaudit: left out: {reason}", err=True)
-    if not found.runs and form == "text":
+    if not run_history.runs and form == "text":
         click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")
         return
     if form == "text":
-        click.echo(report.text(found.runs, terminal_width()))
+        click.echo(report.text(run_history.runs, terminal_width()))
     else:
-        click.echo({"json": report.to_json, "csv": report.to_csv}[form](found.runs))
+        click.echo({"json": report.to_json, "csv": report.to_csv}[form](run_history.runs))
 
 
 _HOUR_MS = 3_600_000
@@ -71,12 +71,12 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
         raise RunUsageError(f"{file}: {error}") from error
     except RunError as error:
         raise damaged(str(file), error) from error
-    now, run = now_ms(), file.parent
+    current_ms, run = now_ms(), file.parent
     data_time = data_time_of(report, str(run), lambda name: read_regular(run / name))
     code = exit_code(report, *fail_on_of(str(run), lambda name: read_regular(run / name)))
-    click.echo(status_line(report, str(run), now, data_time))
-    is_of_future = max(data_time, report.run.scan_time) - now > MAX_CLOCK_AHEAD_MS
-    if code == 0 and max_age is not None and (is_of_future or now - data_time > max_age * _HOUR_MS):
+    click.echo(status_line(report, str(run), current_ms, data_time))
+    is_of_future = max(data_time, report.run.scan_time) - current_ms > MAX_CLOCK_AHEAD_MS
+    if code == 0 and max_age is not None and (is_of_future or current_ms - data_time > max_age * _HOUR_MS):
         code = NOT_COVERED
     raise click.exceptions.Exit(code)
 

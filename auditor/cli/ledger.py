@@ -37,14 +37,14 @@ def ledger() -> None:
 @conf_option
 @credentials_option
 def show(
-    named: LedgerId, metadata: str | None, cluster: str | None, conf: Path | None, credentials: str | None
+    ledger_id: LedgerId, metadata: str | None, cluster: str | None, conf: Path | None, credentials: str | None
 ) -> None:
     """Show the metadata of the ledger ID, as JSON. ID is its id, or scope and id in 32 hexadecimal digits."""
-    of = sources(metadata, (), cluster, conf)
+    inputs = sources(metadata, (), cluster, conf)
     from auditor.sources.metadata.ledgers import find_ledger
 
-    found = find_ledger(of.metadata, named, _store_options(conf, credentials))
-    click.echo(json.dumps(_ledger_json(found), indent=2, ensure_ascii=False))
+    ledger_metadata = find_ledger(inputs.metadata, ledger_id, _store_options(conf, credentials))
+    click.echo(json.dumps(_ledger_json(ledger_metadata), indent=2, ensure_ascii=False))
 
 
 @ledger.command(name="list")
@@ -68,17 +68,17 @@ def list_(
     if None not in (scope, ledger_scope_id) and scope != ledger_scope_id:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: the argument says scope {scope}")
     scope_id = named_scope(ledger_scope_id if scope is None else scope)
-    of = sources(metadata, (), cluster, conf)
+    inputs = sources(metadata, (), cluster, conf)
     from auditor.errors import UnreadError
     from auditor.sources.metadata.ledgers import list_ledgers
 
     gaps = 0
-    for each in list_ledgers(of.metadata, scope_id, _store_options(conf, credentials)):
-        if isinstance(each, tuple):
+    for entry in list_ledgers(inputs.metadata, scope_id, _store_options(conf, credentials)):
+        if isinstance(entry, tuple):
             gaps += 1
-            click.echo(f"bkaudit: {each[0]}: {each[1]}", err=True)
+            click.echo(f"bkaudit: {entry[0]}: {entry[1]}", err=True)
         else:
-            click.echo(json.dumps(_ledger_json(each), ensure_ascii=False, separators=(",", ":")))
+            click.echo(json.dumps(_ledger_json(entry), ensure_ascii=False, separators=(",", ":")))
     if gaps:
         raise UnreadError("the list is not complete", f"{plural(gaps, 'place')} could not be listed")
 

@@ -91,8 +91,8 @@ def _paragraphs(help: str) -> Iterator[str]:
             continue
         yield ".PP"
         if paragraph.startswith("\b"):
-            kept = [line for line in paragraph.removeprefix("\b").split("\n") if line]
-            yield from (".nf", *(_line(line) for line in kept), ".fi")
+            lines = [line for line in paragraph.removeprefix("\b").split("\n") if line]
+            yield from (".nf", *(_line(line) for line in lines), ".fi")
         else:
             yield from _text(paragraph)
 
@@ -105,8 +105,8 @@ def _terms(texts: dict[str, str]) -> Iterator[str]:
         first, *later = text.replace("\b\n", "\b").split("\n\n")
         yield from _text(first)
         for paragraph in later:
-            kept = [line for line in paragraph.removeprefix("\b").split("\n") if line]
-            yield from (".IP", ".nf", *(_line(line) for line in kept), ".fi")
+            lines = [line for line in paragraph.removeprefix("\b").split("\n") if line]
+            yield from (".IP", ".nf", *(_line(line) for line in lines), ".fi")
 
 
 def _text(text: str) -> Iterator[str]:

@@ -101,12 +101,12 @@ def chosen_run(*tables: str) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         @wraps(command)
-        def with_run(*, run: str | None, cluster: str | None, conf: Path | None, **others: Any) -> Any:
+        def with_run(*, run: str | None, cluster: str | None, conf: Path | None, **parameters: Any) -> Any:
             from auditor.runs.damage import opened_run
 
             path = run or newest_run(runs_directory(cluster, conf))
             with opened_run(path, *tables):
-                return command(run=path, **others)
+                return command(run=path, **parameters)
 
         setattr(with_run, REQUIRED_TABLES, tables)
         return runs_options(cast(Command, with_run))
@@ -244,40 +244,40 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 class ScaledNumber(click.ParamType[int]):
     """A whole number above 0; a letter behind it, one of ``units``, says of how many each."""
 
-    def __init__(self, name: str, units: Mapping[str, int], wanted: str) -> None:
-        self.name, self._units, self._wanted = name, units, wanted
+    def __init__(self, name: str, units: Mapping[str, int], expected: str) -> None:
+        self.name, self._units, self._expected = name, units, expected
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number that ``value`` says."""
         text = str(value).strip()
         digits, unit = (text[:-1], text[-1:]) if text[-1:] in self._units else (text, "")
         if not digits.isdecimal() or not int(digits):
-            self.fail(f"{text!r} is not {self._wanted}", param, ctx)
+            self.fail(f"{text!r} is not {self._expected}", param, ctx)
         return int(digits) * self._units.get(unit, 1)
 
 
-def run_to_make(kind: str, of: Sources, options: AuditOptions) -> str:
+def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
     """Where a run without --out goes: on with the newest there that broke off, or in a new directory."""
     from auditor.audit.landing import run_identity, unfinished_run
 
-    identity = run_identity(kind, of.metadata, of.bookies, options)
-    found = unfinished_run(of.runs, identity, options.resume_within)
-    if found is None:
-        return new_run(of.runs)
-    say(f"resuming interrupted run {found}")
-    return found
+    identity = run_identity(kind, inputs.metadata, inputs.bookies, options)
+    run = unfinished_run(inputs.runs, identity, options.resume_within)
+    if run is None:
+        return new_run(inputs.runs)
+    say(f"resuming interrupted run {run}")
+    return run
 
 
 def ledger_options(command: Command) -> Command:
-    """A ledger by the argument ID, or in the three ways of BP-35; the command gets it as ``named``."""
+    """A ledger by the argument ID, or in the three ways of BP-35; the command gets it as ``ledger_id``."""
 
     @wraps(command)
     def with_ledger(
         *, id: str | None, ledger_id: int | None, ledger_scope_id: int | None,
-        ledger_qualified_name: str | None, **others: Any,
+        ledger_qualified_name: str | None, **parameters: Any,
     ) -> Any:  # fmt: skip
-        named = ledger_of(id, ledger_id, ledger_scope_id, ledger_qualified_name)
-        return command(named=named, **others)
+        full_id = ledger_of(id, ledger_id, ledger_scope_id, ledger_qualified_name)
+        return command(ledger_id=full_id, **parameters)
 
     decorated: Any = with_ledger
     for option in (
@@ -334,14 +334,14 @@ def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
     >>> named_ledgers(["42", "00000000000000070000000000000001"])
     ((0, 42), (7, 1))
     """
-    found = []
+    ledgers = []
     for name in names:
         if _DECIMAL.fullmatch(name):
             ledger = named_ledger(int(name), None, None)
         else:
             ledger = named_ledger(None, None, name)
-        found.append((ledger.scope, ledger.id))
-    return tuple(found)
+        ledgers.append((ledger.scope, ledger.id))
+    return tuple(ledgers)
 
 
 def named_scope(ledger_scope_id: int | None) -> int:

@@ -50,8 +50,8 @@ class TextChoice:
 
     def findings_wanted(self, terminal: bool) -> bool:
         """Whether any finding is shown: at a terminal only what was asked for, in a log the samples."""
-        asked = self.all or self.suppressed or self.flat or not self.selection.everything
-        return asked or not (terminal or self.screen_only)
+        is_chosen = self.all or self.suppressed or self.flat or not self.selection.everything
+        return is_chosen or not (terminal or self.screen_only)
 
     @property
     def shows_suppressed(self) -> bool:
@@ -64,25 +64,25 @@ class TextChoice:
         return self.flat or self.all or not self.selection.everything
 
 
-def print_text(run: Any, wanted: TextChoice) -> None:
+def print_text(run: Any, choice: TextChoice) -> None:
     """Print the report of a run, the first screen last, at a terminal or into a pipe."""
     terminal = sys.stdout.isatty()
-    for part in _parts(run, wanted, terminal):
+    for part in _parts(run, choice, terminal):
         print(colour_words(part) if wants_colour() else part)
-    if not wanted.findings_wanted(terminal) and sum(run.report.counts.values()):
+    if not choice.findings_wanted(terminal) and sum(run.report.counts.values()):
         say(f"every finding: bkaudit report {shlex.quote(printable(run.path))} --all")
 
 
-def _parts(run: Any, wanted: TextChoice, terminal: bool) -> Iterator[str]:
+def _parts(run: Any, choice: TextChoice, terminal: bool) -> Iterator[str]:
     from auditor.reports import first_screen, text
 
     width = max(text.NARROWEST, min(columns(), text.WIDEST)) if terminal else text.UNBROKEN
-    if wanted.findings_wanted(terminal):
-        if wanted.all or not wanted.selection.everything:
-            findings: text.OfRank = SelectedRun(run, wanted.selection).with_standings
+    if choice.findings_wanted(terminal):
+        if choice.all or not choice.selection.everything:
+            findings: text.OfRank = SelectedRun(run, choice.selection).with_standings
         else:
             findings = partial(sampled_findings, run)
-        shown = (wanted.shows_suppressed, wanted.shows_grouped)
+        shown = (choice.shows_suppressed, choice.shows_grouped)
         if terminal:
             sections = text.for_terminal(run.report, findings, run.path, width, *shown)
             parts: Iterator[str] = (f"{section}\n" for section in sections)
@@ -91,9 +91,9 @@ def _parts(run: Any, wanted: TextChoice, terminal: bool) -> Iterator[str]:
         if (first := next(parts, None)) is not None:
             yield first
             yield from parts
-        elif not wanted.selection.everything:
+        elif not choice.selection.everything:
             say("no finding is of this choice")
-        if not wanted.shows_suppressed and (hidden := text.suppressed_note(run.report)):
+        if not choice.shows_suppressed and (hidden := text.suppressed_note(run.report)):
             yield f"{hidden}\n"
         elif not terminal:
             yield ""
@@ -144,23 +144,23 @@ def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
     Raises:
         UsageError: no such form, a file that two forms share, or one whose directory cannot be written.
     """
-    found: list[Output] = []
+    chosen_outputs: list[Output] = []
     for text in forms or ("text",):
-        name, named, file = text.partition("=")
+        name, separator, file = text.partition("=")
         if name not in FORMS:
             raise UsageError(f"--format {text}: there are {', '.join(FORMS)}; FORM=FILE writes a file")
         form = FORMS[name]
-        if named:
+        if separator:
             _writable(text, file, Path(run).absolute())
-            found.append(Output(name, file))
-        elif form.binary or any(output.file is None for output in found):
-            found.append(Output(name, f"{run.rstrip('/')}/report.{form.ending}"))
+            chosen_outputs.append(Output(name, file))
+        elif form.binary or any(output.file is None for output in chosen_outputs):
+            chosen_outputs.append(Output(name, f"{run.rstrip('/')}/report.{form.ending}"))
         else:
-            found.append(Output(name))
-    files = [os.path.realpath(output.file) for output in found if output.file is not None]
+            chosen_outputs.append(Output(name))
+    files = [os.path.realpath(output.file) for output in chosen_outputs if output.file is not None]
     if twice := next((file for file in files if files.count(file) > 1), None):
         raise UsageError(f"--format: {twice} is named twice")
-    return tuple(found)
+    return tuple(chosen_outputs)
 
 
 def _writable(option: str, file: str, run: Path) -> None:
@@ -177,7 +177,7 @@ def _writable(option: str, file: str, run: Path) -> None:
         raise UsageError(f"--format {option}: the directory {path.parent} cannot be written")
 
 
-def show(run: ReportSource, wanted: Iterable[Output], text: TextChoice = TextChoice()) -> None:
+def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice = TextChoice()) -> None:
     """Write the report of a run in every form that is wanted; ``text`` says how much of it a terminal gets.
 
     Raises:
@@ -187,7 +187,7 @@ def show(run: ReportSource, wanted: Iterable[Output], text: TextChoice = TextCho
     """
     failed = []
     kinds: set[type[AuditorError]] = set()
-    for output in wanted:
+    for output in report_outputs:
         if output.file is None:
             _print(run, output.form, text)
         elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # which the audit has written
@@ -207,10 +207,10 @@ def show(run: ReportSource, wanted: Iterable[Output], text: TextChoice = TextCho
         raise kind(f"--format: not written: {'; '.join(failed)}")
 
 
-def _write(run: ReportSource, form: str, wanted: TextChoice, out: BinaryIO) -> None:
+def _write(run: ReportSource, form: str, choice: TextChoice, out: BinaryIO) -> None:
     """Write a report to a file; text has what a pipe gets."""
     if form == "text":
-        parts = _parts(run, replace(wanted, screen_only=False), terminal=False)
+        parts = _parts(run, replace(choice, screen_only=False), terminal=False)
         write_parts(out, (f"{part}\n" for part in parts))
     else:
         FORMS[form].write(run, out)

@@ -60,15 +60,15 @@ def make(run: str, out: str | None, form: str) -> None:
 
     if out is not None and Path(out).exists():
         raise UsageError(f"--out {out}: is there already; name another file")
-    made = make_plan(RunReader(run))
+    repair_plan = make_plan(RunReader(run))
     if out is not None:
-        for file in write_plan(made, out):
+        for file in write_plan(repair_plan, out):
             say(f"wrote {file}")
-    _show(made, form)
+    _show(repair_plan, form)
     if out is None:
         say("nothing was written: --out PLAN.toml makes a file of it, to be reviewed and checked")
     else:
-        newer = "" if _is_running(made.metadata_uri) else " --run NEWER"
+        newer = "" if _is_running(repair_plan.metadata_uri) else " --run NEWER"
         say(f"before a step is typed: bkaudit plan check {shlex.quote(out)}{newer}")
 
 
@@ -121,27 +121,27 @@ def check(
     from auditor.sources.clock import now_ms
     from auditor.sources.metadata.stores import store_options
 
-    made = read_plan(file)
+    repair_plan = read_plan(file)
     if run is not None and metadata is not None:
         raise UsageError("--run and --metadata: give one of them")
     if run is not None:
         with opened_run(run, "bookies", "cluster", "cookies", "ledgers", "verdicts"):
-            now = ask_run(run, ledgers_in(made), made.scan_time)
+            store_facts = ask_run(run, ledgers_in(repair_plan), repair_plan.scan_time)
     else:
         uri = defaults(metadata, (), cluster, conf).metadata
-        if not uri and not _is_running(made.metadata_uri):
+        if not uri and not _is_running(repair_plan.metadata_uri):
             raise UsageError(
-                f"{made.metadata_uri} was saved: --run NEWER or --metadata URI says what is so now"
+                f"{repair_plan.metadata_uri} was saved: --run NEWER or --metadata URI says what is so now"
             )
-        uri = uri or made.metadata_uri
+        uri = uri or repair_plan.metadata_uri
         options = store_options(options_from_flags(conf, {"credentials": credentials}))
-        now = ask_store(uri, ledgers_in(made), options)
-    found = check_plan(made, now, now_ms())
+        store_facts = ask_store(uri, ledgers_in(repair_plan), options)
+    plan_check = check_plan(repair_plan, store_facts, now_ms())
     if form == "text":
-        click.echo(report.check_text(found, text_width()))
+        click.echo(report.check_text(plan_check, text_width()))
     else:
-        click.echo({"markdown": report.check_markdown, "json": report.check_json}[form](found))
-    raise click.exceptions.Exit(found.exit_code)
+        click.echo({"markdown": report.check_markdown, "json": report.check_json}[form](plan_check))
+    raise click.exceptions.Exit(plan_check.exit_code)
 
 
 def _is_running(uri: str) -> bool:
@@ -151,11 +151,11 @@ def _is_running(uri: str) -> bool:
     return bool(parse_metadata_uri(uri).hosts)
 
 
-def _show(made: RepairPlan, form: str) -> None:
+def _show(repair_plan: RepairPlan, form: str) -> None:
     from auditor.reports import plan as report
     from auditor.sources.clock import now_ms
 
     if form == "text":
-        show_text(report.plan_text(made, now_ms(), text_width()))
+        show_text(report.plan_text(repair_plan, now_ms(), text_width()))
     else:
-        show_text({"markdown": report.plan_markdown, "json": report.plan_json}[form](made, now_ms()))
+        show_text({"markdown": report.plan_markdown, "json": report.plan_json}[form](repair_plan, now_ms()))

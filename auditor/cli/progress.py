@@ -64,19 +64,19 @@ PERIOD_S = 30.0
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
     """Progress for a person, or for a log."""
-    said = verbosity()
-    if said is Verbosity.QUIET:
+    level = verbosity()
+    if level is Verbosity.QUIET:
         yield Silent()
         return
     with _standard_error() as stream:
         if stream.isatty():
             with _bars(stream) as bars:
-                shown = TerminalProgress(bars, said is Verbosity.VERBOSE)
+                shown = TerminalProgress(bars, level is Verbosity.VERBOSE)
                 yield shown
                 shown.end()
         else:
             with LogProgress(
-                lambda line: click.echo(f"bkaudit: {line}", stream), said is Verbosity.VERBOSE
+                lambda line: click.echo(f"bkaudit: {line}", stream), level is Verbosity.VERBOSE
             ) as log:
                 yield log
 
@@ -129,9 +129,9 @@ class ProgressPosition:
         self.number = max(self.number, stage_shown(name) or self.number)
         self._show()
 
-    def expect(self, more: int) -> None:
+    def expect(self, added_steps: int) -> None:
         """There is so much more to do."""
-        self.total += more
+        self.total += added_steps
         self._show()
 
     def advance(self, done: int) -> None:

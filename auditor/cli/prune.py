@@ -61,13 +61,13 @@ def prune(
         raise UsageError("say what to keep: --keep-last, --keep-daily, --keep-weekly or --keep-monthly")
     if "://" not in runs:
         check_runs_directory(Path(runs))
-    there = history(runs)
-    there.require_runs()
-    for reason in there.unreadable:
+    run_history = history(runs)
+    run_history.require_runs()
+    for reason in run_history.unreadable:
         click.echo(f"bkaudit: left alone: {reason}", err=True)
-    found = decisions(there.runs, keep, runs_in_use(options_from_flags(conf, {}), suppressions, runs))
+    choices = decisions(run_history.runs, keep, runs_in_use(options_from_flags(conf, {}), suppressions, runs))
     freed = 0
-    for decision in found:
+    for decision in choices:
         run = decision.run
         why = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
         _print(f"{'keep' if why else 'take away':<9}  {format_time(run.finished)}  {run.name}{why}")
@@ -76,9 +76,9 @@ def prune(
             if yes:
                 remove_run(run.path)
     locks = 0 if "://" in runs else _idle_locks(Path(runs), yes)
-    gone = sum(not decision.reasons for decision in found)
+    removed = sum(not decision.reasons for decision in choices)
     done = "taken away" if yes else "would go; nothing was done without --yes"
-    _print(f"{plural(gone, 'run')} of {len(found):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
+    _print(f"{plural(removed, 'run')} of {len(choices):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
 
 
 def _print(line: str) -> None:

@@ -39,7 +39,7 @@ CHANGES = ("new", "worse", "better", "same")
     metavar="FINGERPRINT",
     help="Print the entry of a suppressions file that accepts this finding.",
 )
-@click.option("--all", "every", is_flag=True, help="Every finding, not only samples of each check.")
+@click.option("--all", "all_findings", is_flag=True, help="Every finding, not only samples of each check.")
 @click.option("--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only findings this severe.")
 @click.option(
     "--check",
@@ -67,7 +67,7 @@ def report(
     by: Level | None,
     leaks: bool,
     accept: str | None,
-    every: bool,
+    all_findings: bool,
     severity: tuple[str, ...],
     check: tuple[str, ...],
     bookie: tuple[str, ...],
@@ -104,17 +104,17 @@ def report(
     from auditor.notebook.run import open_run
     from auditor.runs.damage import require_whole_findings
 
-    wanted = outputs(forms, run)
-    if every:
-        _require_complete(wanted)
+    report_outputs = outputs(forms, run)
+    if all_findings:
+        _require_complete(report_outputs)
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
     opened = open_run(run)
     require_whole_findings(RunDirectory(run))
     if not selection.everything:
-        _check(wanted, selection)
+        _check(report_outputs, selection)
         require_known(opened, selection)
     shown = opened if selection.everything else SelectedRun(opened, selection)
-    show(shown, wanted, TextChoice(every, selection, show_suppressed, flat=flat))
+    show(shown, report_outputs, TextChoice(all_findings, selection, show_suppressed, flat=flat))
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
@@ -130,9 +130,9 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
     if len(forms) > 1 or form not in LISTINGS:
         raise UsageError(f"--leaks: one --format of {', '.join(LISTINGS)}, to standard output")
     opened = RunReader(run)
-    found = Leaks(opened)
+    leaks = Leaks(opened)
     listing = partial(leaks_text, width=terminal_width()) if form == "text" else LISTINGS[form]
-    for part in listing(found.totals(), found, opened.report.run.scan_time):
+    for part in listing(leaks.totals(), leaks, opened.report.run.scan_time):
         click.echo(part, nl=False)
 
 
@@ -149,24 +149,24 @@ def _print_acceptance(run: str, fingerprint: str) -> None:
     click.echo(suppression_entry(finding, datetime.now(UTC).date()))
 
 
-def _require_complete(wanted: tuple[Output, ...]) -> None:
+def _require_complete(report_outputs: tuple[Output, ...]) -> None:
     """Refuse --all for forms that have samples or counts.
 
     Raises: UsageError.
     """
     complete = [name for name, form in FORMS.items() if form.complete]
-    for output in wanted:
+    for output in report_outputs:
         if output.form not in complete:
             forms = f"{', '.join(complete[:-1])} and {complete[-1]}"
             raise UsageError(f"--all: --format {output.form} does not list every finding; {forms} do")
 
 
-def _check(wanted: tuple[Output, ...], selection: Selection) -> None:
+def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     """Refuse a choice for a form that is of the whole run, and a check that is none.
 
     Raises: UsageError.
     """
-    for output in wanted:
+    for output in report_outputs:
         if output.form not in LISTING:
             raise UsageError(
                 f"--format {output.form}: it is of the whole run; choose findings for {', '.join(LISTING)}"

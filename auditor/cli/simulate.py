@@ -28,7 +28,7 @@ _LEVELS = [str(level) for level in Level]
 )
 @click.option(
     "--any",
-    "together",
+    "worst_failure",
     type=(click.IntRange(1, 6), click.Choice(_LEVELS)),
     metavar="N LEVEL",
     help="The worst N bookies, racks, zones or regions that can fail at once.",
@@ -64,7 +64,7 @@ _LEVELS = [str(level) for level in Level]
 def simulate(
     run: str,
     lose: tuple[tuple[str, str], ...],
-    together: tuple[int, str] | None,
+    worst_failure: tuple[int, str] | None,
     mapping: str | None,
     mttf_days: float,
     mttr_hours: float,
@@ -81,7 +81,7 @@ def simulate(
     from auditor.simulate.simulation import answer_any, answer_failure, simulate_all
     from auditor.simulate.tables import simulation_table
 
-    if lose and together:
+    if lose and worst_failure:
         raise UsageError("--lose and --any: give one of them")
     _check_table(table, form)
     reader = RunReader(run)
@@ -90,21 +90,21 @@ def simulate(
     if lose:
         lost = [(Level(level), [part for part in name.split(",") if part]) for level, name in lose]
         answer = answer_failure(reader, lost, locations)
-        found = answer.simulation
-    elif together:
-        found, answer = answer_any(reader, together[0], Level(together[1]), locations)
+        simulation = answer.simulation
+    elif worst_failure:
+        simulation, answer = answer_any(reader, worst_failure[0], Level(worst_failure[1]), locations)
     else:
-        found = simulate_all(reader, locations, mttf_days, mttr_hours)
+        simulation = simulate_all(reader, locations, mttf_days, mttr_hours)
     if form in TABLE_FORMS:
-        TABLE_FORMS[form](simulation_table(table, reader, answer, found), sys.stdout.buffer)
+        TABLE_FORMS[form](simulation_table(table, reader, answer, simulation), sys.stdout.buffer)
     elif form == "json":
-        show_text(report.to_json(found))
+        show_text(report.to_json(simulation))
     else:
         words = [word for level, name in lose for word in ("--lose", level, name)]
-        words += ["--any", str(together[0]), together[1]] if together else []
+        words += ["--any", str(worst_failure[0]), worst_failure[1]] if worst_failure else []
         words += ["--racks", mapping] if mapping is not None else []
         command = shlex.join(["bkaudit", "simulate", run, *words])
-        show_text(report.text(found, text_width(), command, whole_names=not sys.stdout.isatty()))
+        show_text(report.text(simulation, text_width(), command, whole_names=not sys.stdout.isatty()))
 
 
 def _check_table(table: str | None, form: str) -> None:
@@ -122,13 +122,13 @@ def _locations(run: RunReader, mapping: str) -> Locations:
     """The mapping of a file, for the bookies of a run."""
     from auditor.sources.racks import locate_all, read_racks
 
-    said = read_racks(mapping)
+    racks = read_racks(mapping)
     hosts = {}
     if "registrations" in run.table_names():
         rows = run.table("registrations", ["bookie_id", "host", "used"]).to_pylist()
         hosts = {row["bookie_id"]: row["host"] for row in rows if row["used"]}
     names = run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist()
-    return Locations(locate_all({name: hosts.get(name) for name in names}, said), f"--racks {mapping}")
+    return Locations(locate_all({name: hosts.get(name) for name in names}, racks), f"--racks {mapping}")
 
 
 _BYTES = ScaledNumber("bytes", {"k": 10**3, "M": 10**6, "G": 10**9}, "a number of bytes, such as 500k or 20M")
@@ -174,12 +174,12 @@ def decommission(
     _check_table(table, form)
     with opened_run(run, "bookies", "cluster", "judged", "ledgers", "marks", "verdicts"):
         reader = RunReader(run)
-        found, trial = rehearse_by_ledger(reader, bookies, rate, round_trip)
+        rehearsal, trial = rehearse_by_ledger(reader, bookies, rate, round_trip)
         if form in TABLE_FORMS:
             TABLE_FORMS[form](blocked_table(table, reader, trial), sys.stdout.buffer)
         elif form == "json":
-            show_text(report.decommission_json(found))
+            show_text(report.decommission_json(rehearsal))
         else:
             command = shlex.join(["bkaudit", "decommission", run, *bookies])
-            show_text(report.decommission_text(found, command, text_width()))
-    raise click.exceptions.Exit(found.exit_code)
+            show_text(report.decommission_text(rehearsal, command, text_width()))
+    raise click.exceptions.Exit(rehearsal.exit_code)

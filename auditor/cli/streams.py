@@ -45,16 +45,16 @@ class StandardStream(io.FileIO):
         Raises:
             OutputError: standard output cannot be written, as on a full disk.
         """
-        rest = memoryview(data).cast("B")
-        size = rest.nbytes
+        unwritten = memoryview(data).cast("B")
+        size = unwritten.nbytes
         try:
             # All of it: with python -u nobody above writes what a part of a pipe's room left over.
-            while rest and not self._discards:
-                written = super().write(rest)
+            while unwritten and not self._discards:
+                written = super().write(unwritten)
                 if written is None:
                     # The pipe is full, and whoever made it lets nobody wait in write.
                     select.select((), (self.fileno(),), ())
-                rest = rest[written or 0 :]
+                unwritten = unwritten[written or 0 :]
         except OSError as error:
             self._discards = error.errno in self._closed_errnos
             if not (self._discards or self._is_error_stream):

@@ -79,7 +79,7 @@ def colour_words(text: str) -> str:
     '\\x1b[32m\\x1b[1mHEALTHY\\x1b[0m: no finding'
     """
     for pattern in _PATTERNS:
-        text = pattern.sub(lambda found: click.style(found[0], **_COLOURS[found[0]]), text)
+        text = pattern.sub(lambda match: click.style(match[0], **_COLOURS[match[0]]), text)
     return text
 
 

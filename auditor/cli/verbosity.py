@@ -26,8 +26,8 @@ class Verbosity(Enum):
 def verbosity() -> Verbosity:
     """What the command was told; normal outside one."""
     context = click.get_current_context(silent=True)
-    found: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
-    return found
+    chosen: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
+    return chosen
 
 
 def say(message: str) -> None:
@@ -47,8 +47,8 @@ def quietness_options(command: Command) -> Command:
 
 
 def _verbosity_flag(letter: str, word: str, to: Verbosity, help: str) -> Callable[[Command], Command]:
-    def callback(context: click.Context, _: click.Parameter, given: bool) -> None:
-        if given:
+    def callback(context: click.Context, _: click.Parameter, is_given: bool) -> None:
+        if is_given:
             context.meta[_KEY] = to
 
     return click.option(letter, word, is_flag=True, expose_value=False, callback=callback, help=help)
@@ -116,6 +116,6 @@ def takes_up(out: str) -> Iterator[None]:
     except KeyboardInterrupt as interruption:
         context = click.get_current_context().find_root()
         arguments = list(context.meta.get(ARGUMENTS, ()))
-        if not any(each == "--out" or each.startswith("--out=") for each in arguments):
+        if not any(argument == "--out" or argument.startswith("--out=") for argument in arguments):
             arguments += ["--out", out]
         raise Interruption(shlex.join(["bkaudit", *arguments])) from interruption

@@ -93,16 +93,16 @@ def watch(
     options = options_from_flags(conf, flags)
     if options.since is None:
         options = options.overridden({"since": LAST})
-    given = sources(metadata, bookies, cluster, conf)
-    of = Sources(given.metadata, given.bookies, runs or given.runs)
-    outputs(forms, child_of(of.runs, "run"))
+    default_sources = sources(metadata, bookies, cluster, conf)
+    inputs = Sources(default_sources.metadata, default_sources.bookies, runs or default_sources.runs)
+    outputs(forms, child_of(inputs.runs, "run"))
     stop, last = Event(), 0
-    with _signals(stop) as listening, _metrics(listen, of.metadata) as take:
-        for done in islice(_rounds(of, options, interval, stop, listening), rounds):
+    with _signals(stop) as listening, _metrics(listen, inputs.metadata) as take:
+        for done in islice(_rounds(inputs, options, interval, stop, listening), rounds):
             last = _code(done, options)
             is_last = stop.is_set() or done.number == rounds
             _print(done, last, is_last)
-            for step in (take, partial(_write, forms), partial(_prune, of.runs, keep, options)):
+            for step in (take, partial(_write, forms), partial(_prune, inputs.runs, keep, options)):
                 try:
                     step(done)
                 except (AuditorError, OSError) as error:  # the audit was done: the next one is not in doubt
@@ -111,7 +111,7 @@ def watch(
 
 
 def _rounds(
-    of: Sources, options: AuditOptions, interval: float, stop: Event, listening: Callable[[], None]
+    inputs: Sources, options: AuditOptions, interval: float, stop: Event, listening: Callable[[], None]
 ) -> Iterator[Round]:
     from auditor.audit.audit import Audit
     from auditor.spark.session import build_session
@@ -122,14 +122,14 @@ def _rounds(
         options.master,
         _LONG_LIVED,
         options.driver_memory,
-        log=None if "://" in of.runs else Path(of.runs, "spark.log"),
+        log=None if "://" in inputs.runs else Path(inputs.runs, "spark.log"),
         keep_classes=True,
     )
     listening()  # Spark has a handler of its own
-    place = partial(run_to_make, "audit", of, options)
+    place = partial(run_to_make, "audit", inputs, options)
 
     def audit(out: str) -> Audit:
-        return Audit(of.metadata, of.bookies, out, options)
+        return Audit(inputs.metadata, inputs.bookies, out, options)
 
     try:
         yield from audit_rounds(audit, place, interval, stop, spark, shown_progress)

@@ -66,12 +66,12 @@ SPACE = {
     "headers-and-maps": "#f1f3f5",
 }
 CELLS = {
-    Cell.HELD: ("#4c86a8", ""),
+    Cell.PRESENT: ("#4c86a8", ""),
     Cell.MISSING: ("#a50026", "×"),
     Cell.PART: ("#f46d43", "×"),
     Cell.UNKNOWN: ("#b9b2d1", "?"),
     Cell.SURPLUS: ("#fdc776", "+"),
-    Cell.NONE: ("#f1f3f5", ""),
+    Cell.NOT_EXPECTED: ("#f1f3f5", ""),
 }
 _DARK = (Cell.MISSING, Cell.PART)
 

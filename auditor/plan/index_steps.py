@@ -25,7 +25,7 @@ _DATABASE = re.compile(r"/current/(ledgers|locations)(/|$)")
 _FENCED = "all its ledgers come back fenced and without a master key"
 _LONG = "it takes long, and what no entry log holds stays lost"
 _REBUILD_NEEDS: tuple[str, ...] = ("a copy of its index directories", "commands are typed on its own host")
-_BOTH = "ledgers and locations"
+_BOTH_DATABASES = "ledgers and locations"
 
 
 def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
@@ -43,48 +43,48 @@ def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
     return sorted({log["bookie_id"] for log in logs if log["lost_entries"]})
 
 
-def _add_recoverable(now: Situation, found: dict[tuple[str, str], FindingGroups]) -> None:
+def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str], FindingGroups]) -> None:
     """Add ledgers with lost entries whose bytes are in entry logs, by bookie and by what its index lacks."""
     in_databases: dict[tuple[int, str], dict[str, Any]] = {}
-    for row in now.asking("entry-lost"):
+    for row in situation.asking("entry-lost"):
         for bookie in recoverable_copies(row):
-            if now.bookies[bookie]["storage"] == ROCKSDB:
+            if situation.bookies[bookie]["storage"] == ROCKSDB:
                 if len(in_databases) < MOST_LEDGERS:
                     in_databases[row["ledger_id"], bookie] = row
             else:
-                found.setdefault((bookie, ".idx"), FindingGroups()).add(row)
+                groups_by_bookie.setdefault((bookie, ".idx"), FindingGroups()).add(row)
     if not in_databases:
         return
     # rebuild-db-ledger-locations-index finds only ledgers that the index of ledgers lists.
     ids = pa.array(sorted({ledger for ledger, _ in in_databases}), pa.int64())
     chosen = (ds.field("scope_id") == 0) & ds.field("ledger_id").isin(ids)
-    rows = now.run.table("availability", ["ledger_id", "bookie_id"], chosen)
+    rows = situation.run.table("availability", ["ledger_id", "bookie_id"], chosen)
     listed = {(row["ledger_id"], row["bookie_id"]) for row in rows.to_pylist()}
     without_ledger = {bookie for ledger, bookie in in_databases if (ledger, bookie) not in listed}
     for (_, bookie), row in in_databases.items():
-        what = _BOTH if bookie in without_ledger else "locations"
-        found.setdefault((bookie, what), FindingGroups()).add(row)
+        what = _BOTH_DATABASES if bookie in without_ledger else "locations"
+        groups_by_bookie.setdefault((bookie, what), FindingGroups()).add(row)
 
 
-def _with_several_damaged(now: Situation) -> set[str]:
+def _with_several_damaged(situation: Situation) -> set[str]:
     """Bookies of which both kinds of database are damaged: a finding names the first one only."""
-    if next(iter(now.asking("index-unreadable")), None) is None:
+    if next(iter(situation.asking("index-unreadable")), None) is None:
         return set()
     is_damaged = (ds.field("state") == IndexState.DAMAGED.value) & (ds.field("storage") == ROCKSDB)
     kinds: dict[str, set[str]] = {}
-    for row in now.run.table("availability", ["bookie_id", "path"], is_damaged).to_pylist():
+    for row in situation.run.table("availability", ["bookie_id", "path"], is_damaged).to_pylist():
         if database := _DATABASE.search(row["path"]):
             kinds.setdefault(row["bookie_id"], set()).add(database[1])
     return {bookie for bookie, names in kinds.items() if len(names) > 1}
 
 
-def rebuild_indexes(now: Situation) -> Steps:
+def rebuild_indexes(situation: Situation) -> Steps:
     """Bookies whose index is damaged or lacks entries of their logs, by storage and by what is wrong."""
-    found: dict[tuple[str, str], FindingGroups] = {}
+    groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
     damaged_files: dict[str, list[str]] = {}
-    _add_recoverable(now, found)
-    several = _with_several_damaged(now)
-    for row in now.asking(*INDEX_FAULTS):
+    _add_recoverable(situation, groups_by_bookie)
+    several = _with_several_damaged(situation)
+    for row in situation.asking(*INDEX_FAULTS):
         evidence = json.loads(row["evidence"])
         database = _DATABASE.search(evidence["path"])
         if row["id"] == "ledger-not-indexed":
@@ -95,39 +95,46 @@ def rebuild_indexes(now: Situation) -> Steps:
             what = database[1] if database else ".idx"
             if not database and evidence["state"] == IndexState.UNREADABLE:
                 damaged_files.setdefault(row["bookie_id"], []).append(evidence["path"])
-        if what != ".idx" and (row["bookie_id"] in several or (row["bookie_id"], _BOTH) in found):
-            what = _BOTH
-        found.setdefault((row["bookie_id"], what), FindingGroups()).add(row)
-        now.addressed[row["id"]] += 1
-    for (bookie, what), groups in sorted(found.items()):
+        if what != ".idx" and (
+            row["bookie_id"] in several or (row["bookie_id"], _BOTH_DATABASES) in groups_by_bookie
+        ):
+            what = _BOTH_DATABASES
+        groups_by_bookie.setdefault((row["bookie_id"], what), FindingGroups()).add(row)
+        situation.addressed[row["id"]] += 1
+    for (bookie, what), groups in sorted(groups_by_bookie.items()):
         about = (
             f"rebuild the index {'of ' if what != '.idx' else 'files ('}{what}{')' if what == '.idx' else ''}"
         )
         about += f" of {bookie} from its entry logs"
         if not groups.sure:
             yield refuse_unsure(ActionKind.REBUILD_INDEX, about, "audit again", groups)
-        elif bookie in now.serves_more:
+        elif bookie in situation.serves_more:
             yield refuse_serving_more(ActionKind.REBUILD_INDEX, about, groups)
         else:
-            yield _rebuild(now, bookie, what, about, groups, damaged_files.get(bookie, []))
+            yield _rebuild(situation, bookie, what, about, groups, damaged_files.get(bookie, []))
 
 
 def _rebuild(
-    now: Situation, bookie: str, what: str, about: str, groups: FindingGroups, damaged_files: Sequence[str]
+    situation: Situation,
+    bookie: str,
+    what: str,
+    about: str,
+    groups: FindingGroups,
+    damaged_files: Sequence[str],
 ) -> PlanStep | RefusedStep:
     by_ledger = what == ".idx"
     ledgers = groups.ledgers if by_ledger else []
     objects = (bookie_object(bookie), *map(ledger_object, ledgers))
-    allowed = permit_or_refuse(now.run, ActionKind.REBUILD_INDEX, about, groups.named(), *objects)
+    allowed = permit_or_refuse(situation.run, ActionKind.REBUILD_INDEX, about, groups.named(), *objects)
     if isinstance(allowed, RefusedStep):
         return allowed
     typed: list[PlanCommand] = []
-    if now.bookies[bookie]["registered"] is not None:
-        stop = permit_or_refuse(now.run, ActionKind.STOP, about, groups.named(), objects[0])
+    if situation.bookies[bookie]["registered"] is not None:
+        stop = permit_or_refuse(situation.run, ActionKind.STOP, about, groups.named(), objects[0])
         if isinstance(stop, RefusedStep):
             return replace(stop, kind=ActionKind.REBUILD_INDEX)
-        if holders := now.stops.last_holders(bookie):
-            return refuse_last_of_set(now, ActionKind.REBUILD_INDEX, about, groups, [bookie], holders)
+        if holders := situation.stops.last_holders(bookie):
+            return refuse_last_of_set(situation, ActionKind.REBUILD_INDEX, about, groups, [bookie], holders)
         typed.append(procedures.stop_bookie(stop, bookie, "frees its index"))
     blanks = {"BOOKIE": bookie}
     if by_ledger:
@@ -136,27 +143,27 @@ def _rebuild(
             typed.append(procedures.move_index_files_away(allowed, bookie, damaged_files))
         typed += procedures.REGENERATE_INDEX_FILE.filled(allowed, blanks)
         undo = "put the old index file back"
-    elif what in ("ledgers", _BOTH):
+    elif what in ("ledgers", _BOTH_DATABASES):
         typed += procedures.REBUILD_LEDGERS_INDEX.filled(allowed, blanks)
         undo = "move ledgers.PREV-TIME back in the place of current/ledgers, with the bookie stopped"
-        if what == _BOTH:
+        if what == _BOTH_DATABASES:
             typed += procedures.REBUILD_LOCATIONS_INDEX.filled(allowed, blanks)
             undo += ", and locations.BACKUP-TIME in the place of current/locations"
     else:
         typed += procedures.REBUILD_LOCATIONS_INDEX.filled(allowed, blanks)
         undo = "move locations.BACKUP-TIME back in the place of current/locations, with the bookie stopped"
-    start, needs = permit(now.run, ActionKind.START, objects[:1], after=allowed), _REBUILD_NEEDS
+    start, needs = permit(situation.run, ActionKind.START, objects[:1], after=allowed), _REBUILD_NEEDS
     if isinstance(start, Allowed):
         typed.append(procedures.start_bookie(start, bookie))
     else:
         needs = (*needs, f"{bookie} stays stopped: {start.sentence}")
-        now.stops.add(bookie)
+        situation.stops.add(bookie)
     return make_step(
         allowed, about, groups.named(), typed, urgency=groups.urgency,
         bookie_id=bookie, effect="the bookie lists and serves what its entry logs hold",
-        risk=f"danger; {_FENCED if what in ('ledgers', _BOTH) else _LONG}",
+        risk=f"danger; {_FENCED if what in ('ledgers', _BOTH_DATABASES) else _LONG}",
         undo=undo, needs=needs,
-        ledgers=listed_of(now.run, ledgers), ledger_count=groups.count if by_ledger else 0,
-        expires=now.facts.scan_time + EXPIRY_MS,
+        ledgers=listed_of(situation.run, ledgers), ledger_count=groups.count if by_ledger else 0,
+        expires=situation.facts.scan_time + EXPIRY_MS,
         requires=groups.conditions("there"), done_when=groups.conditions("gone"),
     )  # fmt: skip

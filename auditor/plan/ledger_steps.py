@@ -35,33 +35,33 @@ def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
     return {"FILE": _FILE.format("ID")}
 
 
-def restore_metadata(now: Situation) -> Iterator[PlanStep | RefusedStep]:
+def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
     """Ledgers that an owner names, the store lacks, and a bookie still has."""
-    named: dict[int, dict[str, object]] = {}
-    for row in now.asking("owner-dangling"):
+    named_ledgers: dict[int, dict[str, object]] = {}
+    for row in situation.asking("owner-dangling"):
         if row["severity"] == Severity.ERROR:
-            named.setdefault(row["ledger_id"], row)
-            now.addressed[row["id"]] += 1
+            named_ledgers.setdefault(row["ledger_id"], row)
+            situation.addressed[row["id"]] += 1
     holders: dict[int, list[str]] = defaultdict(list)
-    for row in now.rows_of("orphan-ledger") if named else ():
-        if row["ledger_id"] in named:
+    for row in situation.rows_of("orphan-ledger") if named_ledgers else ():
+        if row["ledger_id"] in named_ledgers:
             holders[row["ledger_id"]].append(row["bookie_id"])
-            now.addressed[row["id"]] += not row["accepted"]
-    sure, unsure, gone = FindingGroups(), FindingGroups(), FindingGroups()
-    for ledger, row in named.items():
+            situation.addressed[row["id"]] += not row["accepted"]
+    sure, unsure, lost_ledgers = FindingGroups(), FindingGroups(), FindingGroups()
+    for ledger, row in named_ledgers.items():
         if ledger not in holders:
-            gone.add(row)
+            lost_ledgers.add(row)
         else:
             (sure if row["confidence"] == Confidence.CONFIRMED else unsure).add(row)
     about = "put back the metadata of {}, which an owner names"
     if sure:
         bookies = sorted({name for ledger in sure.ledgers for name in holders[ledger]})
-        yield from _restore(now, about, sure, bookies)
+        yield from _restore(situation, about, sure, bookies)
     yield from _refusals(
         ActionKind.RESTORE_METADATA, about,
         (unsure, RefusalReason.UNSURE, "that the store lacks them is suspected only",
          "audit again, owners and bookies with it"),
-        (gone, RefusalReason.NO_COPY, "no bookie that was read has an entry of them",
+        (lost_ledgers, RefusalReason.NO_COPY, "no bookie that was read has an entry of them",
          "read the other bookies; else they are lost"),
     )  # fmt: skip
 
@@ -72,15 +72,15 @@ def _refusals(
     """A refusal of each case that has findings: these, the reason, why, and the way out."""
     for groups, reason, why, way in cases:
         if groups:
-            of = about.format(plural(groups.count, "ledger"))
-            yield refuse(kind, reason, of, why, way, groups.named(), groups.ledgers, groups.count)
+            subject = about.format(plural(groups.count, "ledger"))
+            yield refuse(kind, reason, subject, why, way, groups.named(), groups.ledgers, groups.count)
 
 
 def _restore(
-    now: Situation, about: str, groups: FindingGroups, bookies: Sequence[str]
+    situation: Situation, about: str, groups: FindingGroups, bookies: Sequence[str]
 ) -> Iterator[PlanStep | RefusedStep]:
     kind = ActionKind.RESTORE_METADATA
-    allowed, refused = permit_each_ledger(now.run, kind, about, groups.named(), (), groups.ledgers)
+    allowed, refused = permit_each_ledger(situation.run, kind, about, groups.named(), (), groups.ledgers)
     yield from refused
     if allowed is None:
         return
@@ -101,20 +101,20 @@ def _restore(
             "on a ZooKeeper that was started from a backup of the store",
             f"no collection on {where} before that: each passes every gcWaitTime (10 minutes unless set)",
         ],
-        ledgers=ledgers, ledger_count=count, expires=now.facts.scan_time + EXPIRY_MS,
+        ledgers=ledgers, ledger_count=count, expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.LISTED, "", "no")], done_when=[Condition(Fact.LISTED, "", "yes")],
     )  # fmt: skip
 
 
-def delete_ledgers(now: Situation) -> Iterator[PlanStep | RefusedStep]:
+def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
     """Delete ledgers whose owner is gone, if every owner was read and two runs a rollover apart saw it.
 
     Runs of earlier releases do not say whether every owner was read: their ledgers are refused.
     """
     sure, unsure, unproved, written = FindingGroups(), FindingGroups(), FindingGroups(), FindingGroups()
-    for row in now.asking("ledger-unowned"):
+    for row in situation.asking("ledger-unowned"):
         evidence = json.loads(row["evidence"])
-        now.addressed[row["id"]] += 1
+        situation.addressed[row["id"]] += 1
         if not evidence.get("owners_complete"):
             unproved.add(row)
         elif row["confidence"] != Confidence.CONFIRMED or not evidence["seen_before"]:
@@ -124,7 +124,7 @@ def delete_ledgers(now: Situation) -> Iterator[PlanStep | RefusedStep]:
         else:
             sure.add(row)
     if sure:
-        yield from _delete(now, sure)
+        yield from _delete(situation, sure)
     yield from _refusals(
         ActionKind.DELETE_LEDGER, "delete {} that no owner names",
         (unproved, RefusalReason.UNSURE, "not every owner was read: another application may use them",
@@ -136,13 +136,13 @@ def delete_ledgers(now: Situation) -> Iterator[PlanStep | RefusedStep]:
     )  # fmt: skip
 
 
-def _delete(now: Situation, groups: FindingGroups) -> Iterator[PlanStep | RefusedStep]:
+def _delete(situation: Situation, groups: FindingGroups) -> Iterator[PlanStep | RefusedStep]:
     about, kind = "delete {} that no owner names, as two runs saw", ActionKind.DELETE_LEDGER
-    allowed, refused = permit_each_ledger(now.run, kind, about, groups.named(), (), groups.ledgers)
+    allowed, refused = permit_each_ledger(situation.run, kind, about, groups.named(), (), groups.ledgers)
     yield from refused
     if allowed is None:
         return
-    rows = ledgers_of(now.run, groups.ledgers)
+    rows = ledgers_of(situation.run, groups.ledgers)
     permitted = ledgers_of_permission(allowed)
     ids = [id for id in groups.ledgers if id in rows and id in permitted]
     if not ids:
@@ -161,7 +161,7 @@ def _delete(now: Situation, groups: FindingGroups) -> Iterator[PlanStep | Refuse
             "plan check right before, and one ledger after the other: the command asks about each",
         ],
         ledgers=[rows[id].planned() for id in ids], ledger_count=count,
-        expires=now.facts.scan_time + EXPIRY_MS,
+        expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.VERSION, "", "as listed"), Condition(Fact.UNOWNED, "", "yes")],
         done_when=[Condition(Fact.LISTED, "", "no")],
     )  # fmt: skip

@@ -32,7 +32,7 @@ from auditor.simulate.windows import Longs
 
 Steps = Iterator[PlanStep | RefusedStep]
 
-_NAMED = 5
+_NAMES_SHOWN = 5
 _REASONS = {
     Cause.ONLY_COPY: RefusalReason.NO_COPY,
     Cause.UNREADABLE: RefusalReason.NO_COPY,
@@ -61,54 +61,56 @@ _NEEDS_A_START = {
 """Causes that a start of the bookies ends, and what to do while a hold forbids it."""
 
 
-def replication_steps(now: Situation) -> Steps:
+def replication_steps(situation: Situation) -> Steps:
     """All steps that bring copies back; what a lost bookie explains is one step, not one a ledger."""
-    lacking = sort_findings(now)
-    yield from _lost_bookies(now, lacking)
-    yield from copy_steps(now, lacking)
+    lacking = sort_findings(situation)
+    yield from _lost_bookies(situation, lacking)
+    yield from copy_steps(situation, lacking)
 
 
-def _lost_bookies(now: Situation, lacking: LackingCopies) -> Steps:
+def _lost_bookies(situation: Situation, lacking: LackingCopies) -> Steps:
     """What ledgers wait for on bookies that are not registered, and that no step starts again."""
-    groups = _not_starting(now, now.by_bookie("on-unregistered-bookie"))
-    forgotten = _not_starting(now, now.by_bookie("mark-missing"))
+    groups = _not_starting(situation, situation.by_bookie("on-unregistered-bookie"))
+    forgotten = _not_starting(situation, situation.by_bookie("mark-missing"))
     if not groups:
         return
-    causes = {blocker.cause for blocker in now.queue.blockers}
+    causes = {blocker.cause for blocker in situation.queue.blockers}
     lost = sorted({*groups, *forgotten})
-    named = tuple(finding for bookie in lost for finding in _findings(bookie, groups, forgotten))
-    about = f"have the ledgers of {first_names(lost, _NAMED)} copied"
+    plan_findings = tuple(finding for bookie in lost for finding in _findings(bookie, groups, forgotten))
+    about = f"have the ledgers of {first_names(lost, _NAMES_SHOWN)} copied"
     if Cause.REPLICATION_OFF in causes:
         what = CAUSES[Cause.REPLICATION_OFF][0]
         way = "find out who switched it off and why"
-        if (held := _refused_everywhere(now)) is None:
+        if (refusal := _refused_everywhere(situation)) is None:
             way += ", then switch it on again, and plan again"
         else:
-            way += f"; leave it off, as it copies every marked ledger: {held.sentence}"
-        yield refuse(ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, about, what, way, named)
+            way += f"; leave it off, as it copies every marked ledger: {refusal.sentence}"
+        yield refuse(ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, about, what, way, plan_findings)
     elif causes:
-        yield from _recover_all(now, lost, named, causes, _urgency(groups, forgotten))
-    elif now.queue.doubts:
+        yield from _recover_all(situation, lost, plan_findings, causes, _urgency(groups, forgotten))
+    elif situation.queue.doubts:
         what = "marks of under-replication were not read: what AutoRecovery does is not known"
-        yield refuse(ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, about, what, "audit again", named)
+        yield refuse(
+            ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, about, what, "audit again", plan_findings
+        )
     else:
         if sure := {bookie: group for bookie, group in forgotten.items() if group.sure}:
-            yield from _mark_again(now, sure)
+            yield from _mark_again(situation, sure)
         for bookie, group in forgotten.items():
             if not group.sure:
                 why, way = WAYS[RefusalReason.UNSURE]
                 about = f"have the ledgers of {bookie} marked"
                 yield refuse(ActionKind.RECOVER, RefusalReason.UNSURE, about, why, way, group.named())
-        marked = now.marks_of([bookie for bookie in lost if bookie not in forgotten])
+        marked = situation.marks_of([bookie for bookie in lost if bookie not in forgotten])
         for bookie, (count, ledgers) in marked.items():
             also = lacking.waiting.pop(bookie, FindingGroups())
             ledgers = list(dict.fromkeys([*also.ledgers, *ledgers]))[:MOST_LEDGERS]
             findings = (*_findings(bookie, groups, forgotten), *also.named())
-            yield from wait_step(now, bookie, findings, also, ledgers, max(count, len(ledgers)))
+            yield from wait_step(situation, bookie, findings, also, ledgers, max(count, len(ledgers)))
 
 
-def _not_starting(now: Situation, groups: Mapping[str, FindingGroups]) -> dict[str, FindingGroups]:
-    return {bookie: group for bookie, group in groups.items() if bookie not in now.starting}
+def _not_starting(situation: Situation, groups: Mapping[str, FindingGroups]) -> dict[str, FindingGroups]:
+    return {bookie: group for bookie, group in groups.items() if bookie not in situation.starting}
 
 
 def _findings(bookie: str, *groups: Mapping[str, FindingGroups]) -> tuple[PlanFinding, ...]:
@@ -120,12 +122,12 @@ def _urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
     return min(urgencies, key=lambda urgency: urgency.rank, default=Urgency.REST)
 
 
-def _held_ledgers(now: Situation, lost: Sequence[str]) -> list[int]:
+def _held_ledgers(situation: Situation, lost: Sequence[str]) -> list[int]:
     """The first ledgers of these bookies that must not be copied."""
-    keys = (hold.key for hold in now.run.holds.on_ledgers(ActionKind.RECOVER))
+    keys = (hold.key for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER))
     held_ids: list[int] = []
     while part := list(islice((int(key[2:]) for key in keys if key.startswith("0/")), MOST_LEDGERS)):
-        rows = ledgers_of(now.run, set(part))
+        rows = ledgers_of(situation.run, set(part))
         held_ids += [id for id, row in rows.items() if row.members & {*lost}]
         if len(held_ids) >= MOST_LEDGERS:
             break
@@ -133,7 +135,7 @@ def _held_ledgers(now: Situation, lost: Sequence[str]) -> list[int]:
 
 
 def _copy_the_others(
-    now: Situation,
+    situation: Situation,
     lost: Sequence[str],
     findings: tuple[PlanFinding, ...],
     urgency: Urgency,
@@ -141,32 +143,36 @@ def _copy_the_others(
     without: Longs,
 ) -> Steps:
     """Refuse held ledgers, and copy all others of lost bookies one by one: one command copies them all."""
-    about = f"copy {{}} off {first_names(lost, _NAMED)}"
-    _, refused = permit_each_ledger(now.run, ActionKind.RECOVER, about, findings, lost, held_ids)
+    about = f"copy {{}} off {first_names(lost, _NAMES_SHOWN)}"
+    _, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, lost, held_ids)
     yield from refused
     left_out = np.concatenate([without, np.array(held_ids, np.int64)])
     for bookie in lost:
-        rows = list(ledgers_naming(now.run, [bookie], MOST_LEDGERS, without=left_out))
-        good = [row for row in rows if fault_of(now, bookie, row) is None]
-        yield from copy_each(now, bookie, findings, good, urgency)
+        rows = list(ledgers_naming(situation.run, [bookie], MOST_LEDGERS, without=left_out))
+        good = [row for row in rows if fault_of(situation, bookie, row) is None]
+        yield from copy_each(situation, bookie, findings, good, urgency)
         left_out = np.concatenate([left_out, np.array([row.ledger_id for row in rows], np.int64)])
 
 
-def _mark_again(now: Situation, forgotten: Mapping[str, FindingGroups]) -> Steps:
+def _mark_again(situation: Situation, forgotten: Mapping[str, FindingGroups]) -> Steps:
     bookies = sorted(forgotten)
     findings = [finding for bookie in bookies for finding in forgotten[bookie].named()]
     urgency = _urgency(forgotten)
-    held_ids = _held_ledgers(now, bookies)
+    held_ids = _held_ledgers(situation, bookies)
     # The auditor marks the ledgers of every bookie that is lost, of others than these too.
-    if held_ids or _refused_everywhere(now) is not None:
-        yield from _copy_the_others(now, bookies, tuple(findings), urgency, held_ids, now.marks.ids)
+    if held_ids or _refused_everywhere(situation) is not None:
+        yield from _copy_the_others(
+            situation, bookies, tuple(findings), urgency, held_ids, situation.marks.ids
+        )
         return
-    rows = list(ledgers_naming(now.run, bookies, MOST_LEDGERS, closed=False, without=now.marks.ids))
+    rows = list(
+        ledgers_naming(situation.run, bookies, MOST_LEDGERS, closed=False, without=situation.marks.ids)
+    )
     ids = [row.ledger_id for row in rows]
     count = sum(forgotten[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
-    names = first_names(bookies, _NAMED)
+    names = first_names(bookies, _NAMES_SHOWN)
     about = f"have {{}} of {names} marked, which the auditor forgot"
-    allowed, refused = permit_each_ledger(now.run, ActionKind.RECOVER, about, findings, bookies, ids)
+    allowed, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, bookies, ids)
     yield from refused
     if allowed is None or refused:
         return
@@ -175,29 +181,29 @@ def _mark_again(now: Situation, forgotten: Mapping[str, FindingGroups]) -> Steps
         urgency=urgency,
         effect="the auditor marks every ledger of every bookie that is not registered, and workers copy them",
         risk="writes; copying loads the bookies", undo=f"{procedures.REPLICATION_STOPS}; marks stay",
-        needs=[f"{names} will not be back soon{_else_start(now, bookies)}"],
+        needs=[f"{names} will not be back soon{_else_start(situation, bookies)}"],
         ledgers=[row.planned() for row in rows], ledger_count=_count(rows, count),
-        expires=now.facts.scan_time + EXPIRY_MS,
+        expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[*WORKING, *(Condition(Fact.REGISTERED, bookie, "no") for bookie in bookies)],
         done_when=[Condition(Fact.QUEUED, bookie, "yes") for bookie in bookies],
     )  # fmt: skip
 
 
 def _recover_all(
-    now: Situation,
+    situation: Situation,
     lost: Sequence[str],
     findings: tuple[PlanFinding, ...],
     causes: set[Cause],
     urgency: Urgency,
 ) -> Steps:
     """Copy what lost bookies should have without AutoRecovery, by a rehearsal of that."""
-    rehearsal, sums = rehearse_by_ledger(now.run, lost)
+    rehearsal, sums = rehearse_by_ledger(situation.run, lost)
     stuck = sums.stuck()
     trial = rehearsal.together
-    names = first_names(lost, _NAMED)
+    names = first_names(lost, _NAMES_SHOWN)
     for blocker in trial.blockers:
         if blocker.cause in OF_LEDGERS:
-            yield _blocked(now, lost, blocker, findings)
+            yield _blocked(situation, lost, blocker, findings)
     if trial.work.open_ends:
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
@@ -208,13 +214,13 @@ def _recover_all(
     if not trial.work.ledgers - trial.work.open_ends:
         return
     # One command copies all ledgers of a bookie, those too that must not be copied.
-    if (held_ids := _held_ledgers(now, lost)) or _has_no_digest(now, lost, stuck):
-        yield from _copy_the_others(now, lost, findings, urgency, held_ids, stuck)
+    if (held_ids := _held_ledgers(situation, lost)) or _has_no_digest(situation, lost, stuck):
+        yield from _copy_the_others(situation, lost, findings, urgency, held_ids, stuck)
         return
-    rows = list(ledgers_naming(now.run, lost, MOST_LEDGERS, without=stuck))
+    rows = list(ledgers_naming(situation.run, lost, MOST_LEDGERS, without=stuck))
     about = f"copy what {names} should have to other bookies, without AutoRecovery"
     ids = [row.ledger_id for row in rows]
-    allowed, refused = permit_each_ledger(now.run, ActionKind.RECOVER, about, findings, lost, ids)
+    allowed, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, lost, ids)
     yield from refused
     if allowed is None or refused:
         return
@@ -227,51 +233,51 @@ def _recover_all(
         risk="danger; without -rate it copies unthrottled; it takes no lock, and closes ledgers in recovery",
         undo="none is needed: no entry is deleted that has no other copy",
         needs=[
-            f"{names} will not be back with its disks{_else_start(now, lost)}",
+            f"{names} will not be back with its disks{_else_start(situation, lost)}",
             *(
-                f"rather, where you can: {_way_out(now, lost, cause)}"
+                f"rather, where you can: {_way_out(situation, lost, cause)}"
                 for cause in sorted(causes)
                 if cause in _WAYS_OUT
             ),
         ],
         ledgers=[row.planned() for row in rows], ledger_count=_count(rows, trial.work.ledgers),
-        expires=now.facts.scan_time + EXPIRY_MS,
+        expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost],
         done_when=[Condition(Fact.NAMES, bookie, "no") for bookie in lost],
     )  # fmt: skip
 
 
-def _refused_start(now: Situation, lost: Sequence[str]) -> Refused | None:
+def _refused_start(situation: Situation, lost: Sequence[str]) -> Refused | None:
     """Why one of these bookies must not be started; None if all may be."""
-    answers = (permit(now.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost)
+    answers = (permit(situation.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost)
     return next((answer for answer in answers if isinstance(answer, Refused)), None)
 
 
-def _refused_everywhere(now: Situation) -> Refused | None:
+def _refused_everywhere(situation: Situation) -> Refused | None:
     """Why AutoRecovery must not copy whatever it finds; None if it may."""
-    answer = permit_everywhere(now.run, ActionKind.RECOVER)
+    answer = permit_everywhere(situation.run, ActionKind.RECOVER)
     return answer if isinstance(answer, Refused) else None
 
 
-def _else_start(now: Situation, lost: Sequence[str]) -> str:
+def _else_start(situation: Situation, lost: Sequence[str]) -> str:
     """What to do instead of copying, behind the condition that bookies will not be back."""
-    if (refused := _refused_start(now, lost)) is None:
+    if (refused := _refused_start(situation, lost)) is None:
         return ": else start it, and copy nothing"
     return f"; do not start it as it is: {refused.sentence}"
 
 
-def _way_out(now: Situation, lost: Sequence[str], cause: Cause) -> str:
+def _way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> str:
     """What to do about a cause; a start only of bookies, or of AutoRecovery, that may be started."""
-    if cause in _NEEDS_A_START and (refused := _refused_start(now, lost)) is not None:
+    if cause in _NEEDS_A_START and (refused := _refused_start(situation, lost)) is not None:
         return f"{_NEEDS_A_START[cause]}; do not start it as it is: {refused.sentence}"
-    if cause in _HAS_ALL_COPIED and (refused := _refused_everywhere(now)) is not None:
+    if cause in _HAS_ALL_COPIED and (refused := _refused_everywhere(situation)) is not None:
         return f"leave AutoRecovery as it is, because it copies every marked ledger: {refused.sentence}"
     return _WAYS_OUT[cause]
 
 
-def _has_no_digest(now: Situation, lost: Sequence[str], stuck: Longs) -> bool:
+def _has_no_digest(situation: Situation, lost: Sequence[str], stuck: Longs) -> bool:
     """Whether one of the first of these ledgers has a record without digest type and password."""
-    rows = ledgers_naming(now.run, lost, MOST_LEDGERS, without=stuck)
+    rows = ledgers_naming(situation.run, lost, MOST_LEDGERS, without=stuck)
     return any(row.digest_type is None for row in rows)
 
 
@@ -281,11 +287,11 @@ def _count(listed: Sequence[LedgerRow], count: int) -> int:
 
 
 def _blocked(
-    now: Situation, lost: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
+    situation: Situation, lost: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
 ) -> RefusedStep:
-    names = first_names(lost, _NAMED)
+    names = first_names(lost, _NAMES_SHOWN)
     return refuse(
         ActionKind.RECOVER, _REASONS[blocker.cause], f"copy {plural(blocker.ledgers, 'ledger')} off {names}",
-        CAUSES[blocker.cause][0], _way_out(now, lost, blocker.cause), findings,
+        CAUSES[blocker.cause][0], _way_out(situation, lost, blocker.cause), findings,
         [int(sample.ledger_id) for sample in blocker.samples], blocker.ledgers,
     )  # fmt: skip

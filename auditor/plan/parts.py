@@ -159,10 +159,12 @@ def refuse_held(answers: Sequence[Refused], about: str, findings: Sequence[PlanF
     """Return the refusal of what the gate refused, for one or several objects with the same reasons."""
     first = answers[0]
     reason = RefusalReason.HELD if first.holds else RefusalReason.AUDIT_AGAIN
-    more = f"; and {plural(len(answers) - 1, 'ledger')} more for the same reasons" if len(answers) > 1 else ""
+    remainder = (
+        f"; and {plural(len(answers) - 1, 'ledger')} more for the same reasons" if len(answers) > 1 else ""
+    )
     ledgers = [key for answer in answers for key in _ledgers_in(answer)]
     return RefusedStep(
-        first.kind, reason, about, first.sentence + more, first.way_out, tuple(findings), len(ledgers),
+        first.kind, reason, about, first.sentence + remainder, first.way_out, tuple(findings), len(ledgers),
         tuple(ledgers[:REFUSED_NAMED]), _reasons(first),
     )  # fmt: skip
 
@@ -189,7 +191,7 @@ def refuse(
 ) -> RefusedStep:
     """A refusal that names the first of its ledgers."""
     count = len(ledgers) if ledger_count is None else ledger_count
-    shown = tuple(str(each) for each in ledgers[:REFUSED_NAMED])
+    shown = tuple(str(ledger_id) for ledger_id in ledgers[:REFUSED_NAMED])
     return RefusedStep(kind, reason, about, why, way_out, tuple(findings), count, shown)
 
 
@@ -227,12 +229,12 @@ def ledgers_of(run: RunReader, ids: Collection[int]) -> dict[int, LedgerRow]:
     """Those of these ledgers of scope 0 that the run's first scan lists; one pass over the table."""
     if not ids:
         return {}
-    wanted = pa.array(sorted(ids), pa.int64())
-    found: dict[int, LedgerRow] = {}
+    id_array = pa.array(sorted(ids), pa.int64())
+    rows_by_id: dict[int, LedgerRow] = {}
     for batch in _listed(run):
-        for row in batch.filter(pc.is_in(batch["ledger_id"], wanted)).to_pylist():
-            found[row["ledger_id"]] = _row(row)
-    return found
+        for row in batch.filter(pc.is_in(batch["ledger_id"], id_array)).to_pylist():
+            rows_by_id[row["ledger_id"]] = _row(row)
+    return rows_by_id
 
 
 def ledgers_naming(
@@ -248,27 +250,35 @@ def ledgers_naming(
     """
     import numpy as np
 
-    wanted, left_out, left = pa.array(sorted(bookies), pa.string()), pa.array(without, pa.int64()), most
+    bookie_array, left_out, row_limit = (
+        pa.array(sorted(bookies), pa.string()),
+        pa.array(without, pa.int64()),
+        most,
+    )
     for batch in _listed(run):
-        some = batch.filter(pc.invert(pc.is_in(batch["ledger_id"], left_out)))
-        some = some.filter(pc.fill_null(pc.equal(some["state"], "CLOSED"), False)) if closed else some
-        ensembles = some["segments"].flatten().field("ensemble")
-        parents = pc.list_parent_indices(some["segments"]).take(pc.list_parent_indices(ensembles))
-        rows = np.unique(parents.filter(pc.is_in(ensembles.flatten(), wanted)).to_numpy())
-        for row in some.take(pa.array(rows[:left], pa.int64())).to_pylist():
+        selection = batch.filter(pc.invert(pc.is_in(batch["ledger_id"], left_out)))
+        selection = (
+            selection.filter(pc.fill_null(pc.equal(selection["state"], "CLOSED"), False))
+            if closed
+            else selection
+        )
+        ensembles = selection["segments"].flatten().field("ensemble")
+        parents = pc.list_parent_indices(selection["segments"]).take(pc.list_parent_indices(ensembles))
+        rows = np.unique(parents.filter(pc.is_in(ensembles.flatten(), bookie_array)).to_numpy())
+        for row in selection.take(pa.array(rows[:row_limit], pa.int64())).to_pylist():
             yield _row(row)
-        left -= min(left, len(rows))
-        if not left:
+        row_limit -= min(row_limit, len(rows))
+        if not row_limit:
             return
 
 
 def _listed(run: RunReader) -> Iterator[pa.RecordBatch]:
-    chosen = ds.field("status").isin([str(each) for each in LISTED]) & (ds.field("scope_id") == 0)
+    chosen = ds.field("status").isin([str(status) for status in LISTED]) & (ds.field("scope_id") == 0)
     return run.batches("tables/ledgers", _COLUMNS, chosen)
 
 
 def _row(row: dict[str, Any]) -> LedgerRow:
-    ensembles = tuple(tuple(each["ensemble"]) for each in row["segments"] or ())
+    ensembles = tuple(tuple(segment["ensemble"]) for segment in row["segments"] or ())
     size = max(row["length"] or 0, 0) * (row["write_quorum"] or 0)
     return LedgerRow(row["ledger_id"], row["version"], row["state"], size, ensembles, row["digest_type"])
 

@@ -85,7 +85,9 @@ def plan_toml(plan: RepairPlan, files: Mapping[int, str] | None = None) -> str:
 
 
 def _sections(plan: RepairPlan, files: Mapping[int, str]) -> Iterator[str]:
-    value = {name: each for name, each in asdict(plan).items() if name not in ("steps", "refused")}
+    value = {
+        name: field_value for name, field_value in asdict(plan).items() if name not in ("steps", "refused")
+    }
     yield "# A plan of repair: review it, and let bkaudit plan check ask again before each step."
     yield "# Nothing of it was done, and nothing does it but you."
     yield _comment(f"Of {plan.run}, as of {format_time(plan.scan_time)}")
@@ -113,9 +115,9 @@ def _toml(value: dict[str, Any]) -> str:
 def _toml_value(value: Any, key: str = "") -> Any:
     """As TOML has it: no null, times as times, long texts in lines."""
     if isinstance(value, Mapping):
-        return {name: _toml_value(each, name) for name, each in value.items() if each is not None}
+        return {name: _toml_value(entry, name) for name, entry in value.items() if entry is not None}
     if isinstance(value, list | tuple):
-        return [_toml_value(each) for each in value]
+        return [_toml_value(entry) for entry in value]
     if key in _TIMES:
         return EPOCH + timedelta(milliseconds=value)
     if isinstance(value, str) and key != "text" and len(value) > _WIDTH and " ".join(value.split()) == value:
@@ -127,7 +129,7 @@ def _list_of(ledgers: tuple[PlannedLedger, ...]) -> bytes:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(_COLUMNS)
-    rows.writerows(("" if each is None else each for each in _row(ledger)) for ledger in ledgers)
+    rows.writerows(("" if cell is None else cell for cell in _row(ledger)) for ledger in ledgers)
     return text.getvalue().encode()
 
 
@@ -190,22 +192,22 @@ def _read_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
         raise UsageError(f"{file}: not a list of ledgers: {error}") from error
     if not rows or tuple(rows[0]) != _COLUMNS:
         raise UsageError(f"{file}: line 1: the columns are not {','.join(_COLUMNS)}")
-    found = []
+    ledgers = []
     for line, row in enumerate(rows[1:], 2):
         try:
             ledger, version, state = row
-            found.append(PlannedLedger(str(int(ledger)), int(version) if version else None, state or None))
+            ledgers.append(PlannedLedger(str(int(ledger)), int(version) if version else None, state or None))
         except ValueError as error:
             raise UsageError(f"{file}: line {line}: {','.join(row)!r:.60} is no ledger") from error
-    return tuple(found)
+    return tuple(ledgers)
 
 
 def _unfolded(value: Any, key: str = "") -> Any:
     """What TOML says, blanks and line ends of its sentences as one blank; ``text`` is kept as it is."""
     if isinstance(value, dict):
-        return {name: _unfolded(each, name) for name, each in value.items()}
+        return {name: _unfolded(entry, name) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_unfolded(each, key) for each in value]
+        return [_unfolded(entry, key) for entry in value]
     return " ".join(value.split()) if isinstance(value, str) and "\n" in value and key != "text" else value
 
 
@@ -233,9 +235,9 @@ def make_plan(run: RunReader) -> RepairPlan:
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    now = Situation(run)
-    made = [step for maker in _MAKERS for step in maker(now)]
-    steps = sorted((step for step in made if isinstance(step, PlanStep)), key=_place)
+    situation = Situation(run)
+    all_steps = [step for maker in _MAKERS for step in maker(situation)]
+    steps = sorted((step for step in all_steps if isinstance(step, PlanStep)), key=_place)
     report = run.report
     return RepairPlan(
         schema=PLAN_SCHEMA,
@@ -246,7 +248,7 @@ def make_plan(run: RunReader) -> RepairPlan:
         scan_time=report.run.scan_time,
         complete=report.complete,
         steps=tuple(replace(step, number=number) for number, step in enumerate(steps, 1)),
-        refused=tuple(step for step in made if isinstance(step, RefusedStep)),
-        without_step=now.without_step(),
-        accepted=tuple(UnplannedCount(id, number) for id, number in now.accepted.items() if number),
+        refused=tuple(step for step in all_steps if isinstance(step, RefusedStep)),
+        without_step=situation.without_step(),
+        accepted=tuple(UnplannedCount(id, number) for id, number in situation.accepted.items() if number),
     )

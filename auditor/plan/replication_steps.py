@@ -37,7 +37,7 @@ from auditor.plan.situation import FindingGroups, Situation
 Steps = Iterator[PlanStep | RefusedStep]
 
 _AT_ONCE = 100_000
-_NAMED = 5
+_NAMES_SHOWN = 5
 _WORKERS = (
     "workers copy them one after the other, and each mark goes. On a bookie that is there they look at the "
     "first and last entry of a segment only: audit again"
@@ -57,17 +57,17 @@ class LackingCopies:
     refused: dict[RefusalReason, FindingGroups] = field(default_factory=lambda: defaultdict(FindingGroups))
 
 
-def copy_steps(now: Situation, found: LackingCopies) -> Steps:
+def copy_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
     """What findings ask for ledger by ledger, and what must be copied before a bookie stops."""
-    for part in _together(sorted(found.copied.items())):
-        rows = ledgers_of(now.run, {ledger for _, groups in part for ledger in groups.ledgers})
+    for part in _together(sorted(lacking_copies.copied.items())):
+        rows = ledgers_of(situation.run, {ledger for _, groups in part for ledger in groups.ledgers})
         for bookie, groups in part:
-            yield from _copy(now, bookie, groups, rows)
-    yield from _copy_before_stop(now, found)
-    for bookie, groups in sorted(found.waiting.items()):
-        yield from wait_step(now, bookie, groups.named(), groups, groups.ledgers, groups.count)
-    for reason, groups in found.refused.items():
-        outside = now.copies_outside(groups.ledgers) if reason is RefusalReason.NO_COPY else {}
+            yield from _copy(situation, bookie, groups, rows)
+    yield from _copy_before_stop(situation, lacking_copies)
+    for bookie, groups in sorted(lacking_copies.waiting.items()):
+        yield from wait_step(situation, bookie, groups.named(), groups, groups.ledgers, groups.count)
+    for reason, groups in lacking_copies.refused.items():
+        outside = situation.copies_outside(groups.ledgers) if reason is RefusalReason.NO_COPY else {}
         if outside:
             yield _refuse_outside(groups, outside)
         ledgers = [ledger for ledger in groups.ledgers if ledger not in outside]
@@ -79,7 +79,7 @@ def copy_steps(now: Situation, found: LackingCopies) -> Steps:
 
 def _refuse_outside(groups: FindingGroups, outside: Mapping[int, Sequence[str]]) -> RefusedStep:
     """The refusal for ledgers whose last copies are on bookies that no segment names."""
-    names = first_names(sorted({name for bookies in outside.values() for name in bookies}), _NAMED)
+    names = first_names(sorted({name for bookies in outside.values() for name in bookies}), _NAMES_SHOWN)
     first = min(outside)
     why = f"every bookie of their segments lacks entries, and {names}, of none of these, has the last copy"
     way = (
@@ -92,20 +92,20 @@ def _refuse_outside(groups: FindingGroups, outside: Mapping[int, Sequence[str]])
     )
 
 
-def _copy_before_stop(now: Situation, found: LackingCopies) -> Steps:
+def _copy_before_stop(situation: Situation, lacking_copies: LackingCopies) -> Steps:
     """Copy ledgers that depend on a bookie that should stop, those that no other step copies."""
-    covered = {ledger for groups in found.copied.values() for ledger in groups.ledgers}
-    covered |= {ledger for groups in found.waiting.values() for ledger in groups.ledgers}
+    covered = {ledger for groups in lacking_copies.copied.values() for ledger in groups.ledgers}
+    covered |= {ledger for groups in lacking_copies.waiting.values() for ledger in groups.ledgers}
     by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for dependent in now.dependent_ledgers.values():
-        left_to_workers = now.works and dependent.copy_off in now.lost
+    for dependent in situation.dependent_ledgers.values():
+        left_to_workers = situation.works and dependent.copy_off in situation.lost
         if dependent.ledger_id not in covered and not left_to_workers:
             by_pair[dependent.bookie_id, dependent.copy_off].append(dependent.ledger_id)
-    rows = ledgers_of(now.run, {ledger for ledgers in by_pair.values() for ledger in ledgers})
+    rows = ledgers_of(situation.run, {ledger for ledgers in by_pair.values() for ledger in ledgers})
     for (bookie, copy_off), ledgers in sorted(by_pair.items()):
-        findings = now.copy_before_stop[bookie].named()
-        good = [rows[id] for id in ledgers if id in rows and fault_of(now, copy_off, rows[id]) is None]
-        yield from copy_each(now, copy_off, findings, good, Urgency.DESTROYS_DATA, before_stop=bookie)
+        findings = situation.copy_before_stop[bookie].named()
+        good = [rows[id] for id in ledgers if id in rows and fault_of(situation, copy_off, rows[id]) is None]
+        yield from copy_each(situation, copy_off, findings, good, Urgency.DESTROYS_DATA, before_stop=bookie)
 
 
 WAYS = {
@@ -129,57 +129,57 @@ WAYS = {
 }
 
 
-def sort_findings(now: Situation) -> LackingCopies:
+def sort_findings(situation: Situation) -> LackingCopies:
     """Sort the findings about ledgers that lack copies by what is to be done about them."""
-    found = LackingCopies()
-    for row in now.asking("entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"):
-        now.addressed[row["id"]] += 1
+    lacking_copies = LackingCopies()
+    for row in situation.asking("entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"):
+        situation.addressed[row["id"]] += 1
         if recoverable_copies(row):
             continue  # its entries are in entry logs: `rebuild_indexes` has the step
-        lacking = _lacking(now, row)
+        lacking = _lacking(situation, row)
         if row["scope_id"] or row["ledger_id"] < 0:
-            found.refused[RefusalReason.NOT_BY_SHELL].add(row)
-        elif _lacks_for_exchange(now, row):
-            found.refused[RefusalReason.DISKS_EXCHANGED].add(row)
+            lacking_copies.refused[RefusalReason.NOT_BY_SHELL].add(row)
+        elif _lacks_for_exchange(situation, row):
+            lacking_copies.refused[RefusalReason.DISKS_EXCHANGED].add(row)
         elif row["id"] == "entry-lost" or lacking is None:
-            found.refused[RefusalReason.NO_COPY].add(row)
+            lacking_copies.refused[RefusalReason.NO_COPY].add(row)
         elif row["confidence"] != Confidence.CONFIRMED:
-            found.refused[RefusalReason.UNSURE].add(row)
-        elif row["id"] != "mark-stuck" and _is_young(now, row["ledger_id"]):
-            found.waiting[lacking].add(row)
-        elif now.marks.locked(row["ledger_id"]):
-            found.refused[RefusalReason.LOCKED].add(row)
-        elif lacking not in now.lost or (row["id"] == "mark-stuck" and now.works):
-            found.copied[lacking].add(row)
-    return found
+            lacking_copies.refused[RefusalReason.UNSURE].add(row)
+        elif row["id"] != "mark-stuck" and _is_young(situation, row["ledger_id"]):
+            lacking_copies.waiting[lacking].add(row)
+        elif situation.marks.locked(row["ledger_id"]):
+            lacking_copies.refused[RefusalReason.LOCKED].add(row)
+        elif lacking not in situation.lost or (row["id"] == "mark-stuck" and situation.works):
+            lacking_copies.copied[lacking].add(row)
+    return lacking_copies
 
 
-def _lacks_for_exchange(now: Situation, row: Mapping[str, Any]) -> bool:
+def _lacks_for_exchange(situation: Situation, row: Mapping[str, Any]) -> bool:
     """Whether a bookie that lacks entries has its disks, or directories, in the place of others."""
     lacking = {part["bookie_id"] for part in row["missing"] or ()} | {*(row["unknown"] or ())}
-    return bool(lacking & now.exchanged.keys())
+    return bool(lacking & situation.exchanged.keys())
 
 
-def _lacking(now: Situation, row: Mapping[str, Any]) -> str | None:
+def _lacking(situation: Situation, row: Mapping[str, Any]) -> str | None:
     """The bookie to copy off: one that lacks entries, first of those that are there; None: nobody can."""
     if row["id"] == "mark-stuck":
         evidence = json.loads(row["evidence"])
         names = [] if evidence["unrecoverable"] else evidence["replicas"]
     else:
         names = [part["bookie_id"] for part in row["missing"]]
-    here = [name for name in names if now.bookies.get(name, {}).get("registered")]
-    return next(iter([*here, *names]), None)
+    registered_names = [name for name in names if situation.bookies.get(name, {}).get("registered")]
+    return next(iter([*registered_names, *names]), None)
 
 
-def _is_young(now: Situation, ledger: int) -> bool:
+def _is_young(situation: Situation, ledger: int) -> bool:
     """Whether AutoRecovery is about to copy it."""
-    since = now.marks.since(ledger)
-    late = now.facts.scan_time - EXPIRY_MS
-    return now.works and since is not None and (now.marks.locked(ledger) or since >= late)
+    since = situation.marks.since(ledger)
+    late = situation.facts.scan_time - EXPIRY_MS
+    return situation.works and since is not None and (situation.marks.locked(ledger) or since >= late)
 
 
 def wait_step(
-    now: Situation,
+    situation: Situation,
     bookie: str,
     findings: Sequence[PlanFinding],
     groups: FindingGroups,
@@ -188,7 +188,7 @@ def wait_step(
 ) -> Steps:
     """Leave marked ledgers to the replication workers; those without a source are refused."""
     about = f"leave {{}} marked for {bookie} to AutoRecovery"
-    allowed, refused = permit_each_ledger(now.run, ActionKind.WAIT, about, findings, [bookie], ledgers)
+    allowed, refused = permit_each_ledger(situation.run, ActionKind.WAIT, about, findings, [bookie], ledgers)
     yield from refused
     if allowed is None:
         return
@@ -197,53 +197,55 @@ def wait_step(
     count -= sum(step.ledger_count for step in refused)
     yield make_step(
         allowed, about.format(plural(count, "ledger")), findings, procedures.LIST_MARKED.filled(allowed, {}),
-        urgency=_urgency(now, groups.urgency, waiting), fewest_copies=groups.fewest_copies(waiting),
+        urgency=_urgency(situation, groups.urgency, waiting), fewest_copies=groups.fewest_copies(waiting),
         bookie_id=bookie, effect=_WORKERS,
         risk="none; recover beside a worker makes copies twice, as it takes no lock", undo="nothing is done",
         ledgers=[PlannedLedger(str(ledger), None, None) for ledger in waiting], ledger_count=count,
-        expires=now.facts.scan_time + HOUR_MS,
+        expires=situation.facts.scan_time + HOUR_MS,
         requires=[*WORKING, Condition(Fact.MARKED, "", "yes")],
         done_when=[Condition(Fact.MARKED, "", "no")],
     )  # fmt: skip
 
 
-def _urgency(now: Situation, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
+def _urgency(situation: Situation, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
     """The urgency of copying ledgers: the highest where a bookie that must stop waits for it."""
-    if any(ledger in now.dependent_ledgers for ledger in ledgers):
+    if any(ledger in situation.dependent_ledgers for ledger in ledgers):
         return Urgency.DESTROYS_DATA
     return urgency
 
 
 def _together(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
     """Groups by bookie, so many at once as one pass over the run's ledgers looks up."""
-    some: list[tuple[str, FindingGroups]] = []
-    for each in groups:
-        some.append(each)
-        if sum(len(found.ledgers) for _, found in some) >= _AT_ONCE:
-            yield some
-            some = []
-    if some:
-        yield some
+    batch: list[tuple[str, FindingGroups]] = []
+    for bookie_groups in groups:
+        batch.append(bookie_groups)
+        if sum(len(groups_of_bookie.ledgers) for _, groups_of_bookie in batch) >= _AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
-def _copy(now: Situation, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]) -> Steps:
+def _copy(situation: Situation, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]) -> Steps:
     """Copy ledgers one by one off a bookie that lacks entries of them."""
     good: list[LedgerRow] = []
     bad: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
     for ledger in groups.ledgers:
         row = rows.get(ledger)
-        if (fault := fault_of(now, bookie, row)) is None and row is not None:
+        if (fault := fault_of(situation, bookie, row)) is None and row is not None:
             good.append(row)
         elif fault is not None:
             bad[fault].append(ledger)
     unlisted = groups.count - len(groups.ledgers)
-    yield from copy_each(now, bookie, groups.named(), good, groups.urgency, groups, unlisted)
+    yield from copy_each(situation, bookie, groups.named(), good, groups.urgency, groups, unlisted)
     for (reason, why, way), ledgers in bad.items():
         about = f"copy {plural(len(ledgers), 'ledger')} off {bookie}"
         yield refuse(ActionKind.RECOVER, reason, about, why, way, groups.named(), ledgers)
 
 
-def fault_of(now: Situation, bookie: str, row: LedgerRow | None) -> tuple[RefusalReason, str, str] | None:
+def fault_of(
+    situation: Situation, bookie: str, row: LedgerRow | None
+) -> tuple[RefusalReason, str, str] | None:
     """Why a ledger cannot be copied off a bookie, and the way out; None if it can."""
     if row is None or bookie not in row.members:
         return RefusalReason.UNSURE, f"no segment names {bookie} any more", "audit again"
@@ -261,15 +263,15 @@ def fault_of(now: Situation, bookie: str, row: LedgerRow | None) -> tuple[Refusa
             "have its application read it and write it to a new ledger; or set digestType and passwd in the "
             "shell's configuration to those that the application opens it with, for this ledger alone",
         )
-    named = [ensemble for ensemble in row.ensembles if bookie in ensemble]
-    if not all(now.writable - {*ensemble} for ensemble in named):
+    ensembles = [ensemble for ensemble in row.ensembles if bookie in ensemble]
+    if not all(situation.writable - {*ensemble} for ensemble in ensembles):
         way = "add a bookie, or let a read-only one write again"
         return RefusalReason.NO_SPARE, "no writable bookie is outside its ensemble", way
     return None
 
 
 def copy_each(
-    now: Situation,
+    situation: Situation,
     bookie: str,
     findings: Sequence[PlanFinding],
     rows: Sequence[LedgerRow],
@@ -281,7 +283,7 @@ def copy_each(
     """Copy ledgers one by one off a bookie, all that the gate permits; the others are refused.
 
     Args:
-        now: The run.
+        situation: The run.
         bookie: The bookie whose copies are made elsewhere.
         findings: What asks for it.
         rows: The ledgers, in the order in which they are copied.
@@ -294,29 +296,29 @@ def copy_each(
     if not rows:
         return
     ids = [row.ledger_id for row in rows]
-    allowed, refused = permit_each_ledger(now.run, ActionKind.RECOVER, about, findings, [bookie], ids)
+    allowed, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, [bookie], ids)
     yield from refused
     if allowed is None:
         return
     may_copy = ledgers_of_permission(allowed)
     permitted = [row for row in rows if row.ledger_id in may_copy]
     # Stable: of equally needed ledgers those with the fewest copies stay first.
-    permitted.sort(key=lambda row: row.ledger_id not in now.dependent_ledgers)
+    permitted.sort(key=lambda row: row.ledger_id not in situation.dependent_ledgers)
     ledgers = [row.planned() for row in permitted]
     count = len(ledgers) + unlisted
     blanks = {"BOOKIE": bookie, **ledger_blanks([planned.ledger_id for planned in ledgers])}
-    unlocked = [Condition(Fact.LOCKED, "", "no")] if now.facts.keeps_marks else []
+    unlocked = [Condition(Fact.LOCKED, "", "no")] if situation.facts.keeps_marks else []
     reason = f"before {before_stop} stops" if before_stop else "which lacks entries"
     yield make_step(
         allowed, f"{about.format(plural(count, 'ledger'))}, {reason}", findings,
         procedures.COPY_LEDGER.filled(allowed, blanks),
-        urgency=_urgency(now, urgency, may_copy),
+        urgency=_urgency(situation, urgency, may_copy),
         fewest_copies=groups.fewest_copies(may_copy) if groups else None,
         bookie_id=bookie, effect=f"another bookie has what {bookie} should have, and the metadata names it",
         bytes=sum(row.bytes for row in permitted),
         risk=f"load; copies are made, the metadata is rewritten, and {bookie} collects what it had",
         undo="none is needed: no entry is deleted that has no other copy",
-        ledgers=ledgers, ledger_count=count, expires=now.facts.scan_time + EXPIRY_MS,
+        ledgers=ledgers, ledger_count=count, expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.VERSION, "", "as listed"), *unlocked],
         done_when=[Condition(Fact.NAMES, bookie, "no")],
     )  # fmt: skip

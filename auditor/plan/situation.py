@@ -103,14 +103,14 @@ class FindingGroups(dict[str, FindingGroup]):
 
     def named(self) -> tuple[PlanFinding, ...]:
         """As a plan names them."""
-        return tuple(PlanFinding(each.id, each.count, tuple(each.fingerprints)) for each in self.values())
+        return tuple(PlanFinding(group.id, group.count, tuple(group.fingerprints)) for group in self.values())
 
     def conditions(self, value: str) -> tuple[Condition, ...]:
         """Each of the named findings is there, or gone."""
         return tuple(
-            Condition(Fact.FINDING, f"{group.id} {each}", value)
+            Condition(Fact.FINDING, f"{group.id} {fingerprint}", value)
             for group in self.values()
-            for each in group.fingerprints
+            for fingerprint in group.fingerprints
         )
 
 
@@ -149,8 +149,8 @@ class Situation:
         """Bookies that are down and that a step starts: nothing is copied off them."""
         self.addressed: Counter[str] = Counter()
         self.accepted: Counter[str] = Counter()
-        for each in self.facts.tally:
-            self.accepted[each["id"]] += each["suppressed"]
+        for tally in self.facts.tally:
+            self.accepted[tally["id"]] += tally["suppressed"]
 
     @cached_property
     def marks(self) -> MarkTimes:
@@ -159,7 +159,7 @@ class Situation:
 
     def marks_of(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
         """How many ledgers are marked for each of these bookies, and the first `MOST_LEDGERS` of them."""
-        found: dict[str, tuple[int, list[int]]] = {}
+        marks_by_bookie: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
             marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
             parents, names = pc.list_parent_indices(marks["replicas"]), marks["replicas"].flatten()
@@ -167,10 +167,10 @@ class Situation:
                 rows = parents.filter(pc.equal(names, bookie))
                 if len(rows):
                     ids = marks["ledger_id"].take(rows).drop_null()
-                    count, known = found.get(bookie, (0, []))
-                    known += ids[: MOST_LEDGERS - len(known)].to_pylist()
-                    found[bookie] = count + len(ids), known
-        return found
+                    count, ids_of_bookie = marks_by_bookie.get(bookie, (0, []))
+                    ids_of_bookie += ids[: MOST_LEDGERS - len(ids_of_bookie)].to_pylist()
+                    marks_by_bookie[bookie] = count + len(ids), ids_of_bookie
+        return marks_by_bookie
 
     @cached_property
     def cookies(self) -> dict[str, str]:
@@ -198,10 +198,10 @@ class Situation:
         """The first ledgers that depend on the bookies of ``copy_before_stop`` alone; asked after these."""
         if not self.copy_before_stop:
             return {}
-        found = find_dependent_ledgers(
+        dependent_rows = find_dependent_ledgers(
             self.run.directory, self._is_listed, self.copy_before_stop, MOST_LEDGERS
         )
-        return {dependent.ledger_id: dependent for dependent in found}
+        return {dependent.ledger_id: dependent for dependent in dependent_rows}
 
     def copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
         """Of these ledgers those whose last copy is on bookies that no segment names, and on which."""
@@ -210,21 +210,21 @@ class Situation:
         rows = (
             self.run.table("gc_foresight", ["ledger_id", "bookie_id"], chosen).to_pylist() if ledgers else []
         )
-        found: dict[int, list[str]] = {}
+        bookies_by_ledger: dict[int, list[str]] = {}
         for row in rows:
-            found.setdefault(row["ledger_id"], []).append(row["bookie_id"])
-        return found
+            bookies_by_ledger.setdefault(row["ledger_id"], []).append(row["bookie_id"])
+        return bookies_by_ledger
 
     @cached_property
     def exchanged(self) -> dict[str, FindingGroups]:
         """Bookies with disks of another, or with their own in each other's places; and the findings."""
-        found: dict[str, FindingGroups] = {}
+        groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.rows_of("disk-id-mismatch", "ledgers-in-wrong-directory"):
             evidence = json.loads(row["evidence"] or "{}")
             whole = row["id"] == "disk-id-mismatch" or evidence.get("exchanged")
             if whole and row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] is not None:
-                found.setdefault(row["bookie_id"], FindingGroups()).add(row)
-        return found
+                groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
+        return groups_by_bookie
 
     @cached_property
     def serves_more(self) -> frozenset[str]:
@@ -248,17 +248,17 @@ class Situation:
 
     def by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
         """Findings of these ids, in groups, by the bookie that they are about; they count as addressed."""
-        found: dict[str, FindingGroups] = {}
+        groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.asking(*ids):
-            found.setdefault(row["bookie_id"], FindingGroups()).add(row)
+            groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
             self.addressed[row["id"]] += 1
-        return found
+        return groups_by_bookie
 
     def without_step(self) -> tuple[UnplannedCount, ...]:
         """The findings that nothing above asked for, and that nobody accepted."""
         counts = self.run.report.counts
-        left = {id: number - self.addressed[id] - self.accepted[id] for id, number in counts.items()}
-        return tuple(UnplannedCount(id, number) for id, number in left.items() if number > 0)
+        unaddressed = {id: number - self.addressed[id] - self.accepted[id] for id, number in counts.items()}
+        return tuple(UnplannedCount(id, number) for id, number in unaddressed.items() if number > 0)
 
 
 class MarkTimes:
@@ -267,14 +267,14 @@ class MarkTimes:
     def __init__(self, run: RunReader) -> None:
         ids, since, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for batch in run.batches("tables/marks", ["kind", "ledger_id", "ctime", "mtime", "misplaced"]):
-            known = batch["ledger_id"].is_valid()
-            seen = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), known)
-            marks = batch.filter(pc.and_(seen, pc.invert(pc.fill_null(batch["misplaced"], False))))
+            has_id = batch["ledger_id"].is_valid()
+            is_mark = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), has_id)
+            marks = batch.filter(pc.and_(is_mark, pc.invert(pc.fill_null(batch["misplaced"], False))))
             ids.append(marks["ledger_id"].to_numpy())
             times = pc.coalesce(marks["ctime"], marks["mtime"]).fill_null(-1)
             since.append(times.to_numpy(zero_copy_only=False))
-            held = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), known))
-            locks.append(held["ledger_id"].to_numpy())
+            locks_batch = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), has_id))
+            locks.append(locks_batch["ledger_id"].to_numpy())
         order = np.argsort(np.concatenate(ids), kind="stable")
         self.ids: Longs = np.concatenate(ids)[order]
         self._since: Longs = np.concatenate(since)[order]

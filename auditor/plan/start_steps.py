@@ -22,22 +22,22 @@ from auditor.plan.situation import EXCHANGED, MOST_LEDGERS, FindingGroups, Situa
 
 Steps = Iterator[PlanStep | RefusedStep]
 
-_NAMED = 5
+_NAMES_SHOWN = 5
 
 
-def put_disks_back(now: Situation) -> Steps:
+def put_disks_back(situation: Situation) -> Steps:
     """Bookies with disks of each other, or with their own in each other's places: a step for each set."""
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in now.asking(*EXCHANGED):
-        if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in now.exchanged:
+    for row in situation.asking(*EXCHANGED):
+        if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in situation.exchanged:
             rows[row["bookie_id"]].append(row)
-            now.addressed[row["id"]] += 1
+            situation.addressed[row["id"]] += 1
     partners = {name: _partners(name, its_rows) for name, its_rows in rows.items()}
     remaining = sorted(rows)
     while remaining:
-        together = _connected(remaining[0], partners)
-        remaining = [name for name in remaining if name not in together]
-        yield _put_back(now, sorted(together & rows.keys()), rows)
+        connected = _connected(remaining[0], partners)
+        remaining = [name for name in remaining if name not in connected]
+        yield _put_back(situation, sorted(connected & rows.keys()), rows)
 
 
 def _partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
@@ -47,17 +47,17 @@ def _partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
 
 
 def _connected(bookie: str, partners: Mapping[str, set[str]]) -> set[str]:
-    together, waiting = set[str](), {bookie}
+    connected, waiting = set[str](), {bookie}
     while waiting:
         name = waiting.pop()
-        together.add(name)
-        waiting |= partners.get(name, set()) - together
-        waiting |= {other for other, names in partners.items() if name in names} - together
-    return together
+        connected.add(name)
+        waiting |= partners.get(name, set()) - connected
+        waiting |= {neighbour for neighbour, names in partners.items() if name in names} - connected
+    return connected
 
 
 def _put_back(
-    now: Situation, bookies: list[str], rows: Mapping[str, list[dict[str, Any]]]
+    situation: Situation, bookies: list[str], rows: Mapping[str, list[dict[str, Any]]]
 ) -> PlanStep | RefusedStep:
     groups, places = FindingGroups(), dict[str, None]()
     conditions: list[str] = []
@@ -69,16 +69,16 @@ def _put_back(
                 places[f"{place['path']} (of {place['names']})" if place.get("names") else place["path"]] = (
                     None
                 )
-    names = first_names(bookies, _NAMED)
+    names = first_names(bookies, _NAMES_SHOWN)
     about = f"put the disks of {names} back in their places"
-    running = [name for name in bookies if now.bookies.get(name, {}).get("registered")]
+    running = [name for name in bookies if situation.bookies.get(name, {}).get("registered")]
     objects = [bookie_object(name) for name in running]
-    allowed = permit_or_refuse(now.run, ActionKind.STOP, about, groups.named(), *objects)
+    allowed = permit_or_refuse(situation.run, ActionKind.STOP, about, groups.named(), *objects)
     if isinstance(allowed, RefusedStep):
         return allowed
-    if holders := now.stops.last_holders(*running):
-        return refuse_last_of_set(now, ActionKind.STOP, about, groups, running, holders)
-    now.stops.add(*running)
+    if holders := situation.stops.last_holders(*running):
+        return refuse_last_of_set(situation, ActionKind.STOP, about, groups, running, holders)
+    situation.stops.add(*running)
     typed = [procedures.stop_bookie(allowed, name, "lets go of its disks") for name in running]
     return make_step(
         allowed, about, groups.named(), [*typed, procedures.exchange_disks(allowed, running, [*places])],
@@ -87,7 +87,7 @@ def _put_back(
         risk="load; none of their copies can be read while they are stopped",
         undo="exchange them again",
         needs=["VERSION in each directory names the bookie that it belongs to; never copy VERSION"],
-        expires=now.facts.scan_time + EXPIRY_MS,
+        expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.FINDING, condition, "there") for condition in conditions],
         done_when=[Condition(Fact.FINDING, condition, "gone") for condition in conditions],
     )  # fmt: skip
@@ -96,43 +96,47 @@ def _put_back(
 _NEED_A_START = {FactReason.NO_MEMBER_REGISTERED, FactReason.COPIES_ON_DOWN_BOOKIES}
 
 
-def start_bookies(now: Situation) -> Steps:
+def start_bookies(situation: Situation) -> Steps:
     """Bookies that are down and that alone have, or may have, entries of ledgers."""
-    holds = (hold for hold in now.run.holds.on_ledgers(ActionKind.RECOVER) if hold.reason in _NEED_A_START)
+    holds = (
+        hold for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER) if hold.reason in _NEED_A_START
+    )
     keys = (hold.key.removeprefix("0/") for hold in holds if hold.key.startswith("0/"))
     ids = [int(key) for key in islice(keys, MOST_LEDGERS)]
     ledgers_of_bookie: dict[str, list[int]] = defaultdict(list)
-    lacking = _lacking(now, ids)
-    for ledger, row in sorted(ledgers_of(now.run, ids).items()):
-        for name in sorted(row.members & {*now.lost} - lacking.get(ledger, set())):
+    lacking = _lacking(situation, ids)
+    for ledger, row in sorted(ledgers_of(situation.run, ids).items()):
+        for name in sorted(row.members & {*situation.lost} - lacking.get(ledger, set())):
             ledgers_of_bookie[name].append(ledger)
     groups: dict[str, FindingGroups] = defaultdict(FindingGroups)
-    for finding in now.asking("on-unregistered-bookie", "bookie-down") if ledgers_of_bookie else ():
+    for finding in situation.asking("on-unregistered-bookie", "bookie-down") if ledgers_of_bookie else ():
         groups[finding["bookie_id"]].add(finding)
     for name, ledgers in ledgers_of_bookie.items():
-        yield _start(now, name, ledgers, groups[name])
+        yield _start(situation, name, ledgers, groups[name])
 
 
-def _lacking(now: Situation, ids: list[int]) -> dict[int, set[str]]:
+def _lacking(situation: Situation, ids: list[int]) -> dict[int, set[str]]:
     """The bookies that lack entries of these ledgers."""
     chosen = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
-    rows = now.run.table("judged", ["ledger_id", "missing"], chosen).to_pylist() if ids else []
+    rows = situation.run.table("judged", ["ledger_id", "missing"], chosen).to_pylist() if ids else []
     return {row["ledger_id"]: {part["bookie_id"] for part in row["missing"] or ()} for row in rows}
 
 
-def _start(now: Situation, bookie: str, ledgers: list[int], groups: FindingGroups) -> PlanStep | RefusedStep:
+def _start(
+    situation: Situation, bookie: str, ledgers: list[int], groups: FindingGroups
+) -> PlanStep | RefusedStep:
     count = plural(len(ledgers), "ledger")
     about = f"start {bookie}: no registered bookie has all entries of {count} of it"
-    allowed = permit_or_refuse(now.run, ActionKind.START, about, groups.named(), bookie_object(bookie))
+    allowed = permit_or_refuse(situation.run, ActionKind.START, about, groups.named(), bookie_object(bookie))
     if isinstance(allowed, RefusedStep):
         return allowed
-    now.starting.add(bookie)
+    situation.starting.add(bookie)
     return make_step(
         allowed, about, groups.named(), [procedures.start_bookie(allowed, bookie)], urgency=Urgency.LOST,
         bookie_id=bookie, effect=f"clients and workers can read {count} again; audit then",
         risk="none; its garbage collector runs again", undo="none is needed",
-        needs=[f"such as ledger {first_names([str(ledger) for ledger in ledgers], _NAMED)}"],
-        expires=now.facts.scan_time + EXPIRY_MS,
+        needs=[f"such as ledger {first_names([str(ledger) for ledger in ledgers], _NAMES_SHOWN)}"],
+        expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.REGISTERED, bookie, "no")],
         done_when=[Condition(Fact.REGISTERED, bookie, "yes")],
     )  # fmt: skip

@@ -55,23 +55,23 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
     >>> blanks_of(Finding("gc-would-delete-live", Severity.CRITICAL, Confidence.CONFIRMED, evidence=one))
     {'ID': '103'}
     """
-    found: dict[str, str] = {}
+    blanks: dict[str, str] = {}
     sample: Sequence[object] = finding.evidence.get("sample") or [""]
     if finding.ledger_id is not None:
-        found["ID"] = str(finding.ledger_id)
+        blanks["ID"] = str(finding.ledger_id)
     elif finding.evidence.get("ledgers") == 1 and _DECIMAL.fullmatch(str(sample[0])):
-        found["ID"] = str(sample[0])
+        blanks["ID"] = str(sample[0])
     bookies = [finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown]
     if bookie := next((name for name in bookies if name is not None), None):
-        found["BOOKIE"] = bookie
-    lacking = [part.groups for part in finding.missing if part.bookie_id == found.get("BOOKIE")]
-    of_class = class_groups(finding) if found.get("BOOKIE") in finding.unknown else ()
+        blanks["BOOKIE"] = bookie
+    lacking = [part.groups for part in finding.missing if part.bookie_id == blanks.get("BOOKIE")]
+    of_class = class_groups(finding) if blanks.get("BOOKIE") in finding.unknown else ()
     if groups := lacking[0] if lacking else of_class:
-        found["FIRST"] = str(min(first for first, _, _, _ in groups))
-        found["NEXT"] = str(max(last + size for _, last, size, _ in groups))
+        blanks["FIRST"] = str(min(first for first, _, _, _ in groups))
+        blanks["NEXT"] = str(max(last + size for _, last, size, _ in groups))
     if instance_id is not None:
-        found["INSTANCE"] = instance_id
-    return found
+        blanks["INSTANCE"] = instance_id
+    return blanks
 
 
 def class_runs(finding: Finding, most: int) -> tuple[list[tuple[int, int]], int]:
@@ -179,15 +179,15 @@ def _command(
     return lines
 
 
-def storages_of(finding: Finding, known: Storages) -> set[str | None]:
+def storages_of(finding: Finding, known_storages: Storages) -> set[str | None]:
     """How the indexes are kept of the bookies that a finding is about."""
     lacking = (part.bookie_id for part in finding.missing)
     about = {name for name in (finding.bookie_id, *lacking, *finding.unknown) if name is not None}
-    return {known.get(name) for name in about}
+    return {known_storages.get(name) for name in about}
 
 
 def advice_lines(
-    found: Sequence[FindingWithHistory],
+    findings: Sequence[FindingWithHistory],
     width: int,
     instance_id: str | None = None,
     storages: Storages = MappingProxyType({}),
@@ -199,19 +199,23 @@ def advice_lines(
     gate of ``run`` (`advice`).
     """
     lines: list[str] = []
-    for id, group in groupby(found, key=lambda each: each.finding.id):
-        each = list(group)
+    for id, group in groupby(findings, key=lambda entry: entry.finding.id):
+        group_findings = list(group)
         check = BY_ID.get(id)
         lines += [""] if lines else []
         lines.append(id if check is None else f"{id}: {check.title}")
         lines = [*lines[:-1], *fold_text(lines[-1], width)]
-        certainties = [how_sure(check, one.finding) for one in each] if check else [""] * len(each)
-        alike = len(set(certainties)) == 1
-        for one, certainty in zip(each, certainties, strict=True):
-            lines += _finding(one, "" if alike else certainty, width)
+        certainties = (
+            [how_sure(check, entry.finding) for entry in group_findings]
+            if check
+            else [""] * len(group_findings)
+        )
+        is_equally_sure = len(set(certainties)) == 1
+        for finding_entry, certainty in zip(group_findings, certainties, strict=True):
+            lines += _finding(finding_entry, "" if is_equally_sure else certainty, width)
         if check is not None:
-            first = each[0].finding
-            lines += _label("sure", certainties[0], width, "  ") if alike else []
+            first = group_findings[0].finding
+            lines += _label("sure", certainties[0], width, "  ") if is_equally_sure else []
             lines += _label("why", check.sections["Why it matters"], width, "  ")
             blanks, kinds = blanks_of(first, instance_id), storages_of(first, storages)
             lines += advice(check, blanks, width, "  ", first.scope_id, first, kinds, run)
@@ -245,14 +249,14 @@ def page_advice(
     ]
 
 
-def _finding(one: FindingWithHistory, certainty: str, width: int) -> list[str]:
-    finding = one.finding
+def _finding(entry: FindingWithHistory, certainty: str, width: int) -> list[str]:
+    finding = entry.finding
     lines = fold_text(f"{finding.severity}: {finding.message}", width, "  ", "    ")
     for part in filter(None, (class_text(finding), positions_text(finding))):
         lines += fold_text(part, width, "    ", "      ")
     if certainty:
         lines += _label("sure", certainty, width, "    ")
-    if (since := since_when(one.standing)) is not None:
+    if (since := since_when(entry.standing)) is not None:
         lines += _label("since", since, width, "    ")
     if finding.urgency in DATA_LOSS and finding.fingerprint:
         digest = missing_digest(finding.missing)
@@ -282,8 +286,10 @@ def doubt_sentences(check: Check, finding: Finding) -> list[str]:
     if doubts:
         return doubts
     sentences = _sentences(check)
-    said = " ".join([each for each in sentences if each.startswith(_UNSURE)] or sentences)
-    return [said[0].lower() + said[1:].removesuffix(".")]
+    sentence_text = " ".join(
+        [sentence for sentence in sentences if sentence.startswith(_UNSURE)] or sentences
+    )
+    return [sentence_text[0].lower() + sentence_text[1:].removesuffix(".")]
 
 
 def _sentences(check: Check) -> list[str]:
@@ -301,8 +307,8 @@ def since_when(standing: Standing | None) -> str | None:
         Change.WORSE: f"{format_time(standing.first_seen)}; worse than in the run before",
         Change.BETTER: f"{format_time(standing.first_seen)}; better than in the run before",
     }
-    said = words.get(standing.change, format_time(standing.first_seen))
-    return said if standing.suppressed is None else f"{said}; suppressed: {standing.suppressed}"
+    since = words.get(standing.change, format_time(standing.first_seen))
+    return since if standing.suppressed is None else f"{since}; suppressed: {standing.suppressed}"
 
 
 def _label(label: str, text: str, width: int, indent: str) -> list[str]:

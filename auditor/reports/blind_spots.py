@@ -26,13 +26,13 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
 class BlindSpot:
     """Checks that had no input for what ``where`` names, and why; an empty ``where`` means none at all.
 
-    Where it is not ``known``, they may have had it. Where they were ``left_out``, they did not run.
+    Where it is not ``is_known``, they may have had it. Where they were ``left_out``, they did not run.
     """
 
     ids: tuple[str, ...]
     why: str
     where: str = ""
-    known: bool = True
+    is_known: bool = True
     left_out: bool = False
 
     @property
@@ -40,7 +40,7 @@ class BlindSpot:
         """The reason, without its checks."""
         if self.left_out:
             return f"not run: {self.why}"
-        if not self.known:
+        if not self.is_known:
             return f"unknown whether skipped: {self.why}"
         return f"{f'for {self.where}: ' if self.where else ''}{self.why}"
 
@@ -53,7 +53,7 @@ def skip_sentence(spot: BlindSpot) -> str:
     >>> skip_sentence(BlindSpot(("entry-lost",), "its index cannot be read", "bk-1:3181"))
     'skipped for bk-1:3181: its index cannot be read'
     """
-    if spot.left_out or not spot.known:
+    if spot.left_out or not spot.is_known:
         return spot.sentence
     return f"skipped{' ' if spot.where else ': '}{spot.sentence}"
 
@@ -64,7 +64,7 @@ def blind_spots(sight: Sight) -> list[BlindSpot]:
     for need, lack in lacks(sight).items():
         by_lack.setdefault(lack, []).append(need)
     spots = [
-        BlindSpot(checks_that_need(*needs), lack.why, lack.where, lack.known)
+        BlindSpot(checks_that_need(*needs), lack.why, lack.where, lack.is_known)
         for lack, needs in by_lack.items()
     ]
     if sight.not_run:
@@ -90,12 +90,14 @@ def not_run_sentence(report: Report) -> str | None:
 def saw_nothing(report: Report) -> tuple[str, ...]:
     """Return the ids of the checks that had no input at all, in the order of the catalogue."""
     spots = blind_checks(report)
-    return tuple(check.id for check in ALL if (spot := spots.get(check.id)) and spot.known and not spot.where)
+    return tuple(
+        check.id for check in ALL if (spot := spots.get(check.id)) and spot.is_known and not spot.where
+    )
 
 
 def blind_sentence(report: Report) -> str | None:
     """Return how many of the checks that ran had no input; None if each had some."""
-    unknown = sum(not spot.known for spot in blind_checks(report).values())
+    unknown = sum(not spot.is_known for spot in blind_checks(report).values())
     count = len({*saw_nothing(report)} - {*report.run.not_run})
     parts = [f"{count:,} of {len(ALL):,} checks had no input"] if count else []
     parts += [f"whether {unknown:,} checks had input is unknown"] if unknown else []

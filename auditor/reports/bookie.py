@@ -120,8 +120,8 @@ def _ledgers(bookie: BookieView, width: int) -> list[str]:
     if bookie.held is None:
         lines += _line("held", "unknown" if bookie.read != BookieRead.READ else "none", width)
     else:
-        held = f"{plural(bookie.held, 'ledger')}; {bookie.orphans:,} not in the metadata"
-        lines += _line("held", held, width)
+        ledgers = f"{plural(bookie.held, 'ledger')}; {bookie.orphans:,} not in the metadata"
+        lines += _line("held", ledgers, width)
     if bookie.marked:
         lines += _line("marked", "under-replication marks name it", width)
     return lines
@@ -152,9 +152,9 @@ def _directory(bookie_id: str, directory: DirectoryView, width: int) -> list[str
         lines += _fold(f"counted for {directory.owner or 'nobody'}", "    ", width)
     if directory.contents:
         lines += _fold(f"of {directory.ledgers:,} ledgers here", "    ", width)
-        for each in directory.contents:
+        for content in directory.contents:
             lines += _fold(
-                f"{each.bookie_id}: {each.named:,} name it, {each.exact:,} match entry for entry",
+                f"{content.bookie_id}: {content.named:,} name it, {content.exact:,} match entry for entry",
                 "      ",
                 width,
             )
@@ -167,14 +167,14 @@ MAX_BACKUPS = 5
 
 def _old_journals(files: int) -> str:
     """What journal files below the mark are good for: a bookie does not read them again."""
-    kept = (
+    retention = (
         f"journalMaxBackups keeps {MAX_BACKUPS} of them by default"
         if files <= MAX_BACKUPS
         else f"more than the {MAX_BACKUPS} that journalMaxBackups keeps by default"
     )
     return (
-        f"{plural(files, 'old file')} below the mark ({kept}); entries that are lost elsewhere may be in "
-        "there: bkaudit decode journal FILE --entries lists them"
+        f"{plural(files, 'old file')} below the mark ({retention}); entries that are lost elsewhere may be "
+        "in there: bkaudit decode journal FILE --entries lists them"
     )
 
 

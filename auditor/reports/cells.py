@@ -25,12 +25,12 @@ _TEXT = 300  # characters of one field at most
 _UNREAD_SHOWN = 5
 _COLOURS = {"critical": "#a50026", "error": "#c2410c", "warning": "#a16207", "note": "#4b6584"}
 _CELLS = {
-    Cell.HELD: ("#4c86a8", "#ffffff", ""),
+    Cell.PRESENT: ("#4c86a8", "#ffffff", ""),
     Cell.MISSING: ("#a50026", "#ffffff", "×"),
     Cell.PART: ("#f46d43", "#000000", "×"),
     Cell.UNKNOWN: ("#b9b2d1", "#000000", "?"),
     Cell.SURPLUS: ("#fdc776", "#000000", "+"),
-    Cell.NONE: ("#f1f3f5", "#000000", ""),
+    Cell.NOT_EXPECTED: ("#f1f3f5", "#000000", ""),
 }
 
 
@@ -55,8 +55,12 @@ def run_cell(report: Report) -> str:
 def findings_cell(report: Report) -> str:
     """Every check's count, and the first findings of the report's samples."""
     counts = [
-        (_severity(each.severity), each.id, *(f"{each.sums[name]:,}" for name in ("count", "unsure", "new")))
-        for each in count_by_check(report)
+        (
+            _severity(check_count.severity),
+            check_count.id,
+            *(f"{check_count.sums[name]:,}" for name in ("count", "unsure", "new")),
+        )
+        for check_count in count_by_check(report)
     ]
     total = sum(report.counts.values())
     shown = report.findings[:FINDINGS_SHOWN]
@@ -64,12 +68,12 @@ def findings_cell(report: Report) -> str:
         (_severity(finding.severity), finding.id, ", ".join(subject(finding)), finding.message)
         for finding in shown
     ]
-    rest = f"the first {len(shown)}; iterate to read all" if total > len(shown) else ""
+    remainder = f"the first {len(shown)}; iterate to read all" if total > len(shown) else ""
     return _block(
         f"<b>{total:,} finding{'' if total == 1 else 's'}</b>",
         _table(("severity", "check", "findings", "not confirmed", "new"), counts) if counts else "",
         _table(("severity", "check", "about", "message"), rows) if rows else "",
-        rest,
+        remainder,
     )
 
 
@@ -84,25 +88,25 @@ def ledger_cell(ledger: LedgerView) -> str:
         for name, cells in zip(stripes.bookies, stripes.cells, strict=True)
     ]
     ends = f"entries 0 to {stripes.edges[-1] - 1}"
-    more = stripes.bookies_total - len(stripes.bookies)
+    hidden = stripes.bookies_total - len(stripes.bookies)
     kinds = [kind for kind in _CELLS if any(kind in cells for cells in stripes.cells)]
     legend = " ".join(f"<td>&nbsp;</td>{_cell(kind)}<td>{kind}</td>" for kind in kinds)
     return _block(
         f'<table style="border-collapse:separate;border-spacing:1px">{"".join(rows)}</table>',
-        f"<table><tr><td>{ends}{f'; {more:,} more bookies' if more else ''}</td>{legend}</tr></table>",
+        f"<table><tr><td>{ends}{f'; {hidden:,} more bookies' if hidden else ''}</td>{legend}</tr></table>",
         _lines(ledger_text.render(ledger, drawing=False)),
     )
 
 
 def bookie_cell(bookie: BookieView) -> str:
     """Who it is, bars of its ledgers, disks and problems; folded, all that `auditor.reports.bookie` tells."""
-    modes = ", ".join(each.mode for each in bookie.registrations)
+    modes = ", ".join(registration.mode for registration in bookie.registrations)
     cookie = bookie.cookie
     facts = [
         ("registered", modes or "no"),
         ("cookie", "none in the store" if cookie is None else cookie.damage or f"of {cookie.bookie_host}"),
         ("read", f"{bookie.read}{f': {bookie.reason}' if bookie.reason else ''}"),
-        *((("same as" if each.same else "looks like"), each.bookie_id) for each in bookie.aliases),
+        *((("same as" if alias.same else "looks like"), alias.bookie_id) for alias in bookie.aliases),
     ]
     bars = [
         ("ledgers that name it", bookie.ledgers),
@@ -113,18 +117,24 @@ def bookie_cell(bookie: BookieView) -> str:
     ]
     disks = [
         (
-            each.path,
-            each.role,
-            each.cookie_bookie_id or each.damage or "none",
-            each.instance_id or "none",
-            format_time(each.index_time) if each.index_time is not None else "",
-            ", ".join(f"{one.exact:,} of {one.bookie_id}" for one in each.contents),
+            directory.path,
+            directory.role,
+            directory.cookie_bookie_id or directory.damage or "none",
+            directory.instance_id or "none",
+            format_time(directory.index_time) if directory.index_time is not None else "",
+            ", ".join(f"{content.exact:,} of {content.bookie_id}" for content in directory.contents),
         )
-        for each in bookie.directories
+        for directory in bookie.directories
     ]
     problems = [
-        (_severity(each.severity), each.id, f"{each.count:,}", f"{each.unsure:,}", "; ".join(each.messages))
-        for each in bookie.problems
+        (
+            _severity(problem.severity),
+            problem.id,
+            f"{problem.count:,}",
+            f"{problem.unsure:,}",
+            "; ".join(problem.messages),
+        )
+        for problem in bookie.problems
     ]
     return _block(
         f"<b>bookie {_text(bookie.bookie_id)}</b>",
@@ -159,7 +169,7 @@ def _bars(counts: Sequence[tuple[str, int]]) -> str:
 
 
 def _severities(report: Report) -> str:
-    impact = {each["severity"]: each for each in report.run.impact}
+    impact = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
     rows = []
     for severity, sums in count_by_severity(report).items():
         stake = impact.get(str(severity))
@@ -194,8 +204,8 @@ def _cell(kind: Cell) -> str:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Rows of text, escaped unless `_EscapedText`."""
     style = 'style="text-align:left;vertical-align:top;padding:1px 12px 1px 0"'
-    top = f"<tr>{''.join(f'<th {style}>{each}</th>' for each in head)}</tr>" if head else ""
-    body = "".join(f"<tr>{''.join(f'<td {style}>{_text(each)}</td>' for each in row)}</tr>" for row in rows)
+    top = f"<tr>{''.join(f'<th {style}>{title}</th>' for title in head)}</tr>" if head else ""
+    body = "".join(f"<tr>{''.join(f'<td {style}>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table>{top}{body}</table>"
 
 

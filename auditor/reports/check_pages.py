@@ -97,16 +97,16 @@ def command_lines(command: Command, width: int, indent: str) -> list[str]:
     """A command, and below it what it does and what it risks."""
     inner = f"{indent}    "
     does = command.does[0].upper() + command.does[1:]
-    said = [f"{does}.", f"Risk: {command.risk}"]
+    sentences = [f"{does}.", f"Risk: {command.risk}"]
     return [
         f"{indent}{command.text}",
-        *(line for text in said for line in wrap_words(text, width, inner, inner)),
+        *(line for text in sentences for line in wrap_words(text, width, inner, inner)),
     ]
 
 
 def documents() -> dict[str, str]:
     """The text of each document by its path below docs: the list of all checks, and a page of each group."""
-    risks = "".join(f"| {level} | {said} |\n" for level, said in RISKS.items())
+    risks = "".join(f"| {level} | {risk} |\n" for level, risk in RISKS.items())
     listed = [f"{_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
     pages = {}
     for group in GROUPS:
@@ -150,9 +150,9 @@ def _markdown_page(check: Check) -> str:
         if heading == "Commands":
             parts += _markdown_commands(check.commands)
             continue
-        first, *others = [" ".join(block.split()) for block in _blocks(text)]
+        first, *later_blocks = [" ".join(block.split()) for block in _blocks(text)]
         label = "" if heading == SECTIONS[0] else f"**{heading}.** "
-        parts += ["\n".join([f"{label}{first}", *([""] if others else []), *others])]
+        parts += ["\n".join([f"{label}{first}", *([""] if later_blocks else []), *later_blocks])]
     if check.settings:
         values = (_default_and_bounds(name, constants()[name]) for name in check.settings)
         parts.append(f"**Settings.** {'; '.join(values)}.")

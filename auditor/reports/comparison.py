@@ -29,8 +29,8 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], wi
     """For a terminal: both stores, the numbers, some differences of each change, and the verdict."""
     lines = []
     for name, side in (("source", comparison.source), ("copy", comparison.copy)):
-        said = f"{printable(side.uri)}, {side.layout}, at {side.position}"
-        lines += labelled(name, said, width, columns=8)
+        store_text = f"{printable(side.uri)}, {side.layout}, at {side.position}"
+        lines += labelled(name, store_text, width, columns=8)
     head = ("", "source", "copy", "same", *CopyState)
     rows = [
         (str(tally.item), *(f"{number:,}" for number in (tally.source, tally.copy, tally.same)),
@@ -42,10 +42,10 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], wi
         if not comparison.count(change):
             continue
         lines += ["", TITLES[change]]
-        some = [each for each in shown if each.change is change]
-        for each in some:
-            lines += fold_text(_difference(each), width, "  ", "      ")
-        lines += and_more(comparison.count(change) - len(some), "; --format jsonl has all", "  ")
+        differences = [difference for difference in shown if difference.change is change]
+        for shown_difference in differences:
+            lines += fold_text(_difference(shown_difference), width, "  ", "      ")
+        lines += and_more(comparison.count(change) - len(differences), "; --format jsonl has all", "  ")
     lines += [""] if comparison.gaps or comparison.notes else []
     for label, texts in (("not read", comparison.gaps), ("note", comparison.notes)):
         for text in texts:
@@ -63,34 +63,34 @@ def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) ->
         "tallies": [asdict(tally) for tally in comparison.tallies],
         "gaps": list(comparison.gaps),
         "notes": list(comparison.notes),
-        "samples": [with_decimal_ids(each) for each in shown],
+        "samples": [with_decimal_ids(difference) for difference in shown],
     }
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def comparison_lines(differences: Iterable[StoreDifference]) -> Iterator[str]:
     """A line for every difference, as it comes; ids of ledgers are decimal strings."""
-    for each in differences:
-        yield json.dumps(with_decimal_ids(each), ensure_ascii=False, separators=(",", ":"))
+    for difference in differences:
+        yield json.dumps(with_decimal_ids(difference), ensure_ascii=False, separators=(",", ":"))
 
 
 def comparison_verdict(comparison: Comparison) -> str:
     """The last line of the text."""
     counts = [f"{comparison.count(change):,} {change}" for change in CopyState if comparison.count(change)]
-    more = [f"{len(comparison.gaps):,} places not read"] if comparison.gaps else []
-    said = ", ".join(counts + more)
+    gaps = [f"{len(comparison.gaps):,} places not read"] if comparison.gaps else []
+    summary = ", ".join(counts + gaps)
     word = _word(comparison).upper()
-    return f"{word}: {said}" if said else f"{word}: the copy has all that the source has, and no more"
+    return f"{word}: {summary}" if summary else f"{word}: the copy has all that the source has, and no more"
 
 
 def _word(comparison: Comparison) -> str:
     return {CLEAN: "same", FOUND: "different"}.get(comparison.exit_code, "incomplete")
 
 
-def _difference(each: StoreDifference) -> str:
-    name = str(each.item)
-    if each.item is StoreItem.LEDGER and each.ledger_id is not None:
-        name = LedgerId(each.ledger_id, each.scope_id or 0).in_full
-    details = [*each.fields, *([each.why] if each.why else [])]
-    said = f"{name} {printable(each.path)}"
-    return f"{said}: {printable('; '.join(details))}" if details else said
+def _difference(difference: StoreDifference) -> str:
+    name = str(difference.item)
+    if difference.item is StoreItem.LEDGER and difference.ledger_id is not None:
+        name = LedgerId(difference.ledger_id, difference.scope_id or 0).in_full
+    details = [*difference.fields, *([difference.why] if difference.why else [])]
+    subject = f"{name} {printable(difference.path)}"
+    return f"{subject}: {printable('; '.join(details))}" if details else subject

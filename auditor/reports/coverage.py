@@ -29,14 +29,14 @@ class Extent(NamedTuple):
 
     name: str
     word: str
-    seen: int
+    covered_count: int
     total: int
     open: int = 0
 
     @property
     def undecided(self) -> int:
         """Those that should have been decided or read, and were not."""
-        return self.total - self.seen - self.open
+        return self.total - self.covered_count - self.open
 
     @property
     def sentence(self) -> str:
@@ -53,16 +53,16 @@ class Extent(NamedTuple):
     def _words(self, noun: str) -> str:
         unknown = f", {self.undecided:,} unknown" if self.undecided and self.word == CHECKED else ""
         is_open = f", {self.open:,} open" if self.open else ""
-        return f"{self.seen:,} of {self.total:,} {noun}{unknown}{is_open}"
+        return f"{self.covered_count:,} of {self.total:,} {noun}{unknown}{is_open}"
 
 
 def extents(report: Report) -> tuple[Extent, Extent, Extent]:
     """Of ledgers, replicas and bookies."""
-    seen = report.coverage
+    coverage = report.coverage
     return (
-        Extent("ledgers", CHECKED, seen.ledgers.decided, seen.ledgers.total, seen.ledgers.open),
-        Extent("replicas", CHECKED, seen.replicas.decided, seen.replicas.expected),
-        Extent("bookies", "read", seen.bookies.read, seen.bookies.expected),
+        Extent("ledgers", CHECKED, coverage.ledgers.decided, coverage.ledgers.total, coverage.ledgers.open),
+        Extent("replicas", CHECKED, coverage.replicas.decided, coverage.replicas.expected),
+        Extent("bookies", "read", coverage.bookies.read, coverage.bookies.expected),
     )
 
 
@@ -83,13 +83,13 @@ class CheckCount(NamedTuple):
 def count_by_check(report: Report) -> list[CheckCount]:
     """Complete counts by urgency, severity and check, in the order of all reports."""
     counts: dict[tuple[Urgency, Severity, str], CheckCount] = {}
-    for tally in sorted(report.run.tally, key=lambda each: (place_of_tally(each), each["confidence"])):
+    for tally in sorted(report.run.tally, key=lambda tally: (place_of_tally(tally), tally["confidence"])):
         key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
-        of = counts.setdefault(key, CheckCount(*key, Counter(), {}))
-        of.sums.update({name: tally[name] for name in _COUNTS})
+        check_count = counts.setdefault(key, CheckCount(*key, Counter(), {}))
+        check_count.sums.update({name: tally[name] for name in _COUNTS})
         if tally["confidence"] != Confidence.CONFIRMED:
-            of.sums["unsure"] += tally["count"]
-            of.unsure[tally["confidence"]] = tally["count"]
+            check_count.sums["unsure"] += tally["count"]
+            check_count.unsure[tally["confidence"]] = tally["count"]
     return list(counts.values())
 
 
@@ -114,15 +114,20 @@ def severity_words(report: Report, suppressed: bool = True) -> str:
     Suppressed findings are left out if not ``suppressed``.
     """
     sums = count_by_severity(report)
-    counts = {each: sums[each]["count"] - (0 if suppressed else sums[each]["suppressed"]) for each in sums}
+    counts = {
+        severity: sums[severity]["count"] - (0 if suppressed else sums[severity]["suppressed"])
+        for severity in sums
+    }
     return ", ".join(f"{count:,} {severity}" for severity, count in counts.items() if count)
 
 
 def count_of(report: Report, finding: Finding) -> int:
     """How many findings have check, urgency and severity of this one, beyond the report's samples."""
-    alike = (finding.id, finding.urgency, finding.severity)
+    key = (finding.id, finding.urgency, finding.severity)
     return sum(
-        each["count"] for each in report.run.tally if (each["id"], each["urgency"], each["severity"]) == alike
+        tally["count"]
+        for tally in report.run.tally
+        if (tally["id"], tally["urgency"], tally["severity"]) == key
     )
 
 
@@ -145,8 +150,8 @@ def verdict_word(verdict: str) -> str:
 
 def verdict(report: Report) -> str:
     """One sentence: the verdict, and what it comes from."""
-    found = severity_words(report) or "no finding"
-    return f"{verdict_word(report.verdict)}: {'; '.join([found, *verdict_clauses(report)])}"
+    counts = severity_words(report) or "no finding"
+    return f"{verdict_word(report.verdict)}: {'; '.join([counts, *verdict_clauses(report)])}"
 
 
 def verdict_clauses(report: Report) -> list[str]:
@@ -180,7 +185,9 @@ def unaccepted_holds(report: Report) -> int:
 def _acceptance(report: Report) -> str:
     """How many findings of each severity are accepted; empty if none is."""
     sums = count_by_severity(report)
-    accepted = ", ".join(f"{sums[each]['suppressed']:,} {each}" for each in sums if sums[each]["suppressed"])
+    accepted = ", ".join(
+        f"{sums[severity]['suppressed']:,} {severity}" for severity in sums if sums[severity]["suppressed"]
+    )
     if not accepted:
         return ""
     if accepted == severity_words(report):
@@ -206,9 +213,9 @@ def changed_constants(report: Report) -> list[str]:
     """The constants of checks that are not the default, each with its value, unit and default."""
     constants = report.run.checks["constants"] if report.run.checks is not None else []
     return [
-        f"{each['name']} {each['value']:,} {each['unit']} (default {each['default']:,})"
-        for each in constants
-        if each["value"] != each["default"]
+        f"{constant['name']} {constant['value']:,} {constant['unit']} (default {constant['default']:,})"
+        for constant in constants
+        if constant["value"] != constant["default"]
     ]
 
 
@@ -221,19 +228,19 @@ def doubtful_ids_line(doubt: InDoubt) -> str:
     'every id: /ledgers: line at byte 7: cut off; and 1 reason more'
     """
     ids = "every id" if doubt["ids"] is None else plural(int(doubt["ids"]), "id", "ids")
-    first, *others = doubt["reasons"]
-    more = f"; and {plural(len(others), 'reason', 'reasons')} more" if others else ""
-    return f"{ids}: {first}{more}"
+    first, *later_reasons = doubt["reasons"]
+    remainder = f"; and {plural(len(later_reasons), 'reason', 'reasons')} more" if later_reasons else ""
+    return f"{ids}: {first}{remainder}"
 
 
-def reuse_sentence(taken: Reuse) -> str:
+def reuse_sentence(reuse: Reuse) -> str:
     """
     >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
     ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})
     '29,700 of 30,000 indexes and 0 of 10,000 ledgers as in monday'
     """
-    indexes, ledgers = taken["indexes"], taken["ledgers"]
+    indexes, ledgers = reuse["indexes"], reuse["ledgers"]
     return (
         f"{indexes['reused']:,} of {indexes['reused'] + indexes['read']:,} indexes and "
-        f"{ledgers['reused']:,} of {ledgers['reused'] + ledgers['read']:,} ledgers as in {taken['run']}"
+        f"{ledgers['reused']:,} of {ledgers['reused'] + ledgers['read']:,} ledgers as in {reuse['run']}"
     )

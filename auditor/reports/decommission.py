@@ -160,9 +160,9 @@ def _holds(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         doubt = "" if hold.certain else ", unconfirmed"
         yield from labelled("" if number else "holds", f"{hold.message} ({hold.reason}{doubt})", width)
         yield from labelled("", f"lifted when {hold.lifted_when}", width)
-    if (more := len(holds) - HOLDS_SHOWN) > 0:
+    if (hidden_count := len(holds) - HOLDS_SHOWN) > 0:
         names = rehearsal.bookies[:_NAMES_SHOWN]
-        yield from labelled("", f"{more:,} more:", width)
+        yield from labelled("", f"{hidden_count:,} more:", width)
         for name in names:
             yield (
                 f"{'':<11}bkaudit explain bookie {shlex.quote(printable(name))} --run "
@@ -174,12 +174,12 @@ def _blocker(blocker: Blocker, command: str, width: int) -> Iterator[str]:
     _, way_out = CAUSES[blocker.cause]
     yield from fold_text(f"{blocker.cause}: {_what_blocks(blocker)}", width, later="  ")
     if blocker.topics:
-        topics = ", ".join(f"{each.topic} ({each.ledgers:,})" for each in blocker.topics)
+        topics = ", ".join(f"{topic.topic} ({topic.ledgers:,})" for topic in blocker.topics)
         yield from labelled("topics", topics, width, indent="  ", columns=9)
     if blocker.samples:
         names = [
-            each.ledger_id if each.scope_id == "0" else f"{each.scope_id}/{each.ledger_id}"
-            for each in blocker.samples
+            sample.ledger_id if sample.scope_id == "0" else f"{sample.scope_id}/{sample.ledger_id}"
+            for sample in blocker.samples
         ]
         listed = first_names(names, len(names), blocker.ledgers)
         yield from labelled("ledgers", listed, width, indent="  ", columns=9)
@@ -205,14 +205,14 @@ def _one_by_one(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         yield from fold_text(f"one by one they may go, in this order: {', '.join(rehearsal.order)}", width)
         yield from fold_text("let the others be read-only meanwhile, or they are copied to", width)
     else:
-        words = (f"{each.bookies[0]} alone: {ANSWERS[each.answer]}" for each in rehearsal.alone)
+        words = (f"{trial.bookies[0]} alone: {ANSWERS[trial.answer]}" for trial in rehearsal.alone)
         yield from fold_text("; ".join(words), width)
     yield ""
 
 
 def _work(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     trial = rehearsal.together
-    work, found = trial.work, trial.candidates
+    work, candidates = trial.work, trial.candidates
     moves = f"{plural(work.ledgers, 'ledger')}, {plural(work.fragments, 'segment')}"
     yield from labelled("moves", moves if work.ledgers else "nothing", width)
     if work.ledgers:
@@ -223,12 +223,16 @@ def _work(rehearsal: Rehearsal, width: int) -> Iterator[str]:
             "its writer, and copies its last entries too"
         )
         yield from labelled("open", words, width)
-    if found.least is not None:
-        few = f"{found.least:,}" if found.least == found.most else f"{found.least:,} to {found.most:,}"
-        spares = "spare" if found.most == 1 else "spares"
-        least = plural(found.ledgers_with_least, "ledger has", "ledgers have")
+    if candidates.least is not None:
+        few = (
+            f"{candidates.least:,}"
+            if candidates.least == candidates.most
+            else f"{candidates.least:,} to {candidates.most:,}"
+        )
+        spares = "spare" if candidates.most == 1 else "spares"
+        least = plural(candidates.ledgers_with_least, "ledger has", "ledgers have")
         few = f"{few} {spares} of a ledger"
-        yield from labelled("targets", f"{few}; {least} only {found.least:,}", width)
+        yield from labelled("targets", f"{few}; {least} only {candidates.least:,}", width)
     if trial.along:
         words = (
             f"{plural(trial.along, 'ledger')} of {_names(rehearsal.absent)}, not registered, move with them"
@@ -257,13 +261,13 @@ def _time(rehearsal: Rehearsal) -> str:
 def _loads(loads: Sequence[CopyLoad]) -> Iterator[str]:
     if not loads:
         return
-    ordered = sorted(loads, key=lambda each: (-each.entries_written, -each.entries_read, each.bookie_id))
+    ordered = sorted(loads, key=lambda load: (-load.entries_written, -load.entries_read, load.bookie_id))
     rows = [
         (
-            printable(each.bookie_id), f"{each.entries_read:,}", size(each.bytes_read),
-            f"{each.entries_written:,}", size(each.bytes_written),
+            printable(load.bookie_id), f"{load.entries_read:,}", size(load.bytes_read),
+            f"{load.entries_written:,}", size(load.bytes_written),
         )
-        for each in ordered[:_LOADS_SHOWN]
+        for load in ordered[:_LOADS_SHOWN]
     ]  # fmt: skip
     yield ""
     yield from text_table(("bookie", "reads", "bytes", "writes", "bytes"), rows)
@@ -308,7 +312,7 @@ def _commands(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         return
     if rehearsal.answer is Answer.AFTER:
         yield "once what stands above is done:"
-    live = [each.bookie_id for each in rehearsal.registered if each.mode is not None]
+    live = [registration.bookie_id for registration in rehearsal.registered if registration.mode is not None]
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
         yield "each in turn: stop it, and wait until its command has ended"
     elif live:

@@ -34,9 +34,9 @@ def samples(changes: Iterable[ChangedFinding]) -> dict[str, list[ChangedFinding]
     """The first few findings of each change."""
     shown: dict[str, list[ChangedFinding]] = {}
     for finding in changes:
-        some = shown.setdefault(finding.change, [])
-        if len(some) < SHOWN:
-            some.append(finding)
+        findings = shown.setdefault(finding.change, [])
+        if len(findings) < SHOWN:
+            findings.append(finding)
     return shown
 
 
@@ -48,8 +48,8 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
     for change, count in difference.counts.items():
         if not count or change == Change.SAME:
             continue
-        of = [f"{tally.id} {tally.count:,}" for tally in difference.tally if tally.change == change]
-        lines += ["", *fold_text(f"{count:,} {TITLES[change]}: {', '.join(of)}", width, "", "    ")]
+        counts = [f"{tally.id} {tally.count:,}" for tally in difference.tally if tally.change == change]
+        lines += ["", *fold_text(f"{count:,} {TITLES[change]}: {', '.join(counts)}", width, "", "    ")]
         for finding in shown.get(change, ()):
             lines += fold_text(_sentence(finding), width, "  ", "      ")
         lines += and_more(count - len(shown.get(change, ())), "; --format jsonl has all", "  ")
@@ -70,12 +70,12 @@ def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> 
         lines.append(f"| {label} | {name} | {format_time(run.finished)} | {standing} |")
     lines += ["", *(f"- Warning: {escape_markdown(warning)}" for warning in difference.warnings)]
     for change, count in difference.counts.items():
-        found = shown.get(change, [])
-        if not found:
+        findings = shown.get(change, [])
+        if not findings:
             continue
         lines += ["", f"### {count:,} {TITLES[change]}", ""]
-        lines += [f"- {escape_markdown(_sentence(finding))}" for finding in found]
-        lines += and_more(count - len(found), indent="- ")
+        lines += [f"- {escape_markdown(_sentence(finding))}" for finding in findings]
+        lines += and_more(count - len(findings), indent="- ")
     return "\n".join(lines)
 
 
@@ -88,7 +88,7 @@ def to_json(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> s
         "warnings": list(difference.warnings),
         "counts": difference.counts,
         "tally": [asdict(tally) for tally in difference.tally],
-        "samples": [with_decimal_ids(finding) for found in shown.values() for finding in found],
+        "samples": [with_decimal_ids(finding) for findings in shown.values() for finding in findings],
     }
     return json.dumps(value, indent=2, ensure_ascii=False)
 
@@ -102,13 +102,13 @@ def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
 def _run_lines(label: str, run: RunSummary, width: int) -> list[str]:
     # A NUL is a blank that is not broken at.
     standing = ", ".join(part.replace(" ", "\0") for part in _standing(run).split(", "))
-    said = f"{run.name}, finished {format_time(run.finished)}: {standing}"
-    return labelled(label, said, width)
+    run_text = f"{run.name}, finished {format_time(run.finished)}: {standing}"
+    return labelled(label, run_text, width)
 
 
 def _standing(run: RunSummary) -> str:
-    found = [f"{count:,} {severity}" for severity, count in run.severities.items() if count]
-    return f"{run.verdict}, {', '.join(found) or 'no finding'}"
+    counts = [f"{count:,} {severity}" for severity, count in run.severities.items() if count]
+    return f"{run.verdict}, {', '.join(counts) or 'no finding'}"
 
 
 def _sentence(finding: ChangedFinding) -> str:
@@ -116,24 +116,24 @@ def _sentence(finding: ChangedFinding) -> str:
     name = None if ledger is None else LedgerId(ledger, finding.scope_id or 0).in_full
     bookie = None if finding.bookie_id is None else printable(finding.bookie_id)
     about = ", ".join(part for part in (name, bookie) if part) or "the cluster"
-    said = f"{finding.severity} {finding.id}: {about}"
+    change_text = f"{finding.severity} {finding.id}: {about}"
     was = [
         before
-        for before, now in (
+        for before, after in (
             (finding.previous_severity, finding.severity),
             (finding.previous_confidence, finding.confidence),
         )
-        if before not in (None, now)
+        if before not in (None, after)
     ]
     if was:
-        said += f"; was {', '.join(was)}"
+        change_text += f"; was {', '.join(was)}"
     if finding.missing or finding.previous_missing:
-        said += f"; {finding.missing:,} {'entry' if finding.missing == 1 else 'entries'} missing"
+        change_text += f"; {finding.missing:,} {'entry' if finding.missing == 1 else 'entries'} missing"
         if finding.previous_missing not in (None, finding.missing):
-            said += f", were {finding.previous_missing:,}"
+            change_text += f", were {finding.previous_missing:,}"
     if finding.change != Change.NEW:
-        said += f"; first seen {format_time(finding.first_seen)}"
-    return said + (f" [suppressed: {printable(finding.suppressed)}]" if finding.suppressed else "")
+        change_text += f"; first seen {format_time(finding.first_seen)}"
+    return change_text + (f" [suppressed: {printable(finding.suppressed)}]" if finding.suppressed else "")
 
 
 def _verdict(difference: Difference) -> str:
@@ -142,6 +142,9 @@ def _verdict(difference: Difference) -> str:
     return f"{verdict_word(difference.old.verdict)} to {verdict_word(difference.new.verdict)}: {changed}"
 
 
-def with_decimal_ids(each: ChangedFinding | StoreDifference) -> dict[str, Any]:
+def with_decimal_ids(difference: ChangedFinding | StoreDifference) -> dict[str, Any]:
     """A difference for JSON."""
-    return asdict(each) | {"scope_id": decimal(each.scope_id), "ledger_id": decimal(each.ledger_id)}
+    return asdict(difference) | {
+        "scope_id": decimal(difference.scope_id),
+        "ledger_id": decimal(difference.ledger_id),
+    }

@@ -47,21 +47,21 @@ class Topic(NamedTuple):
 
     topic: str
 
-    def ok(self, name: str, said: str) -> Line:
+    def ok(self, name: str, answer: str) -> Line:
         """An answer that is fine."""
-        return Line(self.topic, name, State.OK, said)
+        return Line(self.topic, name, State.OK, answer)
 
-    def warn(self, name: str, said: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
+    def warn(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
         """One with which an audit can be done."""
-        return Line(self.topic, name, State.WARN, said, way_out, exit_code)
+        return Line(self.topic, name, State.WARN, answer, way_out, exit_code)
 
-    def fail(self, name: str, said: str, way_out: str | None, exit_code: int) -> Line:
+    def fail(self, name: str, answer: str, way_out: str | None, exit_code: int) -> Line:
         """One with which it cannot."""
-        return Line(self.topic, name, State.FAIL, said, way_out, exit_code)
+        return Line(self.topic, name, State.FAIL, answer, way_out, exit_code)
 
-    def not_asked(self, name: str, said: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
+    def not_asked(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
         """None, and why."""
-        return Line(self.topic, name, State.NOT_ASKED, said, way_out, exit_code)
+        return Line(self.topic, name, State.NOT_ASKED, answer, way_out, exit_code)
 
 
 HERE, STORE, OWNERS, BOOKIES, OUT = map(Topic, ("here", "store", "owners", "bookies", "out"))
@@ -108,8 +108,8 @@ def render(diagnosis: Diagnosis, width: int = WIDTH) -> str:
         if lines:
             parts.append("\n".join([title, *(_line(line, width) for line in lines)]))
     if diagnosis.unseen:
-        said = [_wrap(sentence, width, "  - ", "    ") for sentence in diagnosis.unseen]
-        parts.append("\n".join(["What such an audit does not see", *said]))
+        sentences = [_wrap(sentence, width, "  - ", "    ") for sentence in diagnosis.unseen]
+        parts.append("\n".join(["What such an audit does not see", *sentences]))
     return "\n\n".join([*parts, _last(diagnosis, width)])
 
 
@@ -122,18 +122,18 @@ def _line(line: Line, width: int) -> str:
     return f"{shown}\n{_wrap(line.way_out, width, before, ' ' * len(before))}"
 
 
-def _wrap(text: str, width: int, first: str, rest: str) -> str:
+def _wrap(text: str, width: int, first: str, later: str) -> str:
     # A path that is longer than a line is left whole: it is there to be copied.
-    return "\n".join(wrap_words(text, width, first, rest))
+    return "\n".join(wrap_words(text, width, first, later))
 
 
 def _last(diagnosis: Diagnosis, width: int) -> str:
     counts = Counter(line.state for line in diagnosis.lines)
-    said = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
+    counts_text = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
     ends = {
         0: "An audit can look at everything that was asked about.",
         2: "An audit would be refused as wrong usage.",
         3: "An audit can be done, and would be incomplete.",
         4: "An audit would end without a result.",
     }
-    return _wrap(f"{said}. {ends[diagnosis.exit_code]}", width, "", "")
+    return _wrap(f"{counts_text}. {ends[diagnosis.exit_code]}", width, "", "")

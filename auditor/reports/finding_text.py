@@ -34,12 +34,12 @@ def finding_line(finding: Finding, standing: Standing | None = None) -> str:
     """
     scope, ledger, bookie = _subject(finding)
     about = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
-    said = f"{about}: {finding.message}"
+    text = f"{about}: {finding.message}"
     if names_subject(finding) and ledger is not None and finding.message.startswith(ledger):
-        said = finding.message
+        text = finding.message
     elif names_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
-        said = f"bookie {finding.message}"
-    what = "; ".join([said, *entry_parts(finding, BOOKIES_SHOWN)])
+        text = f"bookie {finding.message}"
+    what = "; ".join([text, *entry_parts(finding, BOOKIES_SHOWN)])
     tags = ", ".join([str(finding.confidence), *_standing_words(standing)])
     return printable(" ".join(f"{finding.severity} {finding.id} {what} [{tags}]".split()))
 
@@ -98,7 +98,7 @@ def missing_text(finding: Finding, bookies: int) -> str:
 
 def _missing_parts(missing: Sequence[Missing], bookies: int) -> list[str]:
     """A part for each of at most so many bookies that lack entries, and how many more there are."""
-    parts = [f"{each.bookie_id} lacks {entries(each.groups, each.count)}" for each in missing[:bookies]]
+    parts = [f"{part.bookie_id} lacks {entries(part.groups, part.count)}" for part in missing[:bookies]]
     return parts + and_more(len(missing) - bookies, " bookies")
 
 
@@ -168,12 +168,12 @@ def entry_parts(finding: Finding, bookies: int) -> list[str]:
     parts = [part for part in (class_text(finding), positions_text(finding)) if part]
     # Bookies that lack just the entries that the reader has been shown need no list each.
     groups = class_groups(finding)
-    same = [each.bookie_id for each in finding.missing if each.groups == groups]
-    others = [each for each in finding.missing if each.groups != groups]
+    same = [part.bookie_id for part in finding.missing if part.groups == groups]
+    other_parts = [part for part in finding.missing if part.groups != groups]
     return [
         *parts,
         *([f"absent on {first_names(same, bookies)}"] if same else []),
-        *_missing_parts(others, bookies),
+        *_missing_parts(other_parts, bookies),
     ]
 
 
@@ -193,8 +193,8 @@ def explained(finding: Finding) -> str:
     if finding.ledger_id is not None:
         # A number below 0 would be taken for an option.
         if finding.scope_id or finding.ledger_id < 0:
-            named = LedgerId(finding.ledger_id, finding.scope_id or 0).qualified_name
-            return f"ledger --ledger-qualified-name {named}"
+            qualified_name = LedgerId(finding.ledger_id, finding.scope_id or 0).qualified_name
+            return f"ledger --ledger-qualified-name {qualified_name}"
         return f"ledger {finding.ledger_id}"
     if finding.bookie_id is not None:
         return f"bookie {shlex.quote(printable(finding.bookie_id))}"
@@ -248,8 +248,8 @@ def _ranges(groups: Sequence[Group], name: Callable[[int], str] = str, to: str =
         separator = "," if plain and is_plain else "; "
         text += (separator if text else "") + shown
         plain = is_plain
-    more = f" and {len(groups) - ITEMS_SHOWN:,} more ranges" if len(groups) > ITEMS_SHOWN else ""
-    return text + more
+    remainder = f" and {len(groups) - ITEMS_SHOWN:,} more ranges" if len(groups) > ITEMS_SHOWN else ""
+    return text + remainder
 
 
 def _periodic(group: Group, name: Callable[[int], str], to: str) -> str:
@@ -281,7 +281,7 @@ def cause_sentence(cause: FindingCause) -> str:
 
 def follows(cause: FindingCause) -> str:
     """The checks whose findings follow from a cause, with their numbers."""
-    return ", ".join(f"{each['id']} {each['count']:,}" for each in cause["findings"])
+    return ", ".join(f"{effect['id']} {effect['count']:,}" for effect in cause["findings"])
 
 
 def suppression_entry(finding: Finding, today: date) -> str:

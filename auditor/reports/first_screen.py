@@ -34,7 +34,7 @@ from auditor.reports.coverage import (
     verdict,
 )
 from auditor.reports.finding_text import cause_sentence, causes_of
-from auditor.reports.plain_text import MORE, columns_of, cut_text, fold_text, printable, shorten
+from auditor.reports.plain_text import ELLIPSIS, columns_of, cut_text, fold_text, printable, shorten
 from auditor.reports.repair import repair_line
 
 WIDTH, WIDEST = 80, 100
@@ -63,11 +63,11 @@ class _Place(IntEnum):
     REMARK = 5
     ERRORS = 6
     IN_FULL = 7
-    KNOWN = 8
+    CONTEXT = 8
     CHANGES = 9
     MILD = 10
     FACTS = 11
-    REST = 12
+    REMAINDER = 12
 
 
 Form = tuple[str, ...]
@@ -78,14 +78,14 @@ Form = tuple[str, ...]
 class _Part:
     """Rows below one label, in ``forms``, the fullest first; it is left out where there is no room for one.
 
-    ``place`` is when it gets its shortest form, ``more`` when it gets the fullest that there is room for.
+    ``place`` is when it gets its shortest form, ``fuller_place`` when it gets the fullest that fits.
     The label takes ``columns``, and lines below it begin after ``hanging`` ones, or after as many.
     """
 
     label: str
     forms: Sequence[Form]
     place: _Place
-    more: _Place = _Place.REST
+    fuller_place: _Place = _Place.REMAINDER
     columns: int = _LABEL
     hanging: int | None = None
 
@@ -117,26 +117,26 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
         part.lines(form, width) if form is not None else []
         for part, form in zip([*above, *below], forms, strict=True)
     ]
-    seen, found = chain(*shown[: len(above)]), chain(*shown[len(above) :])
+    above_lines, below_lines = chain(*shown[: len(above)]), chain(*shown[len(above) :])
     nothing = [] if report.run.tally else ["nothing found"]
-    return "\n".join([*seen, "", *nothing, *found, "", *last]).removeprefix("\n")
+    return "\n".join([*above_lines, "", *nothing, *below_lines, "", *last]).removeprefix("\n")
 
 
 def _choose(parts: Sequence[_Part], room: int, columns: int) -> list[Form | None]:
     """The form of each part, None for none: place by place, as full as there is room for."""
     sizes = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
     steps = [(part.place, number, False) for number, part in enumerate(parts)]
-    steps += [(part.more, number, True) for number, part in enumerate(parts)]
+    steps += [(part.fuller_place, number, True) for number, part in enumerate(parts)]
     chosen: list[int | None] = [None] * len(parts)
-    for place, number, further in sorted(steps):
-        of, now = sizes[number], chosen[number]
-        taken = 0 if now is None else of[now]
-        most = taken + room if further else of[-1]
-        if (further and now is None) or (most - taken > room and place != _Place.ALWAYS):
+    for place, number, is_fuller in sorted(steps):
+        form_sizes, chosen_form = sizes[number], chosen[number]
+        line_count = 0 if chosen_form is None else form_sizes[chosen_form]
+        most = line_count + room if is_fuller else form_sizes[-1]
+        if (is_fuller and chosen_form is None) or (most - line_count > room and place != _Place.ALWAYS):
             continue
-        fullest = next((form for form, size in enumerate(of) if size <= most), len(of) - 1)
+        fullest = next((form for form, size in enumerate(form_sizes) if size <= most), len(form_sizes) - 1)
         chosen[number] = fullest
-        room -= of[fullest] - taken
+        room -= form_sizes[fullest] - line_count
     return [None if form is None else part.forms[form] for part, form in zip(parts, chosen, strict=True)]
 
 
@@ -159,21 +159,21 @@ def _brief(text: str, columns: int) -> str:
     if columns_of(text) <= room:
         return text
     # What stands in brackets has nothing that ends a clause but its beginning.
-    hidden = re.sub(r"\(.*?\)", lambda found: "(" + "x" * (len(found[0]) - 1), text)
+    hidden = re.sub(r"\(.*?\)", lambda brackets: "(" + "x" * (len(brackets[0]) - 1), text)
     ends = [end.start() for end in re.finditer(r"[:;,] | \(| and (?=has )|$", hidden)]
     fitting = [text[:end] for end in ends if columns_of(text[:end]) <= room]
-    return fitting[-1] if fitting else cut_text(text, room - len(MORE)).rstrip() + MORE
+    return fitting[-1] if fitting else cut_text(text, room - len(ELLIPSIS)).rstrip() + ELLIPSIS
 
 
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
     """Forms of the first few texts, ever fewer, and how many more there are; with ``columns`` a line each."""
     forms = []
     for shown in range(min(len(texts), _ROWS_SHOWN), 0, -1):
-        more = f" ({len(texts) - shown:,} more)" if len(texts) > shown else ""
+        remainder = f" ({len(texts) - shown:,} more)" if len(texts) > shown else ""
         rows = list(texts[:shown])
         if columns is not None:
-            rows = [*(_brief(row, columns) for row in rows[:-1]), _brief(rows[-1], columns - len(more))]
-        forms.append((*rows[:-1], rows[-1] + more))
+            rows = [*(_brief(row, columns) for row in rows[:-1]), _brief(rows[-1], columns - len(remainder))]
+        forms.append((*rows[:-1], rows[-1] + remainder))
     return forms
 
 
@@ -198,22 +198,22 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
     unread = _naming(str(bookies), "; not read: ", report.coverage.bookies.unread)
     if report.metadata_only:
         unread = _rows(_NO_BOOKIES.format(bookies.total), columns)
-    yield _Part("bookies", unread, _Place.CLUSTER, _Place.KNOWN)
+    yield _Part("bookies", unread, _Place.CLUSTER, _Place.CONTEXT)
     if run.repair is not None and (repair := repair_line(run.repair, run.scan_time)) is not None:
-        yield _Part("repair", _rows(repair, columns), _Place.NOT_READ, _Place.KNOWN)
+        yield _Part("repair", _rows(repair, columns), _Place.NOT_READ, _Place.CONTEXT)
     if (blind := blind_sentence(report)) is not None:
         names = [id for id in saw_nothing(report) if id not in run.not_run]
-        yield _Part("skipped", _naming(blind, ": ", names), _Place.KNOWN)
+        yield _Part("skipped", _naming(blind, ": ", names), _Place.CONTEXT)
     if run.not_run:
         head = f"{len(run.not_run):,} of {len(ALL):,} checks"
-        yield _Part("not run", _naming(head, ": ", run.not_run), _Place.CLUSTER, _Place.KNOWN)
+        yield _Part("not run", _naming(head, ": ", run.not_run), _Place.CLUSTER, _Place.CONTEXT)
     if constants := changed_constants(report):
-        yield _Part("constants", _rows("; ".join(constants), columns), _Place.KNOWN)
+        yield _Part("constants", _rows("; ".join(constants), columns), _Place.CONTEXT)
     if (accepted := accepted_gaps(report)) is not None:
-        yield _Part("accepted", _rows(accepted, columns), _Place.KNOWN)
+        yield _Part("accepted", _rows(accepted, columns), _Place.CONTEXT)
     if run.resumed is not None:
         since = f"with tables of an interrupted run, from {format_time(run.resumed)} on"
-        yield _Part("resumed", [(since,)], _Place.KNOWN)
+        yield _Part("resumed", [(since,)], _Place.CONTEXT)
     if run.reused:
         yield _Part("reused", _rows(reuse_sentence(run.reused), columns), _Place.FACTS)
     if run.in_doubt:
@@ -227,17 +227,19 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
 
 def _remarks(report: Report, columns: int) -> Iterator[_Part]:
     """What is one failure from loss, and what else changes what to do."""
-    others, shown = [], False
-    for each in sorted(report.run.remarks, key=lambda each: list(RemarkKind).index(RemarkKind(each["kind"]))):
-        kind = RemarkKind(each["kind"])
+    other_texts, shown = [], False
+    for remark in sorted(
+        report.run.remarks, key=lambda remark: list(RemarkKind).index(RemarkKind(remark["kind"]))
+    ):
+        kind = RemarkKind(remark["kind"])
         if kind in (RemarkKind.NEAR_LOSS, RemarkKind.ONE_REACHABLE):
             label = "" if shown else "exposure"
             shown = True
-            yield _Part(label, _rows(sentence_of(each), columns), _Place.REMARK, _Place.IN_FULL)
+            yield _Part(label, _rows(sentence_of(remark), columns), _Place.REMARK, _Place.IN_FULL)
         elif kind.acts and kind is not RemarkKind.NOT_COMPARED:
-            others.append(each["text"])
-    if others:
-        yield _Part("notice", _first_rows(others, columns), _Place.REMARK, _Place.KNOWN)
+            other_texts.append(remark["text"])
+    if other_texts:
+        yield _Part("notice", _first_rows(other_texts, columns), _Place.REMARK, _Place.CONTEXT)
 
 
 def _counts(report: Report, columns: int) -> list[_Part]:
@@ -245,55 +247,62 @@ def _counts(report: Report, columns: int) -> list[_Part]:
     parts = []
     urgent_severities: set[Severity] = set()
     for label, group in groupby(count_by_check(report), key=_label):
-        of = list(group)
-        if of[0].urgency in URGENCY_LABELS:
-            urgent_severities |= {check.severity for check in of}
-        elif of[0].severity in urgent_severities:
+        check_counts = list(group)
+        if check_counts[0].urgency in URGENCY_LABELS:
+            urgent_severities |= {check_count.severity for check_count in check_counts}
+        elif check_counts[0].severity in urgent_severities:
             label = f"other {label}"
-        urgent = of[0].urgency != Urgency.REST or of[0].severity.at_least(Severity.CRITICAL)
-        error = of[0].severity.at_least(Severity.ERROR)
-        more = _Place.URGENT if urgent else _Place.ERRORS if error else _Place.MILD
-        number = f"{sum(check.sums['count'] for check in of):,}"
+        urgent = check_counts[0].urgency != Urgency.REST or check_counts[0].severity.at_least(
+            Severity.CRITICAL
+        )
+        error = check_counts[0].severity.at_least(Severity.ERROR)
+        fuller_place = _Place.URGENT if urgent else _Place.ERRORS if error else _Place.MILD
+        number = f"{sum(check_count.sums['count'] for check_count in check_counts):,}"
         if columns < _NARROW:
             head, hanging = f"{label} {number}: ", _HANGING
         else:
             head, hanging = f"{label:<{_COUNT_LABEL}}{number:>{_COUNT}}   ", None
-        parts.append(_Part(head, _count_forms(report, of), _Place.ALWAYS, more, len(head), hanging))
+        forms = _count_forms(report, check_counts)
+        parts.append(_Part(head, forms, _Place.ALWAYS, fuller_place, len(head), hanging))
     return parts
 
 
-def _count_forms(report: Report, of: list[CheckCount]) -> list[Form]:
+def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
     """Counts with ever fewer checks by name; a NUL is a blank that a line does not break at."""
-    impact = _impact(report, of)
-    names = [_count(each).replace(" ", "\0") for each in of]
+    impact = _impact(report, check_counts)
+    names = [_count(check_count).replace(" ", "\0") for check_count in check_counts]
     forms = []
-    for shown in range(len(of), 0, -1):
-        hidden = len(of) - shown
-        parts = [*names[:shown], *([plural(hidden, "more check").replace(" ", "\0")] if hidden else [])]
-        forms.append((f"{', '.join(parts)}{impact}",))
-    return [*forms, (plural(len(of), "check"),)]
+    for shown in range(len(check_counts), 0, -1):
+        hidden_count = len(check_counts) - shown
+        remainder = [plural(hidden_count, "more check").replace(" ", "\0")] if hidden_count else []
+        forms.append((f"{', '.join([*names[:shown], *remainder])}{impact}",))
+    return [*forms, (plural(len(check_counts), "check"),)]
 
 
-def _label(of: CheckCount) -> str:
-    return URGENCY_LABELS.get(of.urgency) or SEVERITY_LABELS[of.severity]
+def _label(check_count: CheckCount) -> str:
+    return URGENCY_LABELS.get(check_count.urgency) or SEVERITY_LABELS[check_count.severity]
 
 
-def _impact(report: Report, of: list[CheckCount]) -> str:
+def _impact(report: Report, check_counts: list[CheckCount]) -> str:
     """The ledgers of these findings, where they are all that have their severity."""
-    severities = {each.severity for each in of}
-    others = [each for each in count_by_check(report) if each.severity in severities and each not in of]
-    stake = [each for each in report.run.impact if each["severity"] in severities and each["ledgers"]]
-    if others or len(severities) > 1 or not stake:
+    severities = {check_count.severity for check_count in check_counts}
+    other_counts = [
+        check_count
+        for check_count in count_by_check(report)
+        if check_count.severity in severities and check_count not in check_counts
+    ]
+    stake = [impact for impact in report.run.impact if impact["severity"] in severities and impact["ledgers"]]
+    if other_counts or len(severities) > 1 or not stake:
         return ""
     words = f"on {plural(stake[0]['ledgers'], 'ledger')} of {size(stake[0]['bytes'])}"
     return "; " + words.replace(" ", "\0")
 
 
-def _count(found: CheckCount) -> str:
+def _count(check_count: CheckCount) -> str:
     """An id, its count, and what is to be said of some of them."""
-    notable = found.unsure | {name: found.sums[name] for name in ("new", "worse", "suppressed")}
+    notable = check_count.unsure | {name: check_count.sums[name] for name in ("new", "worse", "suppressed")}
     parts = ", ".join(f"{count:,} {name}" for name, count in notable.items() if count)
-    return f"{found.id} {found.sums['count']:,}{f' ({parts})' if parts else ''}"
+    return f"{check_count.id} {check_count.sums['count']:,}{f' ({parts})' if parts else ''}"
 
 
 def _causes(report: Report, columns: int) -> Iterator[_Part]:
@@ -307,7 +316,9 @@ def _causes(report: Report, columns: int) -> Iterator[_Part]:
 def _history(report: Report, columns: int) -> Iterator[_Part]:
     """What changed since the last run, and what is suppressed."""
     changes, entries = report.run.changes, report.run.suppressions
-    reasons = [sentence_of(each) for each in report.run.remarks if each["kind"] == RemarkKind.NOT_COMPARED]
+    reasons = [
+        sentence_of(remark) for remark in report.run.remarks if remark["kind"] == RemarkKind.NOT_COMPARED
+    ]
     short = [_brief(reason, columns) for reason in reasons[:1]]
     if changes is not None:
         since = f"since {format_time(changes['finished'])}"
@@ -326,10 +337,10 @@ def _history(report: Report, columns: int) -> Iterator[_Part]:
     total = sum(entry["count"] for entry in entries)
     expired = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
     standing = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
-    said = [f"{total:,}: {first_names(standing, _REASONS_SHOWN)}"] if total else []
-    said += [f"expired: {first_names(expired, _REASONS_SHOWN)}"] if expired else []
-    if said:
-        yield _Part("suppressed", _rows("; ".join(said), columns), _Place.KNOWN)
+    clauses = [f"{total:,}: {first_names(standing, _REASONS_SHOWN)}"] if total else []
+    clauses += [f"expired: {first_names(expired, _REASONS_SHOWN)}"] if expired else []
+    if clauses:
+        yield _Part("suppressed", _rows("; ".join(clauses), columns), _Place.CONTEXT)
 
 
 def _next(report: Report, run: str) -> list[str]:

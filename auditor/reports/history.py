@@ -80,8 +80,8 @@ def to_csv(runs: Sequence[RunSummary]) -> str:
     for run in runs:
         changes = run.changes
         changed = [changes["previous"], *(changes[key] for key in _CHANGES)] if changes else [""] * 6
-        found = [run.severities[severity] for severity in _SEVERITIES]
-        writer.writerow([*(getattr(run, name) for name in fixed), *found, *changed, run.metadata_uri])
+        counts = [run.severities[severity] for severity in _SEVERITIES]
+        writer.writerow([*(getattr(run, name) for name in fixed), *counts, *changed, run.metadata_uri])
     return out.getvalue().rstrip("\n")
 
 
@@ -90,42 +90,44 @@ def to_json(runs: Sequence[RunSummary]) -> str:
     return json.dumps([asdict(run) for run in runs], indent=2, ensure_ascii=False)
 
 
-def status_line(report: Report, run: str, now: int, data_time: int | None = None) -> str:
-    """Return one line about the run in the directory ``run``, at the time ``now``.
+def status_line(report: Report, run: str, now_ms: int, data_time: int | None = None) -> str:
+    """Return one line about the run in the directory ``run``, at the time ``now_ms``.
 
     ``data_time`` is the time of its oldest data, which is shown if it is much older than the run; both are in
     ms since 1970.
     """
     facts = report.run
-    found = severity_words(report, suppressed=False)
+    counts = severity_words(report, suppressed=False)
     ledgers, _, bookies = extents(report)
-    suppressed = sum(each["suppressed"] for each in facts.tally)
+    suppressed = sum(tally["suppressed"] for tally in facts.tally)
     parts = [
-        found or ("nothing but what is suppressed" if suppressed else "no finding"),
+        counts or ("nothing but what is suppressed" if suppressed else "no finding"),
         *([f"first action: {printable(action['text'])}"] if (action := report.first_action) else []),
         *_unavailable(facts),
         *([f"{suppressed:,} suppressed"] if suppressed else []),
         *([f"{plural(holds, 'urgent hold')} not accepted"] if (holds := unaccepted_holds(report)) else []),
         _status_changes(report),
-        f"{ledgers.seen:,} of {ledgers.total:,} ledgers checked",
+        f"{ledgers.covered_count:,} of {ledgers.total:,} ledgers checked",
         *([f"{plural(ledgers.open, 'ledger')} still open"] if ledgers.open else []),
-        f"{bookies.seen:,} of {bookies.total:,} bookies read",
+        f"{bookies.covered_count:,} of {bookies.total:,} bookies read",
         *([f"{plural(len(facts.blind), 'check')} skipped"] if facts.blind else []),
         *(["which checks were skipped is unknown"] if facts.blind is None else []),
-        f"{duration(max(0, now - facts.finished) / 1000)} old ({format_time(facts.finished)})",
-        *_data_age(facts.finished, data_time, now),
+        f"{duration(max(0, now_ms - facts.finished) / 1000)} old ({format_time(facts.finished)})",
+        *_data_age(facts.finished, data_time, now_ms),
         printable(run),
     ]
     return f"{verdict_word(report.verdict)} {printable(report.cluster.name)}: {'; '.join(parts)}"
 
 
-def _data_age(finished: int, data_time: int | None, now: int) -> list[str]:
+def _data_age(finished: int, data_time: int | None, now_ms: int) -> list[str]:
     """How old the data is, if that is more than an hour older than the end of the run."""
-    if data_time is not None and data_time - now > MAX_CLOCK_AHEAD_MS:
+    if data_time is not None and data_time - now_ms > MAX_CLOCK_AHEAD_MS:
         return [f"its data is of the future ({format_time(data_time)}): a clock was wrong"]
     if data_time is None or finished - data_time <= _DATA_AGE_SHOWN_MS:
         return []
-    return [f"its oldest data is {duration(max(0, now - data_time) / 1000)} old ({format_time(data_time)})"]
+    return [
+        f"its oldest data is {duration(max(0, now_ms - data_time) / 1000)} old ({format_time(data_time)})"
+    ]
 
 
 def _unavailable(facts: RunFacts) -> list[str]:

@@ -30,8 +30,12 @@ def render(report: Report, standings: Standings = no_standing) -> str:
     run = report.run
     seconds = f"{max(0, run.finished - run.started) / 1000:.3f}"
     blind = blind_checks(report)
-    found = list(dict.fromkeys(BY_ID[each.id] for each in count_by_check(report) if each.id in BY_ID))
-    checks = [*found, *(check for check in ALL if check not in found)]
+    reported = list(
+        dict.fromkeys(
+            BY_ID[check_count.id] for check_count in count_by_check(report) if check_count.id in BY_ID
+        )
+    )
+    checks = [*reported, *(check for check in ALL if check not in reported)]
     cases = [_case(report, check, blind.get(check.id), standings) for check in checks]
     totals = {
         "tests": str(len(cases)),
@@ -52,7 +56,10 @@ def render(report: Report, standings: Standings = no_standing) -> str:
 
 
 def _facts(report: Report) -> dict[str, str]:
-    decided = {f"{each.name} {each.word}": f"{each.seen} of {each.total}" for each in extents(report)}
+    decided = {
+        f"{extent.name} {extent.word}": f"{extent.covered_count} of {extent.total}"
+        for extent in extents(report)
+    }
     return {
         "cluster": report.cluster.instance_id or "",
         "metadata": report.cluster.metadata_uri,
@@ -63,39 +70,39 @@ def _facts(report: Report) -> dict[str, str]:
 
 def _case(report: Report, check: Check, blind: BlindSpot | None, standings: Standings) -> ET.Element:
     case = ET.Element("testcase", classname=f"bookkeeper.{GROUP_OF[check.id]}", name=check.id)
-    found = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
+    tallies = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
     failing = sum(
         tally["count"] - tally["suppressed"]
-        for tally in found
+        for tally in tallies
         if Severity(tally["severity"]).at_least(Severity.WARNING)
     )
     if failing:
-        worst = min((Severity(tally["severity"]) for tally in found), key=lambda each: each.rank)
+        worst = min((Severity(tally["severity"]) for tally in tallies), key=lambda severity: severity.rank)
         summary = f"{plural(failing, 'finding')}: {check.title}"
         failure = ET.SubElement(case, "failure", message=summary, type=str(worst))
-        failure.text = _text(report, check, found, standings)
+        failure.text = _text(report, check, tallies, standings)
     elif blind is not None:
         ET.SubElement(case, "skipped", message=printable(skip_sentence(blind)))
-    if found and not failing:
-        ET.SubElement(case, "system-out").text = _text(report, check, found, standings)
+    if tallies and not failing:
+        ET.SubElement(case, "system-out").text = _text(report, check, tallies, standings)
     return case
 
 
-def _text(report: Report, check: Check, found: list[Tally], standings: Standings) -> str:
+def _text(report: Report, check: Check, tallies: list[Tally], standings: Standings) -> str:
     """Counts by severity and confidence, then samples."""
     lines = [
         f"{tally['count']:,} {tally['severity']}, {tally['confidence']}"
         + (f"; {tally['suppressed']:,} suppressed" if tally["suppressed"] else "")
-        for tally in found
+        for tally in tallies
     ]
     samples = (finding for finding in report.findings if BY_ID.get(finding.id) is check)
-    lines += [_line(each, standings(each.fingerprint)) for each in islice(samples, SHOWN)]
+    lines += [_line(finding, standings(finding.fingerprint)) for finding in islice(samples, SHOWN)]
     lines.append(f"More: bkaudit explain check {check.id}")
     # XML cannot carry control characters.
     return "\n".join(printable(line) for line in lines)
 
 
 def _line(finding: Finding, standing: Standing | None) -> str:
-    about, message, known = sentence(finding, standing)
-    parts = [f"{f'{about}: ' if about else ''}{message}{known}", *entry_parts(finding, BOOKIES_SHOWN)]
+    about, message, tags = sentence(finding, standing)
+    parts = [f"{f'{about}: ' if about else ''}{message}{tags}", *entry_parts(finding, BOOKIES_SHOWN)]
     return "; ".join(parts)

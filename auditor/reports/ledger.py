@@ -31,12 +31,12 @@ from auditor.reports.plain_text import fold_text, printable, shorten, wrap_words
 class Cell(StrEnum):
     """What a bookie has of the entries of one column."""
 
-    HELD = "held"  # all that it should hold
+    PRESENT = "held"  # all that it should hold
     MISSING = "missing"  # none of what it should hold
     PART = "some missing"
     UNKNOWN = "unknown"  # what is not seen may be there all the same
     SURPLUS = "surplus"  # it should hold none, and holds some
-    NONE = "not expected"
+    NOT_EXPECTED = "not expected"
 
 
 def column_width(last: int, columns: int) -> str:
@@ -74,12 +74,15 @@ class Stripes:
 
 def replicas_of(ledger: LedgerView) -> list[Replica]:
     """Each replica with what it lacks and what it has too much, in the order of the ledger."""
-    found = []
+    replicas = []
     for view in ledger.replicas:
-        expected, held = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
-        lacking, extra = coverage.difference(expected, held), coverage.difference(held, expected)
-        found.append(Replica(view, expected, lacking, extra))
-    return found
+        expected, held_groups = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
+        lacking, extra = (
+            coverage.difference(expected, held_groups),
+            coverage.difference(held_groups, expected),
+        )
+        replicas.append(Replica(view, expected, lacking, extra))
+    return replicas
 
 
 def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, rows: int) -> Stripes:
@@ -111,19 +114,19 @@ def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
 
 def _cells(replica: Replica, edges: Sequence[int]) -> tuple[Cell, ...]:
     sets = (replica.expected, replica.lacking, replica.extra)
-    counts = (coverage.count_between(each, edges) for each in sets)
+    counts = (coverage.count_between(groups, edges) for groups in sets)
     return tuple(_cell(replica.view.known, *column) for column in zip(*counts, strict=True))
 
 
-def _cell(known: bool, expected: int, lacking: int, extra: int) -> Cell:
+def _cell(is_known: bool, expected: int, lacking: int, extra: int) -> Cell:
     if lacking:
-        if not known:
+        if not is_known:
             return Cell.UNKNOWN
         return Cell.MISSING if lacking == expected else Cell.PART
     if expected:
-        return Cell.HELD
+        return Cell.PRESENT
     # What a bookie in no ensemble, or one that was not read, may hold besides nobody can say.
-    return Cell.SURPLUS if extra else Cell.NONE
+    return Cell.SURPLUS if extra else Cell.NOT_EXPECTED
 
 
 WIDTH = 80
@@ -182,13 +185,13 @@ def _metadata(ledger: LedgerView, width: int) -> list[str]:
     facts.append(("written", f"created {_time(ledger.ctime)}, changed {_time(ledger.mtime)}"))
     attached = [shorten(f"{key} = {value}", width - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
     attached += and_more(len(ledger.attached) - ATTACHED_SHOWN)
-    told = (
+    label_words = (
         ("queue", ledger.queue),
         ("attached", attached),
         ("breaks", ledger.rules),
         ("doubts", ledger.doubts),
     )
-    facts += [(label, word) for label, words in told for word in words]
+    facts += [(label, word) for label, words in label_words for word in words]
     for label, text in facts:
         lines += wrap_words(printable(text), width, f"  {label:<9} ", " " * 12) or [f"  {label}"]
     return lines
@@ -272,12 +275,12 @@ def _words(ledger: LedgerView, rows: Sequence[Replica], width: int) -> list[str]
 def replica_words(
     ledger: LedgerView,
     replica: Replica,
-    whose: str = "",
+    owner: str = "",
     cut: Callable[[str, int], str] = lambda text, _: text,
 ) -> list[str]:
     """What a bookie lacks, has too much, and why that is not known: a predicate each.
 
-    ``whose`` stands before the state of its index; ``cut`` bounds entries and reasons.
+    ``owner`` stands before the state of its index; ``cut`` bounds entries and reasons.
     """
     view, words = replica.view, []
     if len(replica.lacking):
@@ -287,7 +290,7 @@ def replica_words(
     if len(replica.extra):
         words.append(f"holds, not expected there: {cut(_entries(replica.extra), 240)}")
     if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
-        words.append(f"{whose}is {view.state}{f': {cut(view.reason, 120)}' if view.reason else ''}")
+        words.append(f"{owner}is {view.state}{f': {cut(view.reason, 120)}' if view.reason else ''}")
     elif len(replica.expected) and view.state == IndexState.ABSENT:
         words.append("was read and has no index of this ledger")
     return words
@@ -333,8 +336,8 @@ def _answers(ledger: LedgerView, width: int) -> list[str]:
     lines = ["asked for entries by plain reads"] if ledger.answers else []
     for answer in ledger.answers[:ROWS_SHOWN]:
         reason = f": {answer.reason}" if answer.reason else ""
-        asked = _entries(np.frombuffer(answer.entries, GROUP))
-        line = f"  {answer.bookie_id} {_SAYS[answer.answer]} {asked}{reason}"
+        entry_text = _entries(np.frombuffer(answer.entries, GROUP))
+        line = f"  {answer.bookie_id} {_SAYS[answer.answer]} {entry_text}{reason}"
         lines += _wrap(line, width, "    ")
     return lines + and_more(len(ledger.answers) - ROWS_SHOWN, " answers", "  ")
 

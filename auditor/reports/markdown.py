@@ -45,8 +45,10 @@ def render(report: Report, standings: Standings = no_standing) -> str:
     """Verdict, coverage, counts, then samples of each check as far as there is room."""
     text = "\n\n".join([_head(report), _coverage(report), *_counts(report)])
     room = LIMIT - len(_CUT)
-    for _, found in groupby(report.findings, key=lambda each: (each.urgency, each.severity, each.id)):
-        section = "\n\n" + _section(report, list(found), standings)
+    for _, group in groupby(
+        report.findings, key=lambda finding: (finding.urgency, finding.severity, finding.id)
+    ):
+        section = "\n\n" + _section(report, list(group), standings)
         if len(text) + len(section) > room:
             return text + _CUT
         text += section
@@ -63,16 +65,16 @@ def escape_markdown(text: str) -> str:
     '&lt;b&gt;\\\\*x\\\\*&lt;/b&gt; &#64;all &#35;1 http\\\\://evil'
     """
     text = printable(text if len(text) <= _FIELD else f"{text[:_FIELD]}...")
-    text = _MARKUP.sub(lambda found: f"\\{found[0]}", text)
-    text = _LINK.sub(lambda found: f"{found[1] or found[3]}\\{found[2] or found[4]}", text)
+    text = _MARKUP.sub(lambda match: f"\\{match[0]}", text)
+    text = _LINK.sub(lambda match: f"{match[1] or match[3]}\\{match[2] or match[4]}", text)
     return text.translate(_ENTITIES)
 
 
 def _head(report: Report) -> str:
-    found = severity_words(report) or "Nothing was found"
+    counts = severity_words(report) or "Nothing was found"
     lines = [
         f"## BookKeeper audit: {verdict_word(report.verdict)}",
-        f"{'; '.join([found, *verdict_clauses(report)])}.",
+        f"{'; '.join([counts, *verdict_clauses(report)])}.",
     ]
     if changes := report.run.changes:
         unseen = f"; {changes['unseen']:,} not checked again" if changes["unseen"] else ""
@@ -81,10 +83,10 @@ def _head(report: Report) -> str:
             f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
             f"{unseen}."
         )
-    if expired := [each for each in report.run.suppressions if each["expired"]]:
+    if expired := [suppression for suppression in report.run.suppressions if suppression["expired"]]:
         have = "suppression has" if len(expired) == 1 else "suppressions have"
         lines.append(f"{len(expired):,} {have} expired, as: {escape_markdown(expired[0]['reason'])}")
-    lines += [f"Remark: {escape_markdown(sentence_of(each))}" for each in report.run.remarks[:SHOWN]]
+    lines += [f"Remark: {escape_markdown(sentence_of(remark))}" for remark in report.run.remarks[:SHOWN]]
     return "\n\n".join(lines)
 
 
@@ -97,7 +99,7 @@ def _coverage(report: Report) -> str:
         ("cluster", escape_markdown(cluster.instance_id or "no instance id")),
         ("metadata", escape_markdown(cluster.metadata_uri)),
         ("time", format_time(run.scan_time)),
-        *((each.name, str(each)) for each in extents(report)),
+        *((extent.name, str(extent)) for extent in extents(report)),
     ]
     if unread:
         rows[-1] = ("bookies", f"{rows[-1][1]}; not read: {unread}")
@@ -124,13 +126,14 @@ def _counts(report: Report) -> list[str]:
         "| severity | check | findings | not confirmed | new | worse | suppressed |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for each in count_by_check(report):
-        sums = (f"{each.sums[name]:,}" for name in ("count", "unsure", "new", "worse", "suppressed"))
-        counts.append(f"| {each.severity} | {escape_markdown(each.id)} | {' | '.join(sums)} |")
+    for check_count in count_by_check(report):
+        sums = (f"{check_count.sums[name]:,}" for name in ("count", "unsure", "new", "worse", "suppressed"))
+        counts.append(f"| {check_count.severity} | {escape_markdown(check_count.id)} | {' | '.join(sums)} |")
     parts = ["\n".join(counts)]
     if report.run.impact:
         rows = [
-            f"| {each['severity']} | {each['ledgers']:,} | {each['bytes']:,} |" for each in report.run.impact
+            f"| {impact['severity']} | {impact['ledgers']:,} | {impact['bytes']:,} |"
+            for impact in report.run.impact
         ]
         parts.append("\n".join(["| severity | ledgers | bytes |", "| --- | ---: | ---: |", *rows]))
     return [
@@ -139,18 +142,18 @@ def _counts(report: Report) -> list[str]:
     ]
 
 
-def _section(report: Report, found: list[Finding], standings: Standings) -> str:
-    shown, id = found[:SHOWN], found[0].id
-    count = sample_words(len(shown), count_of(report, found[0]))
-    lines = [f"### {escape_markdown(id)} ({found[0].severity}; {count})", ""]
+def _section(report: Report, findings: list[Finding], standings: Standings) -> str:
+    shown, id = findings[:SHOWN], findings[0].id
+    count = sample_words(len(shown), count_of(report, findings[0]))
+    lines = [f"### {escape_markdown(id)} ({findings[0].severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]
-    return "\n".join([*lines, *(_item(each, standings(each.fingerprint)) for each in shown)])
+    return "\n".join([*lines, *(_item(finding, standings(finding.fingerprint)) for finding in shown)])
 
 
 def _item(finding: Finding, standing: Standing | None) -> str:
-    about, message, known = map(escape_markdown, sentence(finding, standing))
-    lines = [f"- {f'**{about}**: ' if about else ''}{message}{known}"]
+    about, message, tags = map(escape_markdown, sentence(finding, standing))
+    lines = [f"- {f'**{about}**: ' if about else ''}{message}{tags}"]
     if parts := entry_parts(finding, _BOOKIES_SHOWN):
         lines.append(f"  - {escape_markdown('; '.join(parts))}")
     return "\n".join(lines)

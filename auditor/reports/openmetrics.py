@@ -23,7 +23,7 @@ from auditor.reports.blind_spots import BlindSpot, blind_checks
 from auditor.reports.coverage import place_of_tally
 
 BOOKIES = 1_000
-OTHERS = "(others)"
+OTHERS_LABEL = "(others)"
 """The label of what has no sample of its own: no name has brackets."""
 
 NAMESPACES = 100
@@ -153,8 +153,8 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
         lines += [f"# HELP {name} {help}", f"# TYPE {name} gauge"]
         for sample in by_metric[name]:
             labels = {**cluster, **sample.labels}.items()
-            said = ",".join(f'{label}="{_escape_label(value)}"' for label, value in labels)
-            lines.append(f"{name}{{{said}}} {sample.value:.15g}")
+            label_text = ",".join(f'{label}="{_escape_label(value)}"' for label, value in labels)
+            lines.append(f"{name}{{{label_text}}} {sample.value:.15g}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -172,7 +172,7 @@ def _repair_samples(repair: RepairFacts) -> Iterator[Sample]:
 def _samples(
     report: Report, last_complete: int | None, space: SpaceGauges, namespaces: Sequence[OwnerTotal] | None
 ) -> Iterable[Sample]:
-    run, seen, changes = report.run, report.coverage, report.run.changes
+    run, coverage, changes = report.run, report.coverage, report.run.changes
     yield Sample("bkaudit_run_info", {"version": run.version, "layout": report.cluster.layout}, 1)
     yield Sample("bkaudit_run_started_timestamp_seconds", {}, run.started / 1000)
     yield Sample("bkaudit_run_finished_timestamp_seconds", {}, run.finished / 1000)
@@ -186,13 +186,15 @@ def _samples(
         yield from _repair_samples(run.repair)
     for verdict in Verdict:
         yield Sample("bkaudit_verdict", {"verdict": verdict}, report.verdict == verdict)
-    yield Sample("bkaudit_ledgers", {"state": "decided"}, seen.ledgers.decided)
-    yield Sample("bkaudit_ledgers", {"state": "open"}, seen.ledgers.open)
-    yield Sample("bkaudit_ledgers", {"state": "undecided"}, seen.ledgers.undecided)
-    yield Sample("bkaudit_replicas", {"state": "decided"}, seen.replicas.decided)
-    yield Sample("bkaudit_replicas", {"state": "undecided"}, seen.replicas.expected - seen.replicas.decided)
-    yield Sample("bkaudit_bookies", {"state": "read"}, seen.bookies.read)
-    yield Sample("bkaudit_bookies", {"state": "unread"}, seen.bookies.expected - seen.bookies.read)
+    yield Sample("bkaudit_ledgers", {"state": "decided"}, coverage.ledgers.decided)
+    yield Sample("bkaudit_ledgers", {"state": "open"}, coverage.ledgers.open)
+    yield Sample("bkaudit_ledgers", {"state": "undecided"}, coverage.ledgers.undecided)
+    yield Sample("bkaudit_replicas", {"state": "decided"}, coverage.replicas.decided)
+    yield Sample(
+        "bkaudit_replicas", {"state": "undecided"}, coverage.replicas.expected - coverage.replicas.decided
+    )
+    yield Sample("bkaudit_bookies", {"state": "read"}, coverage.bookies.read)
+    yield Sample("bkaudit_bookies", {"state": "unread"}, coverage.bookies.expected - coverage.bookies.read)
     yield Sample("bkaudit_gaps", {}, len(run.gaps))
     blind = blind_checks(report)
     for id, spot in blind.items():
@@ -207,12 +209,12 @@ def _samples(
     if changes is not None:
         yield Sample("bkaudit_findings_fixed", {}, changes["fixed"])
         yield Sample("bkaudit_findings_unseen", {}, changes["unseen"])
-    at_risk = {each["severity"]: (each["ledgers"], each["bytes"]) for each in run.impact}
+    at_risk = {impact["severity"]: (impact["ledgers"], impact["bytes"]) for impact in run.impact}
     for severity in Severity:
         ledgers, bytes = at_risk.get(severity, (0, 0))
         yield Sample("bkaudit_at_risk_ledgers", {"severity": severity}, ledgers)
         yield Sample("bkaudit_at_risk_bytes", {"severity": severity}, bytes)
-    expired = sum(each["expired"] for each in run.suppressions)
+    expired = sum(suppression["expired"] for suppression in run.suppressions)
     yield Sample("bkaudit_suppressions_expired", {}, expired)
     yield from space_samples(space)
     yield from namespace_samples(namespaces)
@@ -225,11 +227,11 @@ def near_loss_samples(near_losses: Iterable[NearLoss]) -> Iterator[Sample]:
     >>> list(near_loss_samples([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 2)]))[0]
     Sample(metric='bkaudit_near_loss_ledgers', labels={'level': 'rack'}, value=3)
     """
-    for each in near_losses:
-        labels = {"level": each.level}
-        yield Sample("bkaudit_near_loss_ledgers", labels, each.found.ledgers)
-        yield Sample("bkaudit_near_loss_bytes", labels, each.found.bytes)
-        yield Sample("bkaudit_near_loss_possible_ledgers", labels, each.perhaps)
+    for near_loss in near_losses:
+        labels = {"level": near_loss.level}
+        yield Sample("bkaudit_near_loss_ledgers", labels, near_loss.found.ledgers)
+        yield Sample("bkaudit_near_loss_bytes", labels, near_loss.found.bytes)
+        yield Sample("bkaudit_near_loss_possible_ledgers", labels, near_loss.perhaps)
 
 
 def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
@@ -240,19 +242,21 @@ def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
     >>> samples[0]
     Sample(metric='bkaudit_space_bytes', labels={'bookie': 'bk1:3181', 'class': 'live'}, value=9)
     """
-    classes = {each.name: each.classes for each in gauges.totals}
-    beside = {each.name: each.by_kind for each in gauges.disks}
-    fullest = [each.name for each in sorted(gauges.totals, key=lambda each: (-each.bytes, each.name))]
+    classes = {total.name: total.classes for total in gauges.totals}
+    bytes_by_kind = {disk.name: disk.by_kind for disk in gauges.disks}
+    fullest = [total.name for total in sorted(gauges.totals, key=lambda total: (-total.bytes, total.name))]
     for metric, label, sizes, kinds in (
         ("bkaudit_space_bytes", "class", classes, [*map(str, SpaceClass)]),
         ("bkaudit_space_reclaimable_bytes", "by", gauges.reclaimable, ["delete", "minor", "major"]),
-        ("bkaudit_space_beside_bytes", "kind", beside, [each.name for each in DISK_BYTES]),
+        ("bkaudit_space_beside_bytes", "kind", bytes_by_kind, [byte_kind.name for byte_kind in DISK_BYTES]),
     ):
         for bookie, of_kind in _bounded(sizes, fullest).items():
             for kind in kinds:
                 yield Sample(metric, {"bookie": bookie, label: kind}, of_kind.get(kind, 0))
-    seen = [(each.fullest.used, each.name, each.fullest) for each in gauges.disks if each.fullest is not None]
-    for _, name, system in sorted(seen, key=lambda each: (-each[0], each[1]))[:BOOKIES]:
+    systems = [
+        (disk.fullest.used, disk.name, disk.fullest) for disk in gauges.disks if disk.fullest is not None
+    ]
+    for _, name, system in sorted(systems, key=lambda entry: (-entry[0], entry[1]))[:BOOKIES]:
         yield Sample("bkaudit_disk_capacity_bytes", {"bookie": name}, system.capacity)
         yield Sample("bkaudit_disk_free_bytes", {"bookie": name}, system.free)
     for forecast in gauges.forecasts[:BOOKIES]:
@@ -262,11 +266,11 @@ def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
 def _bounded(sizes: Mapping[str, Mapping[str, int]], fullest: Sequence[str]) -> dict[str, Mapping[str, int]]:
     """Those of the fullest bookies by name, and the sum of all others."""
     ordered = [*(name for name in fullest if name in sizes), *sorted(sizes.keys() - {*fullest})]
-    kept: dict[str, Mapping[str, int]] = {name: sizes[name] for name in ordered[:BOOKIES]}
-    others: Counter[str] = Counter()
+    sizes_by_name: dict[str, Mapping[str, int]] = {name: sizes[name] for name in ordered[:BOOKIES]}
+    other_sizes: Counter[str] = Counter()
     for name in ordered[BOOKIES:]:
-        others.update(sizes[name])
-    return kept | ({OTHERS: others} if len(ordered) > BOOKIES else {})
+        other_sizes.update(sizes[name])
+    return sizes_by_name | ({OTHERS_LABEL: other_sizes} if len(ordered) > BOOKIES else {})
 
 
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
@@ -276,39 +280,42 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
     """
     if namespaces is None:
         return
-    yield Sample("bkaudit_namespaces", {}, sum(each.name != NOBODY for each in namespaces))
+    yield Sample("bkaudit_namespaces", {}, sum(namespace.name != NOBODY for namespace in namespaces))
     for total in _bounded_namespaces(namespaces):
-        of = {"namespace": NO_OWNER if total.name == NOBODY else total.name}
-        yield Sample("bkaudit_namespace_ledgers", of, total.ledgers)
-        yield Sample("bkaudit_namespace_bytes", of, total.bytes)
-        yield Sample("bkaudit_namespace_entries", of, total.entries)
-        yield Sample("bkaudit_namespace_dangling", of, total.dangling)
-        yield Sample("bkaudit_namespace_leaked_ledgers", of, total.unowned)
-        yield Sample("bkaudit_namespace_leaked_bytes", of, total.leaked_bytes)
+        labels = {"namespace": NO_OWNER if total.name == NOBODY else total.name}
+        yield Sample("bkaudit_namespace_ledgers", labels, total.ledgers)
+        yield Sample("bkaudit_namespace_bytes", labels, total.bytes)
+        yield Sample("bkaudit_namespace_entries", labels, total.entries)
+        yield Sample("bkaudit_namespace_dangling", labels, total.dangling)
+        yield Sample("bkaudit_namespace_leaked_ledgers", labels, total.unowned)
+        yield Sample("bkaudit_namespace_leaked_bytes", labels, total.leaked_bytes)
         for severity in map(str, Severity):
             count = total.findings.get(severity, 0)
-            yield Sample("bkaudit_namespace_findings", {**of, "severity": severity}, count)
+            yield Sample("bkaudit_namespace_findings", {**labels, "severity": severity}, count)
 
 
 def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
     """The namespaces that have samples of their own, by name, and the sum of the others."""
-    nobodys = [each for each in namespaces if each.name == NOBODY]
-    known = [each for each in namespaces if each.name != NOBODY]
-    bad = [each for each in known if each.findings]
-    large = sorted((each for each in known if not each.findings), key=lambda each: (-each.bytes, each.name))
+    nobodys = [namespace for namespace in namespaces if namespace.name == NOBODY]
+    named_namespaces = [namespace for namespace in namespaces if namespace.name != NOBODY]
+    bad = [namespace for namespace in named_namespaces if namespace.findings]
+    large = sorted(
+        (namespace for namespace in named_namespaces if not namespace.findings),
+        key=lambda namespace: (-namespace.bytes, namespace.name),
+    )
     ordered = [*bad, *large]
-    kept = sorted(ordered[:NAMESPACES], key=lambda each: each.name)
-    others = OwnerTotal(OTHERS)
-    for each in ordered[NAMESPACES:]:
-        others.add(each)
-    return [*kept, *([others] if ordered[NAMESPACES:] else []), *nobodys]
+    sampled = sorted(ordered[:NAMESPACES], key=lambda namespace: namespace.name)
+    remainder = OwnerTotal(OTHERS_LABEL)
+    for other_namespace in ordered[NAMESPACES:]:
+        remainder.add(other_namespace)
+    return [*sampled, *([remainder] if ordered[NAMESPACES:] else []), *nobodys]
 
 
 def _extent(spot: BlindSpot) -> str:
     """How much of what it looks at a check did not see: all, part, or unknown; or that it was not run."""
     if spot.left_out:
         return "not-run"
-    return "unknown" if not spot.known else "part" if spot.where else "all"
+    return "unknown" if not spot.is_known else "part" if spot.where else "all"
 
 
 def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
@@ -316,11 +323,11 @@ def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
 
     Only of those that are ``seeing``: of one that saw nothing, 0 would say that all is well.
     """
-    found = {tally["id"] for tally in tallies}
+    reported_ids = {tally["id"] for tally in tallies}
     return [
         empty_tally(check.id, str(check.urgency), str(check.severity), str(Confidence.CONFIRMED))
         for check in ALL
-        if check.id not in found and check.id in seeing
+        if check.id not in reported_ids and check.id in seeing
     ]
 
 

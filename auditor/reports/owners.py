@@ -63,7 +63,7 @@ def _row(total: OwnerTotal) -> tuple[str, ...]:
 _NOTHING = "-"
 _LEDGER_HEAD = ("ledger", "class", "standing", "entries", "size", "offload", "subscriptions")
 _CURSORS = ("subscription", "acknowledged up to", "own ledger", "")
-_OTHERS = ("besides", "ledger", "standing", "")
+_REFERENCE_HEAD = ("besides", "ledger", "standing", "")
 
 
 def topic_text(view: TopicView, width: int | None = None) -> str:
@@ -82,7 +82,7 @@ def topic_text(view: TopicView, width: int | None = None) -> str:
     elif not view.cursors:
         lines.append("  no subscription")
     if view.others:
-        lines += ["", *_table(_OTHERS, map(_other, view.others), width)]
+        lines += ["", *_table(_REFERENCE_HEAD, map(_other, view.others), width)]
     return "\n".join(lines)
 
 
@@ -122,13 +122,18 @@ def _cursor(cursor: TopicCursor) -> tuple[str, ...]:
     place = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
     own = _NOTHING if cursor.ledger_id is None else str(cursor.ledger_id)
     newer = "" if cursor.ledger_id is None else "or later, in its own ledger"
-    gone = "its own ledger is not in the store" if cursor.standing == "dangling" else newer
-    return printable(cursor.name), place, own, gone
+    note = "its own ledger is not in the store" if cursor.standing == "dangling" else newer
+    return printable(cursor.name), place, own, note
 
 
-def _other(other: OtherReference) -> tuple[str, ...]:
-    named = _NOTHING if other.ledger_id is None else str(other.ledger_id)
-    return other.kind, named, other.fault or other.standing or "not known", printable(other.detail or "")
+def _other(reference: OtherReference) -> tuple[str, ...]:
+    ledger = _NOTHING if reference.ledger_id is None else str(reference.ledger_id)
+    return (
+        reference.kind,
+        ledger,
+        reference.fault or reference.standing or "not known",
+        printable(reference.detail or ""),
+    )
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
@@ -156,53 +161,53 @@ Listing = Callable[[LeakTotals, Iterable[Leak], int], Iterator[str]]
 
 
 def leaks_text(
-    totals: LeakTotals, leaks: Iterable[Leak], now: int, width: int | None = None
+    totals: LeakTotals, leaks: Iterable[Leak], now_ms: int, width: int | None = None
 ) -> Iterator[str]:
     """A table for a terminal of ``width`` columns, what it adds up to, and in which order to look."""
-    some = list(islice(leaks, SHOWN))
-    if some:
-        table = NameTable(_HEAD, [_cells(each, now) for each in some])
+    shown_leaks = list(islice(leaks, SHOWN))
+    if shown_leaks:
+        table = NameTable(_HEAD, [_cells(leak, now_ms) for leak in shown_leaks])
         yield "\n".join(table_lines(table, width)) + "\n"
-    yield from and_more(totals.ledgers - len(some), "; --format csv or jsonl has all\n")
+    yield from and_more(totals.ledgers - len(shown_leaks), "; --format csv or jsonl has all\n")
     for sentence in ("", _sentence(totals), *([ORDER] if totals.ledgers else [])):
         yield "\n".join(_folded(sentence, width, "")) + "\n"
 
 
-def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now: int) -> Iterator[str]:
+def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
     """The same as a table of Markdown, for a ticket."""
     yield f"**{_sentence(totals)}**\n\n"
     if not totals.ledgers:
         return
     yield f"{ORDER}\n\n| {' | '.join(_HEAD)} |\n|{'---|' * len(_HEAD)}\n"
     shown = 0
-    for each in islice(leaks, SHOWN):
+    for leak in islice(leaks, SHOWN):
         shown += 1
-        yield f"| {' | '.join(map(escape_markdown, _cells(each, now)))} |\n"
+        yield f"| {' | '.join(map(escape_markdown, _cells(leak, now_ms)))} |\n"
     yield from and_more(totals.ledgers - shown, "\n", "\n")
 
 
-def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now: int) -> Iterator[str]:
+def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
     """A head, and a row for every leak; what a spreadsheet would take for a formula gets an apostrophe."""
-    names = [*_object(Leak(0, "", "", "", None, None, None, None, "", None), now)]
+    names = [*_object(Leak(0, "", "", "", None, None, None, None, "", None), now_ms)]
     yield _line(names)
-    for each in leaks:
-        values = _object(each, now).values()
+    for leak in leaks:
+        values = _object(leak, now_ms).values()
         yield _line([escape_formula(value) if isinstance(value, str) else value for value in values])
 
 
-def leaks_json(totals: LeakTotals, leaks: Iterable[Leak], now: int) -> Iterator[str]:
+def leaks_json(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
     """One JSON object: what they add up to, and every leak."""
     head = {"schema": LEAKS_SCHEMA, "totals": asdict(totals), "order": ORDER}
     yield json.dumps(head, ensure_ascii=False)[:-1] + ', "leaks": ['
-    for number, each in enumerate(leaks):
-        yield f"{',' if number else ''}\n{json.dumps(_object(each, now), ensure_ascii=False)}"
+    for number, leak in enumerate(leaks):
+        yield f"{',' if number else ''}\n{json.dumps(_object(leak, now_ms), ensure_ascii=False)}"
     yield "\n]}\n"
 
 
-def leaks_jsonl(totals: LeakTotals, leaks: Iterable[Leak], now: int) -> Iterator[str]:
+def leaks_jsonl(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
     """A line for every leak."""
-    for each in leaks:
-        yield json.dumps(_object(each, now), ensure_ascii=False, separators=(",", ":")) + "\n"
+    for leak in leaks:
+        yield json.dumps(_object(leak, now_ms), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 LISTINGS: dict[str, Listing] = {
@@ -225,22 +230,22 @@ def _sentence(totals: LeakTotals) -> str:
     )
 
 
-def _cells(each: Leak, now: int) -> tuple[str, ...]:
+def _cells(leak: Leak, now_ms: int) -> tuple[str, ...]:
     return (
-        str(each.ledger_id),
-        each.confidence,
-        "not known" if each.made is None else duration(max(now - each.made, 0) / 1000),
-        "not known" if each.bytes is None else size(each.bytes),
-        "not known" if each.entries is None else f"{each.entries:,}",
-        printable(each.owner),
-        printable("; ".join(part for part in (each.why, each.doubt and f"in doubt: {each.doubt}") if part)),
+        str(leak.ledger_id),
+        leak.confidence,
+        "not known" if leak.made is None else duration(max(now_ms - leak.made, 0) / 1000),
+        "not known" if leak.bytes is None else size(leak.bytes),
+        "not known" if leak.entries is None else f"{leak.entries:,}",
+        printable(leak.owner),
+        printable("; ".join(part for part in (leak.why, leak.doubt and f"in doubt: {leak.doubt}") if part)),
     )
 
 
-def _object(each: Leak, now: int) -> dict[str, Any]:
-    age = None if each.made is None else max(now - each.made, 0) // 1000
-    value = {**asdict(each), "age_seconds": age}
-    return {**value, "ledger_id": str(each.ledger_id)}
+def _object(leak: Leak, now_ms: int) -> dict[str, Any]:
+    age = None if leak.made is None else max(now_ms - leak.made, 0) // 1000
+    value = {**asdict(leak), "age_seconds": age}
+    return {**value, "ledger_id": str(leak.ledger_id)}
 
 
 def _line(values: Iterable[Any]) -> str:
@@ -278,7 +283,7 @@ def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
         }
         for level, totals in owners.levels.items()
     ]
-    ages = [None if each.made is None else max(owners.scan_time - each.made, 0) for each in owners.leaks]
+    ages = [None if leak.made is None else max(owners.scan_time - leak.made, 0) for leak in owners.leaks]
     leaks = [
         {
             "leak": leak,

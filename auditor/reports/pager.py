@@ -87,19 +87,19 @@ def _changes(since: ChangesSince) -> Iterator[tuple[str, str]]:
     """A line for each group that is new or worse; one for all that is fixed, one for what was not seen."""
     for group in since.groups:
         if group.change in (Change.NEW, Change.WORSE):
-            some = first_names([_subject(finding) for finding in group.first], len(group.first), group.count)
-            yield _WORDS[Change(group.change)], f"{group.severity} {_counted(group)}: {some}"
+            names = first_names([_subject(finding) for finding in group.first], len(group.first), group.count)
+            yield _WORDS[Change(group.change)], f"{group.severity} {_counted(group)}: {names}"
     for change, label in ((Change.FIXED, "fixed"), (Change.UNSEEN, "unchecked")):
-        if gone := [_counted(group) for group in since.groups if group.change == change]:
-            yield label, ", ".join(gone)
+        if counts := [_counted(group) for group in since.groups if group.change == change]:
+            yield label, ", ".join(counts)
 
 
 def _found(report: Report) -> Iterator[tuple[str, str]]:
     """What there is, where there is nothing to compare it with."""
-    for each in count_by_check(report):
-        if count := each.sums["count"] - each.sums["suppressed"]:
-            unsure = f" ({each.sums['unsure']:,} not confirmed)" if each.sums["unsure"] else ""
-            yield "", f"{each.severity} {each.id} {count:,}{unsure}"
+    for check_count in count_by_check(report):
+        if count := check_count.sums["count"] - check_count.sums["suppressed"]:
+            unsure = f" ({check_count.sums['unsure']:,} not confirmed)" if check_count.sums["unsure"] else ""
+            yield "", f"{check_count.severity} {check_count.id} {count:,}{unsure}"
 
 
 def _counted(group: ChangeGroup) -> str:

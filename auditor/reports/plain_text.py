@@ -36,7 +36,7 @@ def shorten(text: str, limit: int = 120) -> str:
     return printable(text)
 
 
-MORE = " ..."
+ELLIPSIS = " ..."
 
 
 def columns_of(text: str) -> int:
@@ -82,25 +82,27 @@ def fold_text(text: str, width: int, first: str = "", later: str = "", lines: in
     >>> fold_text("one two three four", 10, lines=1)
     ['one tw ...']
     """
-    found: list[str] = []
+    folded: list[str] = []
     line, empty = first, True
     for word in re.split(r"[^\S\0]+", text.strip()):
         word = printable(word.replace("\0", " "))
         if not empty and columns_of(line) + 1 + columns_of(word) > width:
-            found.append(line)
+            folded.append(line)
             line, empty = later, True
         line += word if empty else f" {word}"
         empty = False
         while columns_of(line) > width and len(head := cut_text(line, width)) > len(later):
-            found.append(head)
+            folded.append(head)
             line = later + line[len(head) :]
-    found.append(line)
-    if lines is not None and len(found) > lines:
+    folded.append(line)
+    if lines is not None and len(folded) > lines:
         # What is left fills the last line, in the middle of a word if need be.
-        left = [each.removeprefix(later) for each in found[lines:]]
-        found[lines - 1] = cut_text(" ".join([found[lines - 1], *left]), width - len(MORE)).rstrip() + MORE
-        del found[lines:]
-    return found
+        cut_lines = [line_text.removeprefix(later) for line_text in folded[lines:]]
+        folded[lines - 1] = (
+            cut_text(" ".join([folded[lines - 1], *cut_lines]), width - len(ELLIPSIS)).rstrip() + ELLIPSIS
+        )
+        del folded[lines:]
+    return folded
 
 
 def labelled(label: str, text: str, width: int, indent: str = "", columns: int = 11) -> list[str]:

@@ -29,14 +29,14 @@ _INDENT = "   "
 _PLACEHOLDER = re.compile(r"\bID\b")
 
 
-def plan_text(plan: RepairPlan, now: int | None = None, width: int = WIDTH) -> str:
+def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -> str:
     """The steps in order, then what is refused, then what the plan leaves out.
 
-    ``now`` is the current time, ms: a plan that has expired says so first. None: it has not. Lines have at
+    ``now_ms`` is the current time, ms: a plan that has expired says so first. None: it has not. Lines have at
     most ``width`` columns, but for commands.
     """
     basis = printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
-    lines = [*_fold(_headline(plan, now), width), *labelled("rests on", basis, width)]
+    lines = [*_fold(_headline(plan, now_ms), width), *labelled("rests on", basis, width)]
     for step in plan.steps:
         lines += ["", *_step(step, width)]
     if plan.refused:
@@ -50,14 +50,14 @@ def plan_text(plan: RepairPlan, now: int | None = None, width: int = WIDTH) -> s
     return "\n".join(lines)
 
 
-def plan_json(plan: RepairPlan, now: int | None = None) -> str:
+def plan_json(plan: RepairPlan, now_ms: int | None = None) -> str:
     """One object with all of it; whether it has expired, its times say."""
     return json.dumps(asdict(plan), indent=2, ensure_ascii=False)
 
 
-def plan_markdown(plan: RepairPlan, now: int | None = None) -> str:
+def plan_markdown(plan: RepairPlan, now_ms: int | None = None) -> str:
     """A list of tasks for a ticket: each step with a box, its commands as code."""
-    return "\n".join(_markdown(plan, now))
+    return "\n".join(_markdown(plan, now_ms))
 
 
 def check_text(check: PlanCheck, width: int = WIDTH) -> str:
@@ -130,8 +130,8 @@ def expired_text(expires: int) -> str:
     return f"expired at {format_time(expires)}: carry out no step; audit and plan again"
 
 
-def _headline(plan: RepairPlan, now: int | None) -> str:
-    if now is not None and now > plan.expires:
+def _headline(plan: RepairPlan, now_ms: int | None) -> str:
+    if now_ms is not None and now_ms > plan.expires:
         return (
             f"{expired_text(plan.expires)} ({plural(len(plan.steps), 'step')}, {len(plan.refused)} refused)"
         )
@@ -154,29 +154,35 @@ def _step(step: PlanStep, width: int) -> Iterator[str]:
     yield from _label("then", step.effect + (f" (at most {size(step.bytes)})" if step.bytes else ""), width)
     yield from _label("risk", step.risk, width)
     yield from _label("undo", step.undo, width)
-    yield from (f"{_INDENT}{'':<9}{each.text}" for each in step.commands if each.role is CommandRole.UNDO)
+    yield from (
+        f"{_INDENT}{'':<9}{step_command.text}"
+        for step_command in step.commands
+        if step_command.role is CommandRole.UNDO
+    )
     yield from _label("again" if step.kind is ActionKind.WAIT else "until", format_time(step.expires), width)
     yield from _label("for", _findings(step.findings), width)
 
 
 def _takes_each(step: PlanStep) -> bool:
-    return any(_PLACEHOLDER.search(each.text) for each in step.commands)
+    return any(_PLACEHOLDER.search(command.text) for command in step.commands)
 
 
 def _ledgers(step: PlanStep) -> str:
     if not step.ledger_count:
         return ""
-    names = ", ".join(each.ledger_id for each in step.ledgers[:_SHOWN])
-    more = step.ledger_count - min(len(step.ledgers), _SHOWN)
+    names = ", ".join(ledger.ledger_id for ledger in step.ledgers[:_SHOWN])
+    hidden_count = step.ledger_count - min(len(step.ledgers), _SHOWN)
     listed = f", {len(step.ledgers):,} of them listed" if len(step.ledgers) < step.ledger_count else ""
-    each = "each of " if _takes_each(step) and step.ledger_count > 1 else ""
-    return f"{each}{names}" + (f" and {more:,} more{listed}" if more else "")
+    prefix = "each of " if _takes_each(step) and step.ledger_count > 1 else ""
+    return f"{prefix}{names}" + (f" and {hidden_count:,} more{listed}" if hidden_count else "")
 
 
 def _findings(findings: Sequence[PlanFinding]) -> str:
     """Ids with how many findings, and the first of their fingerprints."""
     return "; ".join(
-        f"{plural(each.count, 'finding')} {each.id} ({first_of(each)})" for each in findings if each.count
+        f"{plural(finding.count, 'finding')} {finding.id} ({first_of(finding)})"
+        for finding in findings
+        if finding.count
     )
 
 
@@ -199,7 +205,7 @@ def _refused(refused: RefusedStep, width: int) -> Iterator[str]:
 
 
 def _numbers(counts: Sequence[UnplannedCount]) -> str:
-    return ", ".join(f"{each.count:,} {each.id}" for each in counts)
+    return ", ".join(f"{count.count:,} {count.id}" for count in counts)
 
 
 def _fold(text: str, width: int) -> list[str]:
@@ -215,12 +221,12 @@ def _counts(step: StepCheck) -> str:
         "done": step.ledgers_done, "still true": step.ledgers_true, "no longer true": step.ledgers_changed,
         "not known": step.ledgers_unknown,
     }  # fmt: skip
-    said = [f"{number:,} {word}" for word, number in numbers.items() if number]
-    return f"ledgers: {', '.join(said)}" if said else ""
+    counts = [f"{number:,} {word}" for word, number in numbers.items() if number]
+    return f"ledgers: {', '.join(counts)}" if counts else ""
 
 
-def _markdown(plan: RepairPlan, now: int | None) -> Iterator[str]:
-    yield f"**{_headline(plan, now)}**"
+def _markdown(plan: RepairPlan, now_ms: int | None) -> Iterator[str]:
+    yield f"**{_headline(plan, now_ms)}**"
     yield ""
     yield f"Of {_code(plan.run)}, as of {format_time(plan.scan_time)}."
     for step in plan.steps:
@@ -240,8 +246,8 @@ def _markdown(plan: RepairPlan, now: int | None) -> Iterator[str]:
         yield ""
         yield "Refused:"
         yield ""
-        for each in plan.refused:
-            yield f"- **{each.reason}**: {_plain(each.about)}: {_plain(each.why)}. {_plain(each.way_out)}"
+        for entry in plan.refused:
+            yield f"- **{entry.reason}**: {_plain(entry.about)}: {_plain(entry.why)}. {_plain(entry.way_out)}"
     for label, counts in (("No step for", plan.without_step), ("Accepted by suppressions", plan.accepted)):
         if counts:
             yield ""

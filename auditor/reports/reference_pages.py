@@ -87,8 +87,8 @@ def _values(kind: Any, option: Option) -> str:
         return ", ".join(get_args(YesNo))
     if kind == Texts:
         return "text, or a list of texts"
-    some = [each for each in get_args(kind) or (kind,) if each is not NoneType]
-    word = "time" if set(get_args(Moment)) <= set(some) else _WORDS[some[0]]
+    kinds = [kind_option for kind_option in get_args(kind) or (kind,) if kind_option is not NoneType]
+    word = "time" if set(get_args(Moment)) <= set(kinds) else _WORDS[kinds[0]]
     if option.low is None:
         return option.form or word
     if option.high is None:

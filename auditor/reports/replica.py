@@ -22,7 +22,7 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed: Groups | None, widt
         listed: The entries that the bookie holds, as groups of dtype `GROUP`; None: take the run's.
         width: Columns.
     """
-    view = next((each for each in ledger.replicas if each.bookie_id == bookie_id), None)
+    view = next((replica for replica in ledger.replicas if replica.bookie_id == bookie_id), None)
     name = LedgerId(ledger.ledger_id, ledger.scope_id).in_words
     member = view is not None and view.member
     lines = [("should hold", _entries(_groups(view.expected) if view else _groups(b"")))]
@@ -30,14 +30,14 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed: Groups | None, widt
         lines.append(("note", f"no ensemble of the ledger names {printable(bookie_id)}"))
     if view is not None:
         lines.append(("in this run", _known(view)))
-    held = _groups(view.held) if listed is None and view is not None else listed
-    if held is not None:
+    held_groups = _groups(view.held) if listed is None and view is not None else listed
+    if held_groups is not None:
         expected = _groups(view.expected) if view else _groups(b"")
         if listed is not None:
-            lines.append(("listed", _entries(held)))
-        known = listed is not None or (view is not None and view.known)
-        lines.append(("missing" if known else "unknown", _entries(missing_entries(held, expected))))
-        lines.append(("not expected", _entries(missing_entries(expected, held))))
+            lines.append(("listed", _entries(held_groups)))
+        is_known = listed is not None or (view is not None and view.known)
+        lines.append(("missing" if is_known else "unknown", _entries(missing_entries(held_groups, expected))))
+        lines.append(("not expected", _entries(missing_entries(expected, held_groups))))
     if ledger.state is not None and ledger.state != "CLOSED":
         lines.append(
             ("note", "the ledger is not closed: entries after the newest one that was seen may exist")
@@ -52,8 +52,8 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed: Groups | None, widt
 
 
 def _known(view: ReplicaView) -> str:
-    held = _entries(_groups(view.held))
-    return held if view.known else f"{held}; the rest is unknown: {view.reason or view.state}"
+    entry_text = _entries(_groups(view.held))
+    return entry_text if view.known else f"{entry_text}; the rest is unknown: {view.reason or view.state}"
 
 
 def _entries(groups: Groups) -> str:

@@ -84,7 +84,7 @@ _CODES = {
 }
 
 
-_HELD = (
+_UNACCEPTED_HOLD = (
     "no confirmed finding at or above that, but a hold on data that is lost or about to be deleted is not "
     "accepted (tables/holds)"
 )
@@ -93,7 +93,7 @@ _HELD = (
 def _reason(code: int, report: Report) -> str:
     """What an exit code says of a run."""
     decided = report.complete or report.complete_but_accepted
-    return _HELD if code == NOT_COVERED and decided and unaccepted_holds(report) else _CODES[code]
+    return _UNACCEPTED_HOLD if code == NOT_COVERED and decided and unaccepted_holds(report) else _CODES[code]
 
 
 def _why(report: Report) -> str:
@@ -133,8 +133,8 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     repair = None if facts.repair is None else repair_line(facts.repair, facts.scan_time)
     if repair is not None:
         lines += labelled("  repair", repair, width)
-    made = [f"{count:,} {name}" for name, count in sorted(facts.operations.items())]
-    lines += labelled("  reads", ", ".join(made) or "nothing was asked of a live store", width)
+    operations = [f"{count:,} {name}" for name, count in sorted(facts.operations.items())]
+    lines += labelled("  reads", ", ".join(operations) or "nothing was asked of a live store", width)
     if facts.reused:
         lines += labelled("  reused", reuse_sentence(facts.reused), width)
         for note in facts.reused["notes"]:
@@ -160,9 +160,9 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
             lines += fold_text(text, width, "  ", "    ")
     for gap in run.report.run.gaps:
         lines += fold_text(gap, width, "  ", "    ", lines=2)
-    for each in run.report.run.remarks:
-        lines += fold_text(f"notice: {each['text']}", width, "  ", "    ")
-        for detail in each["details"]:
+    for remark in run.report.run.remarks:
+        lines += fold_text(f"notice: {remark['text']}", width, "  ", "    ")
+        for detail in remark["details"]:
             lines += fold_text(detail, width, "    ", "      ")
     if (accepted := accepted_gaps(run.report)) is not None:
         lines += fold_text(f"accepted {accepted}", width, "  ", "    ")
@@ -171,11 +171,11 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
 
 def _unread_bookies(run: RunView, width: int) -> list[str]:
     lines = []
-    for each in run.unread:
-        how = "read in part" if each.read == BookieRead.PARTIAL else "not read"
-        why = f": {each.reason}" if each.reason else ""
-        left = f"; at most {plural(each.replicas, 'replica')} unknown" if each.replicas else ""
-        lines += fold_text(f"{each.bookie_id}, {how}{why}{left}", width, "  ", "    ")
+    for bookie in run.unread:
+        how = "read in part" if bookie.read == BookieRead.PARTIAL else "not read"
+        why = f": {bookie.reason}" if bookie.reason else ""
+        undecided = f"; at most {plural(bookie.replicas, 'replica')} undecided" if bookie.replicas else ""
+        lines += fold_text(f"{bookie.bookie_id}, {how}{why}{undecided}", width, "  ", "    ")
     return lines + and_more(len(run.report.coverage.bookies.unread) - len(run.unread), " bookies", "  ")
 
 
@@ -197,19 +197,25 @@ def _constants(run: RunView, width: int) -> list[str]:
 def _doubts(report: Report, width: int) -> list[str]:
     """Which findings are not confirmed, and what the doubts of those that the report shows come from."""
     lines = []
-    for id, tallies in groupby(sorted(report.run.tally, key=place_of_tally), key=lambda each: each["id"]):
+    for id, tallies in groupby(sorted(report.run.tally, key=place_of_tally), key=lambda tally: tally["id"]):
         unsure = {t["confidence"]: t["count"] for t in tallies if t["confidence"] != Confidence.CONFIRMED}
         check = BY_ID.get(id)
         if not unsure or check is None:
             continue
         shown = [
-            each for each in report.findings if each.id == id and each.confidence != Confidence.CONFIRMED
+            finding
+            for finding in report.findings
+            if finding.id == id and finding.confidence != Confidence.CONFIRMED
         ]
-        doubts = list(dict.fromkeys(doubt for each in shown for doubt in doubt_sentences(check, each)))
-        more = f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
+        doubts = list(dict.fromkeys(doubt for finding in shown for doubt in doubt_sentences(check, finding)))
+        remainder = (
+            f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
+        )
         count = ", ".join(f"{number:,} {confidence}" for confidence, number in unsure.items())
-        lines += fold_text(f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{more}", width, "  ", "    ")
-    return ["unconfirmed", *lines] if lines else []
+        lines += fold_text(
+            f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{remainder}", width, "  ", "    "
+        )
+    return ["in doubt", *lines] if lines else []
 
 
 def _causes(report: Report, width: int) -> list[str]:
@@ -258,27 +264,28 @@ class CheckCounts:
 
 def counts_of(report: Report) -> list[CheckCounts]:
     """What was found by check and urgency, the most urgent first."""
-    found: dict[tuple[str, str], list[Tally]] = {}
+    tallies_by_check: dict[tuple[str, str], list[Tally]] = {}
     for tally in sorted(report.run.tally, key=place_of_tally):
         if tally["id"] in BY_ID:
-            found.setdefault((tally["urgency"], BY_ID[tally["id"]].id), []).append(tally)
+            tallies_by_check.setdefault((tally["urgency"], BY_ID[tally["id"]].id), []).append(tally)
     return [
         CheckCounts(
             BY_ID[id],
             sum(tally["count"] - tally["suppressed"] for tally in tallies),
             sum(tally["suppressed"] for tally in tallies),
         )
-        for (_, id), tallies in found.items()
+        for (_, id), tallies in tallies_by_check.items()
     ]
 
 
 def _example(action: Action, run: RunView, width: int) -> list[str]:
     """The first finding that asks for an action, of those in the report that are not suppressed."""
-    findings = (found for found in run.report.findings if found.id in action["checks"])
+    findings = (candidate for candidate in run.report.findings if candidate.id in action["checks"])
     asking = (
-        found
-        for found in findings
-        if found.urgency == action["urgency"] and not is_suppressed(run.standings.get(found.fingerprint))
+        candidate
+        for candidate in findings
+        if candidate.urgency == action["urgency"]
+        and not is_suppressed(run.standings.get(candidate.fingerprint))
     )
     finding = next(asking, None)
     if finding is None:

@@ -91,9 +91,9 @@ def _run_object(report: Report) -> dict[str, Any]:
 
 def _not_seen(report: Report) -> list[str]:
     parts = [f"not read: {gap}" for gap in report.run.gaps]
-    for each in extents(report):
-        if each.undecided:
-            parts.append(f"{each.undecided:,} of {each.total:,} {each.name} unknown")
+    for extent in extents(report):
+        if extent.undecided:
+            parts.append(f"{extent.undecided:,} of {extent.total:,} {extent.name} undecided")
     return parts
 
 

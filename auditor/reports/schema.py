@@ -116,9 +116,9 @@ def decommission_schema() -> dict[str, Any]:
 
 def plan_schema() -> dict[str, Any]:
     """What ``bkaudit plan show --format json`` prints; PLAN.toml has the same keys."""
-    made = json_schema(RepairPlan)
-    made["properties"]["schema"] = {"const": PLAN_SCHEMA}
-    return _document(PLAN_SCHEMA, "A plan of repair", made)
+    schema = json_schema(RepairPlan)
+    schema["properties"]["schema"] = {"const": PLAN_SCHEMA}
+    return _document(PLAN_SCHEMA, "A plan of repair", schema)
 
 
 def plan_check_schema() -> dict[str, Any]:
@@ -188,8 +188,8 @@ def _finding() -> dict[str, Any]:
 _GROUP = ("first_start", "last_start", "size", "period")
 
 
-def _list(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
+def _list(element_schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": element_schema}
 
 
 _SCHEMAS = {

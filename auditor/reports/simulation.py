@@ -45,48 +45,50 @@ _LEGEND = (
 )
 
 
-def text(found: Simulation, width: int = WIDTH, command: str = COMMAND, whole_names: bool = False) -> str:
+def text(
+    simulation: Simulation, width: int = WIDTH, command: str = COMMAND, whole_names: bool = False
+) -> str:
     """Return what was known, then one failure or all of them.
 
     Args:
-        found: The answer.
+        simulation: The answer.
         width: Columns of a line.
         command: The command that found it, to which options that print complete tables are added.
         whole_names: Whether names in tables are never shortened.
     """
-    return "\n".join(lay_out(_parts(found, command), width, _LABEL, whole_names))
+    return "\n".join(lay_out(_parts(simulation, command), width, _LABEL, whole_names))
 
 
-def _parts(found: Simulation, command: str) -> Iterator[PagePart]:
-    yield from _known(found)
-    if found.failure is not None:
+def _parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
+    yield from _known(simulation)
+    if simulation.failure is not None:
         yield ""
-        yield from _failure(found.failure)
-        yield from _writes(found.writes, command)
-        yield from _concerned(found, command)
-    if found.failure is None and found.levels:
+        yield from _failure(simulation.failure)
+        yield from _writes(simulation.writes, command)
+        yield from _concerned(simulation, command)
+    if simulation.failure is None and simulation.levels:
         yield ""
-        yield from _near(found.levels)
-        for level in found.levels:
+        yield from _near(simulation.levels)
+        for level in simulation.levels:
             yield ""
             yield from _singles(level, command)
         yield from ("", _LEGEND)
-    for level in found.levels:
+    for level in simulation.levels:
         yield from _sets(level)
-    if found.copysets is not None:
+    if simulation.copysets is not None:
         yield ""
-        yield from _copysets(found.copysets)
-    if found.balance is not None:
+        yield from _copysets(simulation.copysets)
+    if simulation.balance is not None:
         yield ""
-        yield from _balance(found.balance, command)
-    if found.failure is None and found.writes:
+        yield from _balance(simulation.balance, command)
+    if simulation.failure is None and simulation.writes:
         yield ""
-        yield from _writes(found.writes, command)
+        yield from _writes(simulation.writes, command)
 
 
-def to_json(found: Simulation) -> str:
+def to_json(simulation: Simulation) -> str:
     """One object with all of it; ids of ledgers and scopes are decimal strings, as everywhere."""
-    return json.dumps({"schema": SIMULATION_SCHEMA, **asdict(found)}, indent=2, ensure_ascii=False)
+    return json.dumps({"schema": SIMULATION_SCHEMA, **asdict(simulation)}, indent=2, ensure_ascii=False)
 
 
 def near_words(levels: Iterable[NearLoss]) -> list[str]:
@@ -95,13 +97,13 @@ def near_words(levels: Iterable[NearLoss]) -> list[str]:
     >>> near_words([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 0)])
     ['3 ledgers (rack r2)']
     """
-    found = []
+    clauses = []
     for level in levels:
         if level.found.ledgers:
             names = first_names([*map(printable, level.names)], _NAMES, level.domains)
             where = f"{level.level} {names if level.names else 'not known'}"
-            found.append(f"{plural(level.found.ledgers, 'ledger')} ({where})")
-    return found
+            clauses.append(f"{plural(level.found.ledgers, 'ledger')} ({where})")
+    return clauses
 
 
 def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
@@ -117,11 +119,17 @@ def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
     ]
 
 
-def _known(found: Simulation) -> Iterator[PagePart]:
+def _known(simulation: Simulation) -> Iterator[PagePart]:
     """By what the answer was found, and what was not known."""
-    doubts = found.doubts
-    policy = f"policy {found.policy}" + (f" ({found.policy_origin})" if found.policy_origin else "")
-    mapping = f"locations from {found.mapping}" if found.mapping else "no location is known (--racks FILE)"
+    doubts = simulation.doubts
+    policy = f"policy {simulation.policy}" + (
+        f" ({simulation.policy_origin})" if simulation.policy_origin else ""
+    )
+    mapping = (
+        f"locations from {simulation.mapping}"
+        if simulation.mapping
+        else "no location is known (--racks FILE)"
+    )
     yield LabelledText("placement", f"{policy}; {mapping}")
     yield LabelledText("ledgers", f"{doubts.ledgers:,}, {doubts.not_closed:,} of them not closed")
     unknown = []
@@ -133,7 +141,7 @@ def _known(found: Simulation) -> Iterator[PagePart]:
         unknown.append(f"ledgers may be there unseen: {doubtful_ids_line(doubts.in_doubt)}")
     if doubts.unread:
         unknown.append(f"{plural(len(doubts.unread), 'bookie')} not read: {_names(doubts.unread)}")
-    if found.mapping and doubts.unplaced:
+    if simulation.mapping and doubts.unplaced:
         unknown.append(
             f"{plural(len(doubts.unplaced), 'bookie')} without a location: {_names(doubts.unplaced)}"
         )
@@ -141,8 +149,8 @@ def _known(found: Simulation) -> Iterator[PagePart]:
         unknown.append("no bookie is registered: which of them answer, and whether writes go on")
     if doubts.not_closed:
         unknown.append("entries and bytes at the end of ledgers that are not closed")
-    for number, each in enumerate(unknown):
-        yield LabelledText("unknown" if not number else "", each)
+    for number, sentence in enumerate(unknown):
+        yield LabelledText("unknown" if not number else "", sentence)
 
 
 def _near(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
@@ -150,8 +158,8 @@ def _near(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
     yield LabelledText("one failure from loss", "; ".join(words) or "no ledger that is known")
     for level in levels:
         if level.near.perhaps:
-            more = plural(level.near.perhaps, "more ledger")
-            yield LabelledText("", f"{more} may be one {level.level} from loss: what is unknown decides")
+            ledgers = plural(level.near.perhaps, "more ledger")
+            yield LabelledText("", f"{ledgers} may be one {level.level} from loss: what is unknown decides")
         yield from _distances(level)
 
 
@@ -167,28 +175,28 @@ def _distances(level: LevelLoss) -> Iterator[PagePart]:
 
 def _singles(level: LevelLoss, command: str) -> Iterator[PagePart]:
     head = (f"{level.level} lost", "lost", "bytes", "promised", "<Qa", "<Qw", "open")
-    costly = [each for each in level.singles if each.today.possible != Outcome()]
-    yield NameTable(head, [_single_row(each) for each in costly[:ROWS]])
+    costly = [failure for failure in level.singles if failure.today.possible != Outcome()]
+    yield NameTable(head, [_single_row(failure) for failure in costly[:ROWS]])
     yield from _more(len(costly) - ROWS, f"more {level.level}", f"{command} --format csv")
     if (idle := len(level.singles) - len(costly)) > 0:
         yield f"and {plural(idle, f'{level.level}')} that no entry depends on"
 
 
-def _single_row(each: Failure) -> tuple[str, ...]:
-    today = each.today
+def _single_row(failure: Failure) -> tuple[str, ...]:
+    today = failure.today
     return (
-        each.names[0],
+        failure.names[0],
         _range(today, lambda outcome: outcome.lost.ledgers),
         _sizes(today.sure.lost, today.possible.lost),
-        _range(each.promise, lambda outcome: outcome.lost.ledgers),
+        _range(failure.promise, lambda outcome: outcome.lost.ledgers),
         _range(today, lambda outcome: outcome.below_ack.ledgers),
         _range(today, lambda outcome: outcome.below_write.ledgers),
         _range(today, lambda outcome: outcome.unrecoverable),
     )
 
 
-def _range(bounds: Bounds, of: Any) -> str:
-    low, high = of(bounds.sure), of(bounds.possible)
+def _range(bounds: Bounds, amount_of: Any) -> str:
+    low, high = amount_of(bounds.sure), amount_of(bounds.possible)
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
@@ -209,8 +217,13 @@ def _sets(level: LevelLoss) -> Iterator[PagePart]:
         return
     yield f"{exact} {many} of {level.level}s{counted}"
     rows = [
-        (" + ".join(each.names), f"{each.entries:,}", size(each.bytes), size(each.promise_bytes))
-        for each in level.sets
+        (
+            " + ".join(failed_set.names),
+            f"{failed_set.entries:,}",
+            size(failed_set.bytes),
+            size(failed_set.promise_bytes),
+        )
+        for failed_set in level.sets
     ]
     yield NameTable(("together", "entries", "bytes", "promised"), rows)
 
@@ -218,13 +231,13 @@ def _sets(level: LevelLoss) -> Iterator[PagePart]:
 def _failure(failure: Failure) -> Iterator[PagePart]:
     names = _names(failure.names)
     yield f"loss of {failure.level} {names} ({plural(failure.bookies, 'bookie')}):"
-    for label, of in (
+    for label, amount_of in (
         ("lost", lambda outcome: outcome.lost),
         ("below ack quorum", lambda outcome: outcome.below_ack),
         ("below write quorum", lambda outcome: outcome.below_write),
     ):
-        yield LabelledText(label, f"{_amounts(failure.today, of)}, as indexes hold them")
-        yield LabelledText("", f"{_amounts(failure.promise, of)}, as promised")
+        yield LabelledText(label, f"{_amounts(failure.today, amount_of)}, as indexes hold them")
+        yield LabelledText("", f"{_amounts(failure.promise, amount_of)}, as promised")
     for label, bounds in (("not recoverable", failure.today), ("", failure.promise)):
         low, high = bounds.sure.unrecoverable, bounds.possible.unrecoverable
         count = plural(low, "open ledger") if low == high else f"{low:,} to {plural(high, 'open ledger')}"
@@ -232,8 +245,8 @@ def _failure(failure: Failure) -> Iterator[PagePart]:
         yield LabelledText(label, f"{count}, {how}")
 
 
-def _amounts(bounds: Bounds, of: Any) -> str:
-    least, most = of(bounds.sure), of(bounds.possible)
+def _amounts(bounds: Bounds, amount_of: Any) -> str:
+    least, most = amount_of(bounds.sure), amount_of(bounds.possible)
     if least == most:
         return _amount(least)
     if not least.ledgers:
@@ -250,19 +263,21 @@ def _amount(amount: Amount) -> str:
 
 def _writes(writes: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
     """What cannot be written, or is not known, each; all that can by why, in a line."""
-    said = [f"{each.answer} for {_shape(each)}: {each.why}" for each in writes if each.answer != YES]
-    for why in dict.fromkeys(each.why for each in writes if each.answer == YES):
-        shapes = [_shape(each) for each in writes if (each.answer, each.why) == (YES, why)]
-        said.append(f"yes for {first_names(shapes, ROWS)}: {why}")
-    for number, each in enumerate(said[:ROWS]):
-        yield LabelledText("" if number else "writes go on", each)
-    yield from _more(len(said) - ROWS, "more answer", f"{command} --format json")
+    sentences = [
+        f"{answer.answer} for {_shape(answer)}: {answer.why}" for answer in writes if answer.answer != YES
+    ]
+    for why in dict.fromkeys(answer.why for answer in writes if answer.answer == YES):
+        shapes = [_shape(answer) for answer in writes if (answer.answer, answer.why) == (YES, why)]
+        sentences.append(f"yes for {first_names(shapes, ROWS)}: {why}")
+    for number, sentence in enumerate(sentences[:ROWS]):
+        yield LabelledText("" if number else "writes go on", sentence)
+    yield from _more(len(sentences) - ROWS, "more answer", f"{command} --format json")
 
 
-def _shape(each: WriteAnswer) -> str:
-    still = f" ({each.open_ledgers:,} open)" if each.open_ledgers else ""
-    groups = f" in {printable(each.groups)}" if each.groups else ""
-    return f"E{each.ensemble} Qw{each.write_quorum} Qa{each.ack_quorum}{groups}{still}"
+def _shape(answer: WriteAnswer) -> str:
+    still = f" ({answer.open_ledgers:,} open)" if answer.open_ledgers else ""
+    groups = f" in {printable(answer.groups)}" if answer.groups else ""
+    return f"E{answer.ensemble} Qw{answer.write_quorum} Qa{answer.ack_quorum}{groups}{still}"
 
 
 def _more(number: int, what: str, command: str) -> Iterator[PagePart]:
@@ -272,30 +287,30 @@ def _more(number: int, what: str, command: str) -> Iterator[PagePart]:
         yield UnfoldedCommand(command)
 
 
-def _concerned(found: Simulation, command: str) -> Iterator[PagePart]:
-    if not found.ledgers_concerned:
+def _concerned(simulation: Simulation, command: str) -> Iterator[PagePart]:
+    if not simulation.ledgers_concerned:
         return
     yield ""
     head = ("ledger", "fate", "entries", "bytes")
     rows = [
-        (_ledger(each.scope_id, each.ledger_id), each.fate, f"{each.entries:,}", size(each.bytes))
-        for each in found.ledgers
+        (_ledger(ledger.scope_id, ledger.ledger_id), ledger.fate, f"{ledger.entries:,}", size(ledger.bytes))
+        for ledger in simulation.ledgers
     ]
     yield NameTable(head, rows)
-    more = found.ledgers_concerned - len(found.ledgers)
-    yield from _more(more, "more ledger", f"{command} --format csv")
-    if found.namespaces is None or found.topics is None:
+    hidden_count = simulation.ledgers_concerned - len(simulation.ledgers)
+    yield from _more(hidden_count, "more ledger", f"{command} --format csv")
+    if simulation.namespaces is None or simulation.topics is None:
         yield "whose they are: this run read no owners (audit with --owners)"
         return
     for name, totals, number in (
-        ("namespace", found.namespaces, found.namespaces_concerned),
-        ("topic", found.topics, found.topics_concerned),
+        ("namespace", simulation.namespaces, simulation.namespaces_concerned),
+        ("topic", simulation.topics, simulation.topics_concerned),
     ):
         yield ""
         columns = (name, "ledgers", "entries", "bytes", "open", "offloaded")
         yield NameTable(columns, [_owner_row(total) for total in totals])
-        more = number - len(totals)
-        yield from _more(more, f"more {name}", f"{command} --table {name}s --format csv")
+        hidden_count = number - len(totals)
+        yield from _more(hidden_count, f"more {name}", f"{command} --table {name}s --format csv")
 
 
 def _ledger(scope: str, ledger: str) -> str:
@@ -341,38 +356,38 @@ def _balance(balance: Balance, command: str) -> Iterator[PagePart]:
     if balance.disks:
         yield ""
         yield from _disks(balance.disks, command)
-    idle = [each for each in balance.bookies if each.idle is not None]
-    for each in idle[:ROWS]:
-        yield LabelledText("gets nothing new", f"{printable(each.name)}: {each.idle}")
+    idle = [bookie for bookie in balance.bookies if bookie.idle is not None]
+    for idle_bookie in idle[:ROWS]:
+        yield LabelledText("gets nothing new", f"{printable(idle_bookie.name)}: {idle_bookie.idle}")
     yield from _more(len(idle) - ROWS, "more bookie", f"{command} --format json")
 
 
 def _loads(level: str, loads: Sequence[BookieLoad], command: str) -> Iterator[PagePart]:
-    mean = sum(each.bytes for each in loads) / len(loads) if loads else 0
-    disks = any(each.disk is not None for each in loads)
+    mean = sum(load.bytes for load in loads) / len(loads) if loads else 0
+    disks = any(load.disk is not None for load in loads)
     head = (f"{level} has", "bytes", "of mean", "entries", "ledgers", "open", *(("disk",) if disks else ()))
     rows = []
-    for each in loads[:ROWS]:
-        share = f"{each.bytes / mean:.2f}x" if mean else "-"
-        disk = ("not read" if each.disk is None else size(each.disk),) if disks else ()
-        counts = (f"{each.entries:,}", f"{each.ledgers:,}", f"{each.open_ensembles:,}")
-        rows.append((each.name, size(each.bytes), share, *counts, *disk))
+    for bookie_load in loads[:ROWS]:
+        share = f"{bookie_load.bytes / mean:.2f}x" if mean else "-"
+        disk = ("not read" if bookie_load.disk is None else size(bookie_load.disk),) if disks else ()
+        counts = (f"{bookie_load.entries:,}", f"{bookie_load.ledgers:,}", f"{bookie_load.open_ensembles:,}")
+        rows.append((bookie_load.name, size(bookie_load.bytes), share, *counts, *disk))
     yield NameTable(head, rows)
-    if (more := len(loads) - ROWS) > 0:
+    if (hidden_count := len(loads) - ROWS) > 0:
         least = loads[-1]
         yield f"the least: {size(least.bytes)} on {printable(least.name)}"
-        yield from _more(more, f"more {level}", f"{command} --format json")
+        yield from _more(hidden_count, f"more {level}", f"{command} --format json")
 
 
 def _disks(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
-    mean = sum(each.bytes for each in disks) / len(disks)
+    mean = sum(disk.bytes for disk in disks) / len(disks)
     rows = []
-    for each in disks[:ROWS]:
-        share = f"{each.bytes / mean:.2f}x" if mean else "-"
-        entries = "not known" if each.entries is None else f"{each.entries:,}"
-        used = "not seen" if each.used is None else f"{each.used:.0%}"
-        name = f"{each.bookie} {each.directory}"
-        rows.append((name, size(each.bytes), share, entries, f"{each.ledgers:,}", used))
+    for disk_load in disks[:ROWS]:
+        share = f"{disk_load.bytes / mean:.2f}x" if mean else "-"
+        entries = "not known" if disk_load.entries is None else f"{disk_load.entries:,}"
+        used = "not seen" if disk_load.used is None else f"{disk_load.used:.0%}"
+        name = f"{disk_load.bookie} {disk_load.directory}"
+        rows.append((name, size(disk_load.bytes), share, entries, f"{disk_load.ledgers:,}", used))
     yield NameTable(("disk has", "bytes", "of mean", "entries", "ledgers", "used"), rows)
     yield from _more(len(disks) - ROWS, "more disk", f"{command} --format json")
 

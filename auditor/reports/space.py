@@ -35,8 +35,8 @@ def text(view: SpaceView, width: int | None = None) -> str:
         lines += ["", *table_lines(NameTable(head, [*_rows(view, classes)]), width)]
     if view.disks:
         lines += ["", *table_lines(NameTable(DISK_COLUMNS, [*map(_disk_row, view.disks)]), width)]
-        for each in view.forecasts:
-            lines += _folded(f"{each.name}: {forecast_words(each)}", width)
+        for forecast in view.forecasts:
+            lines += _folded(f"{forecast.name}: {forecast_words(forecast)}", width)
     if view.by == "bookie":
         lines += _steps(view, width)
     return "\n".join(lines)
@@ -61,7 +61,7 @@ def _rows(view: SpaceView, classes: list[str]) -> Iterator[tuple[str, ...]]:
 
 def _row(name: str, sizes: dict[str, int], whole: int, classes: list[str]) -> tuple[str, ...]:
     bytes = sum(sizes.values())
-    cells = [size(sizes[each]) if sizes.get(each) else "-" for each in classes]
+    cells = [size(sizes[space_class]) if sizes.get(space_class) else "-" for space_class in classes]
     return name, size(bytes), percent(bytes, whole), *cells
 
 
@@ -78,7 +78,11 @@ def forecast_words(forecast: FillForecast) -> str:
 
 def _disk_row(disk: DiskTotal) -> tuple[str, ...]:
     sizes = disk.by_kind.values()
-    return printable(disk.name), *(size(each) if each else "-" for each in sizes), free_words(disk)
+    return (
+        printable(disk.name),
+        *(size(byte_count) if byte_count else "-" for byte_count in sizes),
+        free_words(disk),
+    )
 
 
 def free_words(disk: DiskTotal) -> str:
@@ -130,24 +134,26 @@ def _folded(text: str, width: int | None, indent: str = "") -> list[str]:
 
 def _by_bookie(steps: tuple[_Row, ...]) -> dict[str, list[_Row]]:
     """Steps by bookie, the bookie with the most bytes first."""
-    found: dict[str, list[_Row]] = {}
+    steps_by_bookie: dict[str, list[_Row]] = {}
     for step in steps:
-        found.setdefault(step.bookie_id, []).append(step)
-    order = sorted(found, key=lambda name: (-sum(step.bytes for step in found[name]), name))
-    return {name: found[name] for name in order}
+        steps_by_bookie.setdefault(step.bookie_id, []).append(step)
+    order = sorted(
+        steps_by_bookie, key=lambda name: (-sum(step.bytes for step in steps_by_bookie[name]), name)
+    )
+    return {name: steps_by_bookie[name] for name in order}
 
 
 def to_csv(view: SpaceView) -> str:
     """One row per bookie, ledger, application or age, a column per class; the last row is all others."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    names = [str(each) for each in SpaceClass]
+    names = [str(space_class) for space_class in SpaceClass]
     writer.writerow([view.by, "bytes", *names])
     for total in view.totals:
         writer.writerow([total.name, total.bytes, *(total.classes.get(name, 0) for name in names)])
     if view.others_count:
-        others = [view.others.get(name, 0) for name in names]
-        writer.writerow([f"({view.others_count} others)", sum(others), *others])
+        other_sizes = [view.others.get(name, 0) for name in names]
+        writer.writerow([f"({view.others_count} others)", sum(other_sizes), *other_sizes])
     return out.getvalue().rstrip("\n")
 
 

@@ -45,16 +45,16 @@ OfRank = Callable[[Rank], Iterable[WithStanding]]
 def samples(report: Report, standings: Standings = no_standing) -> OfRank:
     """The findings that a report shows."""
     return lambda rank: (
-        (each, standings(each.fingerprint))
-        for each in report.findings
-        if (each.urgency, each.severity) == rank
+        (finding, standings(finding.fingerprint))
+        for finding in report.findings
+        if (finding.urgency, finding.severity) == rank
     )
 
 
 def _ranks(report: Report) -> list[Rank]:
     """Those that the report's findings have, the last to act on first."""
-    ranks = {(each.urgency, each.severity) for each in count_by_check(report)}
-    ranks |= {(each.urgency, each.severity) for each in report.findings}
+    ranks = {(check_count.urgency, check_count.severity) for check_count in count_by_check(report)}
+    ranks |= {(finding.urgency, finding.severity) for finding in report.findings}
     return sorted(ranks, key=lambda rank: (rank[0].rank, rank[1].rank), reverse=True)
 
 
@@ -80,9 +80,9 @@ def for_terminal(
     grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
     for rank in _ranks(report):
         shown = (
-            each for each in _without_news(report, findings(rank)) if _is_shown(each, suppressed, grouped)
+            entry for entry in _without_news(report, findings(rank)) if _is_shown(entry, suppressed, grouped)
         )
-        for _, group in groupby(shown, key=lambda each: each[0].id):
+        for _, group in groupby(shown, key=lambda entry: entry[0].id):
             yield _section(report, list(group), run, width)
     if grouped:
         for cause in reversed(causes_of(report)):
@@ -102,18 +102,18 @@ def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bo
             yield printable(f"cause {cause['kind']} {cause_sentence(cause)}; {follows(cause)}")
 
 
-def _without_news(report: Report, found: Iterable[WithStanding]) -> Iterable[WithStanding]:
+def _without_news(report: Report, findings: Iterable[WithStanding]) -> Iterable[WithStanding]:
     """The findings of a report; of a first run none is called new."""
     if report.run.changes is not None:
-        return found
+        return findings
     return (
         (finding, standing and Standing("", standing.first_seen, standing.suppressed))
-        for finding, standing in found
+        for finding, standing in findings
     )
 
 
-def _is_shown(each: WithStanding, suppressed: bool, grouped: Set[int]) -> bool:
-    return each[0].cause not in grouped and (suppressed or not is_suppressed(each[1]))
+def _is_shown(entry: WithStanding, suppressed: bool, grouped: Set[int]) -> bool:
+    return entry[0].cause not in grouped and (suppressed or not is_suppressed(entry[1]))
 
 
 def suppressed_note(report: Report) -> str | None:
@@ -122,13 +122,13 @@ def suppressed_note(report: Report) -> str | None:
     return f"{plural(count, 'suppressed finding')} hidden: --show-suppressed shows them" if count else None
 
 
-def _section(report: Report, found: list[WithStanding], run: str, width: int) -> str:
-    first = found[0][0]
-    shown, id = sample_words(len(found), count_of(report, first)), first.id
+def _section(report: Report, findings: list[WithStanding], run: str, width: int) -> str:
+    first = findings[0][0]
+    shown, id = sample_words(len(findings), count_of(report, first)), first.id
     lines = [f"{id} ({first.severity}; {shown})"]
     if check := BY_ID.get(id):
         lines += fold_text(check.title, width, "  ", "  ")
-    for finding, standing in found:
+    for finding, standing in findings:
         lines += _finding(finding, width, standing)
     command = command_for(first, run)
     lines += [f"  bkaudit explain check {shlex.quote(id)}", *([f"  {command}"] if command else [])]
@@ -137,12 +137,12 @@ def _section(report: Report, found: list[WithStanding], run: str, width: int) ->
 
 def _finding(finding: Finding, width: int, standing: Standing | None) -> list[str]:
     about = [part.removeprefix("bookie ") for part in subject(finding)]
-    known = ", ".join(tags(finding, standing))
-    known = f" [{printable(known)}]" if known else ""
+    tag_text = ", ".join(tags(finding, standing))
+    tag_text = f" [{printable(tag_text)}]" if tag_text else ""
     head = (
-        f"{finding.message}{known}"
+        f"{finding.message}{tag_text}"
         if names_subject(finding) or not about
-        else f"{', '.join(about)}{known}: {finding.message}"
+        else f"{', '.join(about)}{tag_text}: {finding.message}"
     )
     lines = fold_text(head, width, "  ", "      ")
     for part in entry_parts(finding, BOOKIES_SHOWN):

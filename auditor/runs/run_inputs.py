@@ -58,7 +58,7 @@ def checks_without_sight(sight: Sight) -> frozenset[str]:
     missing = {
         need
         for need, lack in lacks(sight).items()
-        if lack.known and (not lack.where or need is Need.TWO_SCANS)
+        if lack.is_known and (not lack.where or need is Need.TWO_SCANS)
     }
     return frozenset(check.id for check in ALL if check.all_needs & missing)
 

@@ -35,7 +35,7 @@ def test_a_column_is_a_range_where_there_is_no_room() -> None:
     stripes = drawn(ledger, columns=7)
     assert len(stripes.edges) == 8
     assert (stripes.edges[0], stripes.edges[-1]) == (0, huge + 1)
-    assert stripes.cells[0] == (Cell.PART,) + (Cell.NONE,) * 6
+    assert stripes.cells[0] == (Cell.PART,) + (Cell.NOT_EXPECTED,) * 6
 
 
 def test_no_more_bookies_than_asked_for() -> None:

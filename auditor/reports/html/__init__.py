@@ -74,7 +74,7 @@ def render(
     ledgers: Sequence[LedgerView] = (),
     history: Sequence[RunSummary] = (),
     standings: Standings = no_standing,
-    named: str = "RUN",
+    run_name: str = "RUN",
     notes: Sequence[str] = (),
     findings: Iterable[tuple[Finding, Standing | None]] = (),
 ) -> Iterator[str]:
@@ -82,7 +82,7 @@ def render(
 
     ``figures`` are those of `auditor.runs.figures.figures_of`, ``ledgers`` the broken ones to be drawn,
     ``history`` the runs of the same directory, oldest first; ``standings`` says since when a sampled finding
-    has been there, ``named`` how commands name this run, and ``notes`` what a reader should know besides.
+    has been there, ``run_name`` how commands name this run, and ``notes`` what a reader should know besides.
     ``findings`` are all of them in their order, each with its standing.
 
     >>> from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, RunFacts
@@ -98,9 +98,9 @@ def render(
     (True, False)
     """
     pages = _environment()
-    run = shlex.quote(shorten(named, 200))
+    run = shlex.quote(shorten(run_name, 200))
     style, script = _file("style.css"), _file("script.js")
-    pictures = [picture(ledger, report.findings, named) for ledger in ledgers[:LEDGERS_DRAWN]]
+    pictures = [picture(ledger, report.findings, run_name) for ledger in ledgers[:LEDGERS_DRAWN]]
     page = pages.get_template("page.html.j2").stream(
         named=run,
         style=style,
@@ -112,10 +112,10 @@ def render(
         fields=FindingShown._fields,
         actions_most=_ACTIONS_SHOWN,
         causes_most=_CAUSES_SHOWN,
-        urgencies=[each for each in Urgency if each != Urgency.REST],
+        urgencies=[urgency for urgency in Urgency if urgency != Urgency.REST],
         findings=findings_packed(findings),
         drawings=drawings_packed(_drawings(pictures, figures, run), _DRAWINGS_ROOM),
-        **overview(report, notes, named),
+        **overview(report, notes, run_name),
         **bookies_shown(figures),
         pictures=pictures[:LEDGERS_SHOWN],
         histograms=figures.histograms,
@@ -132,7 +132,7 @@ def render(
 def _rows(report: Report, standings: Standings, run: str) -> list[Markup]:
     template = _environment().get_template("finding.html.j2")
     # What is known and accepted stands apart: after all that is not.
-    findings = sorted(report.findings, key=lambda each: is_suppressed(standings(each.fingerprint)))
+    findings = sorted(report.findings, key=lambda finding: is_suppressed(standings(finding.fingerprint)))
 
     def row(number: int) -> str:
         finding = findings[number]
@@ -145,11 +145,11 @@ def _rows(report: Report, standings: Standings, run: str) -> list[Markup]:
 def _drawings(pictures: Sequence[dict[str, Any]], figures: Figures, run: str) -> Iterator[tuple[str, str]]:
     """Ledgers and bookies by the names that links have, each drawn once it is asked for."""
     of_ledger, of_bookie = map(_environment().get_template, ("ledger.html.j2", "bookie.html.j2"))
-    for each in pictures:
-        ledger = each["ledger"]
+    for drawing in pictures:
+        ledger = drawing["ledger"]
         scope = f"{ledger.scope_id}:" if ledger.scope_id else ""
-        yield f"ledger {scope}{ledger.ledger_id}", of_ledger.render(each=each)
-    filled = {each.name: each.classes for each in figures.space}
+        yield f"ledger {scope}{ledger.ledger_id}", of_ledger.render(each=drawing)
+    filled = {total.name: total.classes for total in figures.space}
     for figure in figures.bookies[:_BOOKIES_DRAWN]:
         name = figure.bookie_id
         if shorten(name, ID) == name:  # else it could be another's

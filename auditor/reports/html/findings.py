@@ -112,8 +112,8 @@ def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
     )
 
 
-def _items(some: Iterable[str], total: int) -> str:
-    return BETWEEN.join([*some, *and_more(total - BOOKIES_SHOWN, " bookies")])
+def _items(names: Iterable[str], total: int) -> str:
+    return BETWEEN.join([*names, *and_more(total - BOOKIES_SHOWN, " bookies")])
 
 
 def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -> list[Markup]:
@@ -127,19 +127,19 @@ def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -
     by_check: defaultdict[str, list[int]] = defaultdict(list)
     for number, check in enumerate(checks):
         by_check[check].append(number)
-    kept: dict[int, str] = {}
-    for number in (each for turn in zip_longest(*by_check.values()) for each in turn if each is not None):
+    rendered_rows: dict[int, str] = {}
+    for number in (index for turn in zip_longest(*by_check.values()) for index in turn if index is not None):
         rendered = row(number)
         room -= len(rendered.encode())
         if room < 0:
             break
-        kept[number] = rendered
-    return [Markup(kept[number]) for number in sorted(kept)]  # rendered with autoescape
+        rendered_rows[number] = rendered
+    return [Markup(rendered_rows[number]) for number in sorted(rendered_rows)]  # rendered with autoescape
 
 
 def findings_packed(findings: Iterable[tuple[Finding, Standing | None]]) -> Iterator[str]:
     """Blocks of the first `FINDINGS_PACKED` findings, in their order."""
-    lines = ("\t".join(finding_shown(*each)) for each in islice(findings, FINDINGS_PACKED))
+    lines = ("\t".join(finding_shown(*entry)) for entry in islice(findings, FINDINGS_PACKED))
     while block := "\n".join(islice(lines, _BLOCK)):
         yield _pack(block)
 
@@ -181,12 +181,12 @@ LOGS_DRAWN = 3
 _GAP = 0.14
 # Kind, top and height, of a column ten high: told apart by shape as well as by colour.
 _BOXES: dict[Cell, tuple[tuple[str, float, float], ...]] = {
-    Cell.HELD: (("held", 1, 8),),
+    Cell.PRESENT: (("held", 1, 8),),
     Cell.MISSING: (("missing", 1.5, 7),),
     Cell.PART: (("part", 1.5, 7), ("left", 6, 2.5)),
     Cell.UNKNOWN: (("unknown", 1.5, 7),),
     Cell.SURPLUS: (("surplus", 3.5, 3),),
-    Cell.NONE: (),
+    Cell.NOT_EXPECTED: (),
 }
 
 
@@ -196,13 +196,15 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
     ``findings`` are samples of the run that commands name ``run``, the worst first; those about the ledger
     are named.
     """
-    named = [
-        each for each in findings if (each.ledger_id, each.scope_id) == (ledger.ledger_id, ledger.scope_id)
+    ledger_findings = [
+        finding
+        for finding in findings
+        if (finding.ledger_id, finding.scope_id) == (ledger.ledger_id, ledger.scope_id)
     ]
     shown: dict[str, Any] = {
         "ledger": ledger,
-        "command": command_for(named[0], run) if named else None,
-        "checks": list(dict.fromkeys(each.id for each in named))[:_CHECKS],
+        "command": command_for(ledger_findings[0], run) if ledger_findings else None,
+        "checks": list(dict.fromkeys(finding.id for finding in ledger_findings))[:_CHECKS],
         "rows": [],
         "log_words": [log_words(log) for log in ledger.in_logs[:LOGS_DRAWN]],
     }
@@ -242,13 +244,13 @@ def _worst(replicas: Sequence[Replica]) -> list[Replica]:
 
 def _paths(cells: Sequence[Cell]) -> dict[str, str]:
     """One path of each kind of box, in columns of width 1 and height 10; what is on top comes last."""
-    alone = len(cells) <= SINGLE
+    is_single = len(cells) <= SINGLE
     parts: dict[str, list[str]] = {kind: [] for boxes in _BOXES.values() for kind, _, _ in boxes}
     column = 0
     for cell, run in groupby(cells):
         length = len(list(run))
-        starts = range(column, column + length) if alone else [column]
-        width = 1 - _GAP if alone else length
+        starts = range(column, column + length) if is_single else [column]
+        width = 1 - _GAP if is_single else length
         for kind, top, height in _BOXES[cell]:
             parts[kind] += [f"M{start} {top:g}h{width:g}v{height:g}h-{width:g}z" for start in starts]
         column += length
@@ -258,9 +260,9 @@ def _paths(cells: Sequence[Cell]) -> dict[str, str]:
 def _segments(ledger: LedgerView, edges: Sequence[int]) -> str:
     """Where new segments begin, as one path; none where lines would hide the cells."""
     columns = {
-        bisect_right(edges, each.first_entry_id) - 1
-        for each in ledger.segments[1:]
-        if edges and 0 < each.first_entry_id < edges[-1]
+        bisect_right(edges, segment.first_entry_id) - 1
+        for segment in ledger.segments[1:]
+        if edges and 0 < segment.first_entry_id < edges[-1]
     }
     if len(columns) > _SEGMENTS_MARKED:
         return ""

@@ -34,12 +34,12 @@ _TEXT = 300
 _VERDICTS = {"healthy": "Healthy", "not-healthy": "Not healthy", "incomplete": "Incomplete"}
 
 
-def overview(report: Report, notes: Sequence[str], named: str) -> dict[str, Any]:
+def overview(report: Report, notes: Sequence[str], run_name: str) -> dict[str, Any]:
     """Everything of the page that the report alone says, and notes besides its own.
 
-    ``named`` is how commands name the run.
+    ``run_name`` is how commands name the run.
     """
-    run, seen = report.run, report.coverage
+    run, coverage = report.run, report.coverage
     checks = _checks(report)
     ids = [*(check["id"] for check in checks), *(finding.id for finding in report.findings)]
     return {
@@ -57,7 +57,7 @@ def overview(report: Report, notes: Sequence[str], named: str) -> dict[str, Any]
                 "checks": action["checks"],
                 "severity": action["severity"],
                 "count": action["count"],
-                "command": shorten(object_command(action["checks"][0], action, named), _TEXT),
+                "command": shorten(object_command(action["checks"][0], action, run_name), _TEXT),
             }
             for action in run.actions or ()
         ],
@@ -69,12 +69,15 @@ def overview(report: Report, notes: Sequence[str], named: str) -> dict[str, Any]
             for refused in run.forbidden or ()
         ],
         "causes": [
-            (each["number"], shorten(cause_sentence(each), _TEXT), shorten(follows(each), _TEXT))
-            for each in causes_of(report)
+            (cause["number"], shorten(cause_sentence(cause), _TEXT), shorten(follows(cause), _TEXT))
+            for cause in causes_of(report)
         ],
         "run": run,
-        "coverage": [(each.name.capitalize(), each.word, each.seen, each.total) for each in extents(report)],
-        "unread": _some(seen.bookies.unread),
+        "coverage": [
+            (extent.name.capitalize(), extent.word, extent.covered_count, extent.total)
+            for extent in extents(report)
+        ],
+        "unread": _some(coverage.bookies.unread),
         "severities": _severities(report),
         "checks": checks,
         "found": sum(check["count"] for check in checks),
@@ -104,7 +107,7 @@ def _some(texts: Any) -> dict[str, Any]:
 
 def _severities(report: Report) -> list[dict[str, Any]]:
     """One of each severity, also of those with no finding: a zero is worth knowing."""
-    impact = {each["severity"]: each for each in report.run.impact}
+    impact = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
     return [
         {
             "severity": str(severity),
@@ -120,13 +123,13 @@ def _checks(report: Report) -> list[dict[str, Any]]:
     names = ("count", "unsure", "new", "worse", "suppressed")
     return [
         {
-            "id": each.id,
-            "severity": str(each.severity),
-            "rank": each.severity.rank,
-            "title": BY_ID[each.id].title if each.id in BY_ID else "",
-            **{name: each.sums[name] for name in names},
+            "id": check_count.id,
+            "severity": str(check_count.severity),
+            "rank": check_count.severity.rank,
+            "title": BY_ID[check_count.id].title if check_count.id in BY_ID else "",
+            **{name: check_count.sums[name] for name in names},
         }
-        for each in count_by_check(report)
+        for check_count in count_by_check(report)
     ]
 
 
@@ -138,7 +141,7 @@ _DRAWN = (Severity.CRITICAL, Severity.ERROR, Severity.WARNING)
 def trend(history: Sequence[RunSummary]) -> dict[str, Any]:
     """The newest runs, newest first, and their columns in the order of time; notes are not drawn."""
     runs = list(history)[-RUNS:]
-    most = max((sum(run.severities.get(each, 0) for each in _DRAWN) for run in runs), default=0) or 1
+    most = max((sum(run.severities.get(severity, 0) for severity in _DRAWN) for run in runs), default=0) or 1
     columns = []
     for number, run in enumerate(runs):
         top = _COLUMN_HEIGHT
@@ -175,17 +178,17 @@ KINDS = {
 def bookies_shown(figures: Figures) -> dict[str, Any]:
     """The worst bookies as rows with bars in per mille, and all of them as paths of a map."""
     rows = figures.bookies[:ROWS]
-    most = max((max(each.missing, each.too_much) for each in rows), default=0) or 1
+    most = max((max(bookie.missing, bookie.too_much) for bookie in rows), default=0) or 1
     return {
         "bookies": [
             {
-                "figure": each,
-                "kind": kind_of(each),
-                "bar": _stack((each.whole, each.missing, each.unknown)),
-                "left": _scale(each.missing, most),
-                "right": _scale(each.too_much, most),
+                "figure": bookie,
+                "kind": kind_of(bookie),
+                "bar": _stack((bookie.whole, bookie.missing, bookie.unknown)),
+                "left": _scale(bookie.missing, most),
+                "right": _scale(bookie.too_much, most),
             }
-            for each in rows
+            for bookie in rows
         ],
         "bookies_total": figures.bookies_total,
         "kinds": KINDS,
@@ -226,13 +229,13 @@ def _scale(number: int, most: int) -> int:
 def _map(figures: Figures) -> dict[str, Any]:
     """One path of each kind, squares in the order of ids: a bookie keeps its place while none is added."""
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
-    ordered = sorted(figures.bookies, key=lambda each: each.bookie_id)
+    ordered = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
     for number, bookie in enumerate(ordered):
         x, y = number % _WIDE * _PITCH, number // _WIDE * _PITCH
         by_kind[kind_of(bookie)].append(f"M{x} {y}")
-    counts = Counter(kind_of(each) for each in ordered)
+    counts = Counter(kind_of(figure) for figure in ordered)
     return {
-        "squares": {kind: "".join(f"{at}{_SHAPES[kind]}" for at in by_kind[kind]) for kind in KINDS},
+        "squares": {kind: "".join(f"{corner}{_SHAPES[kind]}" for corner in by_kind[kind]) for kind in KINDS},
         "square_counts": {kind: counts[kind] for kind in KINDS},
         "key": {kind: f"M0 0{shape}" for kind, shape in _SHAPES.items()},
         "map_size": (min(len(ordered), _WIDE) * _PITCH, ((len(ordered) - 1) // _WIDE + 1) * _PITCH),
@@ -273,24 +276,26 @@ def space_shown(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
     >>> space_shown([SpaceTotal("bk1:3181", {"live": 30, "orphan": 10})])["space"][0]["parts"]
     [('live', 0, 750), ('orphan', 750, 250)]
     """
-    fullest = sorted(totals, key=lambda each: (-each.bytes, each.name))
-    most = max((each.bytes for each in fullest), default=0) or 1
-    used = [each for each in SPACE_WORDS if any(total.classes.get(each) for total in fullest)]
+    fullest = sorted(totals, key=lambda total: (-total.bytes, total.name))
+    most = max((total.bytes for total in fullest), default=0) or 1
+    used = [
+        space_class for space_class in SPACE_WORDS if any(total.classes.get(space_class) for total in fullest)
+    ]
     return {
-        "space": [{"total": each, "parts": _parts(each, most)} for each in fullest[:SPACE_ROWS]],
+        "space": [{"total": total, "parts": _parts(total, most)} for total in fullest[:SPACE_ROWS]],
         "space_left": len(fullest[SPACE_ROWS:]),
-        "space_words": {str(each): SPACE_WORDS[each] for each in used},
+        "space_words": {str(space_class): SPACE_WORDS[space_class] for space_class in used},
     }
 
 
 def _parts(total: SpaceTotal, most: int) -> list[tuple[str, int, int]]:
-    parts, at = [], 0
-    for each in SPACE_WORDS:
-        if size := total.classes.get(each, 0):
+    parts, left_edge = [], 0
+    for space_class in SPACE_WORDS:
+        if size := total.classes.get(space_class, 0):
             # What is there at all is seen.
             width = max(size * _WIDTH // most, 2)
-            parts.append((str(each), at, width))
-            at += width
+            parts.append((str(space_class), left_edge, width))
+            left_edge += width
     return parts
 
 
@@ -304,6 +309,6 @@ def disks_shown(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict
     >>> disks_shown([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
     'not seen'
     """
-    sizes = {each.name: each.bytes for each in space}
-    ordered = sorted(disks, key=lambda each: (-sizes.get(each.name, 0), each.name))
-    return {"disks": [(each, free_words(each)) for each in ordered[:SPACE_ROWS]], "disk_words": DISK_WORDS}
+    sizes = {total.name: total.bytes for total in space}
+    ordered = sorted(disks, key=lambda disk: (-sizes.get(disk.name, 0), disk.name))
+    return {"disks": [(disk, free_words(disk)) for disk in ordered[:SPACE_ROWS]], "disk_words": DISK_WORDS}
