@@ -193,7 +193,9 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
     yield _Part("metadata", _rows(store, columns), _Place.FACTS)
     checked: list[Form] = [(ledgers.sentence,)]
     if not report.metadata_only:
-        checked.insert(0, (f"{ledgers.sentence}; {replicas.seen:,} of {replicas.total:,} ledger copies",))
+        checked.insert(
+            0, (f"{ledgers.sentence}; {replicas.covered_count:,} of {replicas.total:,} ledger copies",)
+        )
     yield _Part("checked", checked, _Place.CLUSTER)
     unread = _naming(str(bookies), "; not read: ", report.coverage.bookies.unread)
     if report.metadata_only:

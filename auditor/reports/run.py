@@ -174,7 +174,7 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
     for bookie in run.unread:
         how = "read in part" if bookie.read == BookieRead.PARTIAL else "not read"
         why = f": {bookie.reason}" if bookie.reason else ""
-        undecided = f"; at most {plural(bookie.replicas, 'replica')} undecided" if bookie.replicas else ""
+        undecided = f"; at most {plural(bookie.replicas, 'replica')} unknown" if bookie.replicas else ""
         lines += fold_text(f"{bookie.bookie_id}, {how}{why}{undecided}", width, "  ", "    ")
     return lines + and_more(len(run.report.coverage.bookies.unread) - len(run.unread), " bookies", "  ")
 
@@ -215,7 +215,7 @@ def _doubts(report: Report, width: int) -> list[str]:
         lines += fold_text(
             f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{remainder}", width, "  ", "    "
         )
-    return ["in doubt", *lines] if lines else []
+    return ["unconfirmed", *lines] if lines else []
 
 
 def _causes(report: Report, width: int) -> list[str]:

@@ -93,7 +93,7 @@ def _not_seen(report: Report) -> list[str]:
     parts = [f"not read: {gap}" for gap in report.run.gaps]
     for extent in extents(report):
         if extent.undecided:
-            parts.append(f"{extent.undecided:,} of {extent.total:,} {extent.name} undecided")
+            parts.append(f"{extent.undecided:,} of {extent.total:,} {extent.name} unknown")
     return parts
 
 

@@ -195,7 +195,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
         *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.WITNESS, Need.LOCATIONS),
     }
     assert not any(spot.is_known for spot in spots.values())
-    assert spots["recovery-stuck"].sentence == f"not known: {UNKNOWN}the store keeps times"
+    assert spots["recovery-stuck"].sentence == f"unknown whether skipped: {UNKNOWN}the store keeps times"
     assert saw_nothing(old) == ()
     assert f"whether {len(spots)} checks had input is unknown" in cells.run_cell(old)
     assert "; which checks were skipped is unknown; " in history.status_line(old, "r", 0)

@@ -50,8 +50,7 @@ notes                       12   orphan-ledger 12 (4 suppressed);
                                  on 12 ledgers of 0 B
 changed    1 new, 1 worse, 2 fixed, 0 better, 14 as before, since 2026-11-20
            05:07:49 UTC; 3 could not be checked again
-suppressed 4: bk-b is being emptied (until 2026-12-31); expired: known since the
-           move (2026-10-31)
+suppressed 4: bk-b is being emptied (until 2026-12-31); expired
 
 NOT HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest not; not
 everything could be checked
