@@ -84,6 +84,7 @@ def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> D
         date = DatedIndex(journals.stopped, TimeBasis.CLEAN_STOP)
     else:
         date = journals.dated
+    date = journals.bound(date)
     return None if date is None or date.at > now_ms() else date
 
 
