@@ -136,12 +136,14 @@ STALE_S = 86_400.0
 class Bookies:
     """What was learned of the sources, for the sentences on what is not seen.
 
-    ``storages`` are idx and rocksdb, as far as they were found; ``disks`` whether directories were named.
+    ``storages`` are idx and rocksdb, as far as they were found; ``disks`` whether directories were named;
+    ``whole`` are the bookies of which all directories were found.
     """
 
     storages: set[str] = field(default_factory=set)
     rpc: bool = False
     disks: bool = False
+    whole: set[str] = field(default_factory=set)
     lines: list[Line] = field(default_factory=list)
 
 
@@ -168,6 +170,7 @@ def _lines(
     known, found = _attribution([*find_places(kinds.directories), *collected.places], collected, nodes)
     on_disk = [each for bookie in found.values() for each in bookie.index_directories]
     told.storages = {each.storage for each in on_disk}
+    told.whole = {name for name, each in found.items() if each.read == BookieRead.READ}
     if kinds.directories or kinds.collections:
         yield from _coverage_lines(found, known, nodes is not None, kinds.rpc)
         untouched = BOOKIES.ok("rights", "collected tables only; no bookie's disk is touched")
