@@ -257,12 +257,13 @@ def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, late
     With the journal of a running bookie that is when the journal was read; of another, and of a saved copy,
     when the journal or its mark was last written to. A bookie that went down cleanly had all in its index
     when it wrote its last mark. Else its mark is dated from below, and never by when it was written: a flush
-    may take minutes, and shows what there was when it began. No time after ``latest``, the end of reading, is
+    may take minutes, and shows what there was when it began. Where the files of the index are older than its
+    mark, they date it. No time after ``latest``, the end of reading, is
     one: some clock was ahead.
     """
     state, _ = tail_state(bookie, tail, running)
     if state == TailRead.READ and tail is not None and running:
-        return DatedIndex(min(tail.read_at, latest), TimeBasis.JOURNAL_READ)
+        return bookie.journals.bound(DatedIndex(min(tail.read_at, latest), TimeBasis.JOURNAL_READ))
     if state == TailRead.READ and tail is not None:
         times = [moment for moment in (bookie.journals.marked, tail.modified) if moment is not None]
         date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
@@ -270,6 +271,7 @@ def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, late
         date = DatedIndex(bookie.journals.stopped, TimeBasis.CLEAN_STOP)
     else:
         date = bookie.journals.dated
+    date = bookie.journals.bound(date)
     return None if date is None or date.at > latest else date
 
 

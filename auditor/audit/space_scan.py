@@ -51,6 +51,7 @@ def with_space(
 
     ``conf`` is the bookies' configuration file.
     """
+    settings = collector_settings(conf)
     times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
     marked = landing.spark.createDataFrame(times, "path string, index_time long")
     unlocated = landing.land(
@@ -71,7 +72,7 @@ def with_space(
             marked,
             unlocated,
             tables.ownership,
-            collector_settings(conf).log_per_ledger,
+            None if settings.source is None else settings.log_per_ledger,
         ),
     )
     sampled = None

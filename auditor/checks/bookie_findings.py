@@ -180,7 +180,8 @@ _LEFT_ALONE = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIM
 def logs(tables: Tables) -> DataFrame:
     """One row a log that is closed: its ``bytes``, those of ``entries``, and those that ``remain``.
 
-    ``keeps`` are the ledgers that the bookie keeps it for, the largest first. Left out are the log that a
+    ``keeps`` are the ledgers that the bookie keeps it for, the largest first. ``unflushed`` is that of the
+    table space. Left out are the log that a
     bookie writes to, one of which the owner of a byte is unknown, one with bytes that may be the last of an
     entry, and what is not a log yet.
     """
@@ -194,6 +195,7 @@ def logs(tables: Tables) -> DataFrame:
         .agg(
             F.sum("bytes").alias("bytes"),
             F.max("remains").alias("remains"),
+            F.max("unflushed").alias("unflushed"),
             F.max(F.col("class").isin(*_LEFT_ALONE)).alias("unclear"),
         )
     )
@@ -205,6 +207,7 @@ def logs(tables: Tables) -> DataFrame:
             F.coalesce(F.sum(F.when(of_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
             F.coalesce(F.sum(F.when(kept_ledger, F.col("bytes"))), F.lit(0)).alias("remain"),
             F.max("unclear").alias("unclear"),
+            F.max("unflushed").alias("unflushed"),
             F.slice(F.array_sort(F.collect_list(largest)), 1, LEDGERS_SHOWN).alias("keeps"),
         )
         .where("not unclear")

@@ -23,7 +23,9 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         Confirmed: the bookie's index and its logs agree. Suspect where `metadata-suspect` stands for the
         bookie, and where a directory's cookie and place name two bookies. Suspect too where an earlier run
         saw the deletion coming, a collection came since, and the log is still there: the bookie may still
-        write to it (entryLogPerLedgerEnabled; pass `--bookie-conf`), or its collector does not work. Not
+        write to it (entryLogPerLedgerEnabled; pass `--bookie-conf`), or its collector does not work. Suspect
+        where the bookie may not have flushed a log since its last write: a collector leaves such a log alone,
+        and the first collection after a flush (flushInterval, 10 seconds unless set) deletes it. Not
         counted are logs with bytes of an unknown owner, or with what may be the last bytes of an entry:
         `not-indexed` (the index lacks it) or `owner-named` (no metadata, but an owner names the ledger).
 
@@ -44,18 +46,29 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     overdue = tables.log_foresight.where("overdue").select("bookie_id", "path", F.lit(True).alias("overdue"))
     going = logs(tables).where("remain = 0").join(overdue, ["bookie_id", "path"], "left")
-    bookie_rows = logs_per_bookie(going, F.count("overdue").alias("overdue"))
+    unflushed = F.col("unflushed") & F.col("overdue").isNull()
+    bookie_rows = logs_per_bookie(
+        going, F.count("overdue").alias("overdue"), F.count_if(unflushed).alias("unflushed")
+    )
     rows = with_attribution(bookie_rows, tables).join(F.broadcast(distrusted), "bookie_id", "left")
     return finding_rows(
         rows,
         bookie_id="bookie_id",
-        confidence=suspect_if(F.col("distrusted") | F.col("attribution_suspect") | (F.col("overdue") > 0)),
+        confidence=suspect_if(
+            F.col("distrusted")
+            | F.col("attribution_suspect")
+            | (F.col("overdue") > 0)
+            | (F.col("unflushed") > 0)
+        ),
         message=words(
             "{bookie_id} has {logs:entry log|entry logs} of which no ledger is left, {bytes} bytes: its next "
-            "collection deletes what they hold{left}",
+            "collection deletes what they hold{left}{open}",
             left=F.when(
                 F.col("overdue") > 0, words("; a collection since an earlier run has left {overdue} of them")
             ).otherwise(""),
+            open=F.when(
+                F.col("unflushed") > 0, words("; {unflushed} of them may still be open, and wait for a flush")
+            ).otherwise(""),
         ),
-        evidence="logs, bytes, overdue, sample, 'tables/space' AS rows",
+        evidence="logs, bytes, overdue, unflushed, sample, 'tables/space' AS rows",
     )

@@ -49,9 +49,9 @@ def examine(
     store = read_metadata(metadata, options) if metadata is not None else None
     lines += store.lines if store else [_not_named("store", "access", "--metadata URI")]
     lines += look_at_owners(options)
-    if store is not None and store.nodes is not None:
-        lines += registration_lines(store.store.root, store.nodes)
     disks = look_at_bookies(bookies, store, options) if bookies else None
+    if store is not None and store.nodes is not None:
+        lines += registration_lines(store.store.root, store.nodes, disks.whole if disks else ())
     lines += disks.lines if disks else [_without_bookies(is_named=metadata is not None)]
     lines += look_at_out(out, metadata) if out is not None else [_not_named("out", "place", "--out RUN")]
     return Diagnosis(tuple(lines), tuple(_name_blind_spots(store, disks, options.witness == "yes")))

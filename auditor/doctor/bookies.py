@@ -84,6 +84,7 @@ def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> D
         date = DatedIndex(journals.stopped, TimeBasis.CLEAN_STOP)
     else:
         date = journals.dated
+    date = journals.bound(date)
     return None if date is None or date.at > now_ms() else date
 
 
@@ -136,12 +137,14 @@ STALE_S = 86_400.0
 class Bookies:
     """What was learned of the sources, for the sentences on what is not seen.
 
-    ``storages`` are idx and rocksdb, as far as they were found; ``disks`` whether directories were named.
+    ``storages`` are idx and rocksdb, as far as they were found; ``disks`` whether directories were named;
+    ``whole`` are the bookies of which all directories were found.
     """
 
     storages: set[str] = field(default_factory=set)
     rpc: bool = False
     disks: bool = False
+    whole: set[str] = field(default_factory=set)
     lines: list[Line] = field(default_factory=list)
 
 
@@ -170,6 +173,7 @@ def _lines(
     )
     on_disk = [directory for bookie in attributions.values() for directory in bookie.index_directories]
     bookies.storages = {directory.storage for directory in on_disk}
+    bookies.whole = {name for name, bookie in attributions.items() if bookie.read == BookieRead.READ}
     if kinds.directories or kinds.collections:
         yield from _coverage_lines(attributions, expected_ids, nodes is not None, kinds.rpc)
         untouched = BOOKIES.ok("rights", "collected tables only; no bookie's disk is touched")

@@ -1,6 +1,6 @@
 """Which known bookies are down: who has a cookie in the store and no registration."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from auditor.model.amounts import and_more, plural
 from auditor.reports.doctor import BOOKIES, Line
@@ -10,16 +10,21 @@ from auditor.tables.registry import registrations, store_cookies
 MAX_BOOKIES_NAMED = 20
 """So many bookies that are down are named; more are counted."""
 
+WAY_OUT_READ = "an audit says whether it would start, and whether it may"
+WAY_OUT_UNREAD = f"pass all its directories with --bookies: {WAY_OUT_READ}"
+
 _LISTS = ("available", "bookies")
 """Below the root: where bookies are registered in ZooKeeper, and in etcd with BookKeeper's own driver."""
 
 
-def registration_lines(root: str, nodes: ClusterNodes) -> Iterator[Line]:
+def registration_lines(root: str, nodes: ClusterNodes, whole: Collection[str] = ()) -> Iterator[Line]:
     """Yield a line on how many known bookies are registered, and one for each that is not.
 
     Args:
         root: The path or scope below which the cluster is.
         nodes: What the store has of the cluster itself.
+        whole: Bookies of which all directories were given. Nobody is told to start one: that it would start,
+            and may, an audit says.
     """
     ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
     registered = {str(row["bookie_id"]) for row in registrations(nodes)}
@@ -43,7 +48,7 @@ def registration_lines(root: str, nodes: ClusterNodes) -> Iterator[Line]:
             "down",
             f"{name}: not registered (down or never started); copies on it can be checked only from its "
             "directories",
-            "start it, or pass its directories with --bookies",
+            WAY_OUT_READ if name in whole else WAY_OUT_UNREAD,
         )
     for words in and_more(len(down) - MAX_BOOKIES_NAMED):
         yield BOOKIES.warn("down", words)

@@ -65,6 +65,7 @@ class TimeBasis(StoredWord):
     CLEAN_STOP = "clean-stop"  # the bookie went down cleanly, and wrote its last mark then
     OLDER_JOURNAL = "older-journal"  # the journal file before that of the mark was last written to then
     FIRST_START = "first-start"  # the bookie first started then, by the id of its journal files
+    INDEX_LOG = "index-log"  # RocksDB last wrote to the index then, long before the mark
 
     @property
     def sentence(self) -> str:
@@ -79,6 +80,7 @@ _TIME_BASES = {
     TimeBasis.CLEAN_STOP: "the file time of the lastMark that it wrote when it stopped",
     TimeBasis.OLDER_JOURNAL: "the file time of the journal before that of its mark; it may be newer",
     TimeBasis.FIRST_START: "its first start, by the id of its journal files; it may be much newer",
+    TimeBasis.INDEX_LOG: "the file time of RocksDB's log: the files of the index are older than its mark",
 }
 
 

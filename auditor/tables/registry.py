@@ -199,7 +199,8 @@ BOOKIES = schema_of(
     (
         "index_time_basis",
         pa.string(),
-        "what that rests on: option, journal-read, last-write, clean-stop, older-journal or first-start",
+        "what that rests on: option, journal-read, last-write, clean-stop, older-journal, first-start or "
+        "index-log",
     ),
     ("page_size", pa.int32(), "bytes a page of its index files, from their lengths; null: no file says"),
     (

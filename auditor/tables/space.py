@@ -60,13 +60,20 @@ SPACE = schema_of(
         "the newest log of its directory, without a map, or any such log if each ledger has its own: "
         "collection leaves it alone",
     ),
+    (
+        "unflushed",
+        pa.bool_(),
+        "its bookie may not have flushed it since it was last written to, and collection leaves such a log "
+        "alone: one of the newest of its directory, any log if each ledger has its own, any without a map if "
+        "that is not known",
+    ),
 )
 """The table ``space``."""
 
 UNFLUSHED = 3
 """So many of the newest logs of a directory may have entries that its index lacks; a flush is no larger."""
 
-_FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current")
+_FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current", "unflushed")
 _HAD = [state.value for state in ON_DISK]
 _UNCLEAR = [state.value for state in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
 
@@ -83,11 +90,12 @@ def space(
     directories: DataFrame,
     log_entries: DataFrame,
     ownership: DataFrame,
-    log_per_ledger: bool = False,
+    log_per_ledger: bool | None = None,
 ) -> DataFrame:
     """Rows of `SPACE`; arguments are tables of these names, of directories ``path`` and ``index_time``.
 
-    With ``log_per_ledger`` (entryLogPerLedgerEnabled) every log without a map may be written to.
+    With ``log_per_ledger`` (entryLogPerLedgerEnabled) every log without a map may be written to, and every
+    log may be unflushed. None: nothing says whether it is on.
     """
     files = _files(entry_logs, directories, locations, log_per_ledger)
     rows = (
@@ -157,12 +165,16 @@ def each_file_once(entry_logs: DataFrame) -> DataFrame:
 
 
 def _files(
-    entry_logs: DataFrame, directories: DataFrame, locations: DataFrame, log_per_ledger: bool
+    entry_logs: DataFrame, directories: DataFrame, locations: DataFrame, log_per_ledger: bool | None
 ) -> DataFrame:
     """Files, once each; ``young``: its entries need not be in the index yet, or it is still written to.
 
     A file that has no more than a header was made in advance (entryLogFilePreAllocationEnabled): the log that
     is written to is the one before it.
+
+    ``unflushed``: nothing shows that a flush came after its last write. A log gets its map when it is full,
+    or when its ledger is idle, and the collector leaves it alone until the next flush has closed it
+    (DefaultEntryLogger.getFlushedLogIds).
 
     ``broken``: a damaged record hides what follows it, for the log was read up to there, and the index has
     entries behind it.
@@ -171,9 +183,12 @@ def _files(
     in_advance = F.col("bytes") <= HEADER_BYTES
     newest = F.Window.partitionBy("directory", in_advance).orderBy(F.desc("log_id"))
     place = F.dense_rank().over(newest)
-    written = in_advance | (place == 1) | F.lit(log_per_ledger)
-    last = written & (F.col("state") == EntryLogState.NO_MAP) & (F.col("kind") == LogFileKind.LOG)
-    since = (place <= UNFLUSHED) & F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
+    written = in_advance | (place == 1) | F.lit(bool(log_per_ledger))
+    no_map = F.col("state") == EntryLogState.NO_MAP
+    last = written & no_map & (F.col("kind") == LogFileKind.LOG)
+    newer = F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
+    since = newer & ((place <= UNFLUSHED) | F.lit(bool(log_per_ledger)))
+    may_be_open = newer & no_map if log_per_ledger is None else F.lit(False)
     log = ("bookie_id", "logger", "log_id")
     reach = locations.groupBy(*log).agg(F.max("last_offset").alias("indexed_to"))
     read_to = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
@@ -183,7 +198,9 @@ def _files(
         each_file_once(entry_logs)
         .join(F.broadcast(marked), "directory", "left")
         .join(reach, [*log], "left")
-        .withColumns({"current": last, "young": last | since, "broken": broken})
+        .withColumns(
+            {"current": last, "unflushed": since | may_be_open, "young": last | since, "broken": broken}
+        )
     )
 
 

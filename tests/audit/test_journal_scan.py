@@ -82,10 +82,14 @@ NOW = 1_795_237_669_000
 
 
 def dated(
-    tail: Tail | None, running: bool = False, stopped: int | None = None, dated: int | None = None
+    tail: Tail | None,
+    running: bool = False,
+    stopped: int | None = None,
+    dated: int | None = None,
+    index_written: int | None = None,
 ) -> DatedIndex | None:
     journals = Journals(
-        trouble=None, stopped=stopped, marked=NOW - 5_000,
+        trouble=None, stopped=stopped, marked=NOW - 5_000, index_written=index_written,
         dated=None if dated is None else DatedIndex(dated, TimeBasis.OLDER_JOURNAL),
     )  # fmt: skip
     bookie = AttributedBookie("bk1", (), "read", None, dated, False, False, True, journals)
@@ -101,8 +105,26 @@ def test_an_index_is_dated_by_file_times_and_says_by_which() -> None:
     assert dated(unread) is None
 
 
+def test_an_index_that_is_older_than_its_mark_is_dated_by_its_own_log() -> None:
+    """Copied an hour before the marks and journals beside it, or put back from a copy."""
+    written = NOW - 3_600_000
+    whole, unread = Tail(None, NOW - 1_000, NOW - 2_000, 1), Tail("damaged", 0, None)
+    bound = DatedIndex(written, TimeBasis.INDEX_LOG)
+    assert dated(whole, running=True, index_written=written) == bound
+    assert dated(whole, index_written=written) == bound
+    assert dated(unread, stopped=NOW - 9_000, index_written=written) == bound
+    assert dated(unread, dated=NOW - 60_000, index_written=written) == bound
+    # An earlier time stays, and a log of the last minutes bounds nothing.
+    earlier = DatedIndex(written - 1, TimeBasis.OLDER_JOURNAL)
+    assert dated(unread, dated=written - 1, index_written=written) == earlier
+    assert dated(whole, index_written=NOW - 60_000) == DatedIndex(NOW - 2_000, TimeBasis.LAST_WRITE)
+
+
 def test_a_time_after_reading_dates_nothing() -> None:
     later = NOW + 1
+    # A LOG from a clock that was ahead makes no time of another file one.
+    assert dated(Tail(None, 0, later, 1), index_written=later) is None
+    assert dated(Tail("damaged", 0, None), index_written=later) is None
     assert dated(Tail(None, 0, later, 1)) is None
     assert dated(Tail("damaged", 0, None), stopped=later) is None
     assert dated(Tail("damaged", 0, None), dated=later) is None

@@ -21,7 +21,7 @@ def asked(spark: SparkSession, *logs: tuple[int, list[Row]], **others: Any) -> T
     rows = [
         {"bookie_id": "bk1", "directory": "/l", "path": f"/l/current/{log_id:x}.log", "log_id": log_id}
         | {"kind": "log", "estimated": False, "remains": False, "scope_id": 0, **row}
-        | {"current": any(each.get("current") for each in of_log)}
+        | {name: any(each.get(name) for each in of_log) for name in ("current", "unflushed")}
         for log_id, of_log in logs
         for row in [{**HEADERS, "scope_id": None}, *of_log]
     ]
@@ -64,6 +64,18 @@ def test_a_deletion_that_a_collection_left_out_is_not_confirmed_again(spark: Spa
     [found] = find("entry-log-reclaimable", asked(spark, *logs, log_foresight=plans))
     assert (found.confidence, found.evidence["logs"], found.evidence["overdue"]) == ("suspect", 2, 1)
     assert found.message.endswith("; a collection since an earlier run has left 1 of them")
+
+
+def test_a_deletion_that_waits_for_a_flush_is_not_confirmed(spark: SparkSession) -> None:
+    orphan: Row = {**gone(7, 500, SpaceClass.ORPHAN), "unflushed": True}
+    logs = (1, [orphan]), (2, [gone(8, 500)])
+    [found] = find("entry-log-reclaimable", asked(spark, *logs))
+    assert (found.confidence, found.evidence["unflushed"]) == ("suspect", 1)
+    assert found.message.endswith("; 1 of them may still be open, and wait for a flush")
+    # What a collection has left is said once.
+    plans = [{"bookie_id": "bk1", "path": "/l/current/1.log", "overdue": True}]
+    [left] = find("entry-log-reclaimable", asked(spark, *logs, log_foresight=plans))
+    assert (left.confidence, left.evidence["unflushed"], left.evidence["overdue"]) == ("suspect", 0, 1)
 
 
 def test_a_bookie_whose_every_log_is_needed_has_no_such_finding(spark: SparkSession) -> None:

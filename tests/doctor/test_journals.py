@@ -88,6 +88,28 @@ def test_a_file_time_that_is_to_come_dates_nothing(place: Path) -> None:
     assert "no file time that is not later than now" in said.said
 
 
+def test_an_index_of_an_earlier_time_than_its_mark_is_dated_by_the_log_of_rocksdb(place: Path) -> None:
+    current = place / "ledgers0/current"
+    marked = (current / "lastMark").stat().st_mtime
+    (current / "ledgers").mkdir()
+    (current / "locations").mkdir()
+    assert expected_index_time(bookie(place), look_at_journals(bookie(place))) is not None
+    written = int(marked) - 3_600
+    for name in ("LOG", "000012.log"):
+        (current / "locations" / name).touch()
+        os.utime(current / "locations" / name, (written, written))
+    dated = expected_index_time(bookie(place), look_at_journals(bookie(place)))
+    assert dated == DatedIndex(written * 1000, TimeBasis.INDEX_LOG)
+    told = look_at_bookies([str(place.parent)], None, AuditOptions())
+    [said] = [line for line in told.lines if line.name == "index time"]
+    assert said.said.endswith(f"({TimeBasis.INDEX_LOG.sentence})")
+    # The write-ahead log of a running bookie is new, whatever it writes to LOG.
+    os.utime(current / "locations/000012.log", (marked, marked))
+    again = expected_index_time(bookie(place), look_at_journals(bookie(place)))
+    assert again is not None
+    assert again.basis is TimeBasis.LAST_WRITE
+
+
 def test_doctor_says_what_the_index_time_rests_on(place: Path) -> None:
     told = look_at_bookies([str(place.parent)], None, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]

@@ -200,7 +200,7 @@ def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None
 
 
 def classes(spark: SparkSession, logs: list[Row], locations: list[Row], **more: Any) -> dict[int, Row]:
-    """By log: whether it is current, and the classes of its bytes."""
+    """By log: whether it is current, or unflushed, and the classes of its bytes."""
     bookies = [{"bookie_id": READ, "read": "read", "foreign_instance": False}]
     empty = {name: frame(spark, name, []) for name in ("ledgers", "availability", "orphans", "judged")}
     rows = space(
@@ -219,7 +219,9 @@ def classes(spark: SparkSession, logs: list[Row], locations: list[Row], **more: 
     ).collect()
     found: dict[int, Row] = {}
     for row in rows:
-        log = found.setdefault(row["log_id"], {"current": row["current"], "classes": {}})
+        log = found.setdefault(
+            row["log_id"], {"current": row["current"], "unflushed": row["unflushed"], "classes": {}}
+        )
         log["classes"][row["class"]] = log["classes"].get(row["class"], 0) + row["bytes"]
     return found
 
@@ -239,6 +241,11 @@ def test_the_log_before_one_that_was_made_in_advance_is_written_to(spark: SparkS
     assert {log: row["current"] for log, row in found.items()} == {1: False, 2: True, 3: True}
     each = classes(spark, logs, [], log_per_ledger=True)
     assert {log: row["current"] for log, row in each.items()} == {1: True, 2: True, 3: True}
+    # An older log without a map is one that a bookie left when it was killed, unless each ledger has its own.
+    older = [open_log(log, 2000) for log in range(6)]
+    for known, unflushed in ((None, set(range(6))), (False, {3, 4, 5}), (True, set(range(6)))):
+        said = classes(spark, older, [], log_per_ledger=known)
+        assert {log for log, row in said.items() if row["unflushed"]} == unflushed
 
 
 def test_bytes_behind_a_damaged_record_are_never_young(spark: SparkSession) -> None:
@@ -257,3 +264,25 @@ def test_bytes_behind_a_damaged_record_are_never_young(spark: SparkSession) -> N
     found = classes(spark, logs, places)
     of_tail = {log: set(row["classes"]) & {"not-yet-mapped", "owner-unknown"} for log, row in found.items()}
     assert of_tail == {1: {"owner-unknown"}, 2: {"not-yet-mapped"}, 3: {"owner-unknown"}}
+
+
+def test_a_log_that_no_flush_followed_may_be_open_still(spark: SparkSession) -> None:
+    """Of one log for all ledgers the newest few are, with a log for each ledger any of them."""
+    written = {0: -1, 1: 1, 2: 1, 3: -1, 4: 1}  # log 4 was made since
+    logs = [
+        open_log(log, 2000, state=EntryLogState.OK, mtime=mtime, ledger_id=None)
+        for log, mtime in written.items()
+    ]
+    of_ledger = {"scope_id": 0, "ledger_id": 7, "entry_bytes": 2000 - HEADER}
+    logs += [{**of_bookie(READ, log), **of_ledger, "mtime": mtime} for log, mtime in written.items()]
+    found = classes(spark, logs, [], log_per_ledger=False)
+    assert {log: row["unflushed"] for log, row in found.items()} == {
+        0: False, 1: False, 2: True, 3: False, 4: True,
+    }  # fmt: skip
+    each = classes(spark, logs, [], log_per_ledger=True)
+    assert {log: row["unflushed"] for log, row in each.items()} == {
+        0: False, 1: True, 2: True, 3: False, 4: True,
+    }  # fmt: skip
+    # Entries of such a log need not be in the index yet: nothing says that the index needs none of them.
+    assert {log for log, row in found.items() if SpaceClass.SUPERSEDED in row["classes"]} == {0, 1, 3}
+    assert {log for log, row in each.items() if SpaceClass.SUPERSEDED in row["classes"]} == {0, 3}

@@ -10,6 +10,10 @@ dated from below:
 
 A flush ends before its mark is written. A bound that is later than the file time of the mark is none: the
 clock was ahead, or copying lost the files' times.
+
+A mark says nothing of an index that was copied, or put back, from an earlier time. RocksDB writes to its LOG
+at least every ten minutes while a bookie runs. If LOG and write-ahead log are much older than the mark, so is
+the index, and no later time is believed (`bound_by_index`).
 """
 
 from __future__ import annotations
@@ -56,6 +60,31 @@ def date_mark(mark: LastMark, marked_ms: int | None, journals: Iterable[JournalT
     older = max((file.modified for file in journals if file.file_id < mark.file_id), default=0)
     bounds = [DatedIndex(older, TimeBasis.OLDER_JOURNAL), DatedIndex(mark.file_id, TimeBasis.FIRST_START)]
     return max((bound for bound in bounds if 0 < bound.at <= marked_ms), default=None)
+
+
+INDEX_LOG_MS = 15 * 60_000
+"""RocksDB dumps statistics into LOG every ten minutes (stats_dump_period_sec); BookKeeper leaves it so."""
+
+
+def bound_by_index(
+    date: DatedIndex | None, written_ms: int | None, marked_ms: int | None
+) -> DatedIndex | None:
+    """Return ``date``, or the earlier time at which RocksDB last wrote to an index older than its mark.
+
+    Args:
+        date: A time that the index is at least as new as, by marks and journals.
+        written_ms: When RocksDB last wrote to its LOG or write-ahead log. None if nothing says.
+        marked_ms: When the newest mark was written.
+
+    >>> date = DatedIndex(7_000_000, TimeBasis.LAST_WRITE)
+    >>> bound_by_index(date, 2_000_000, 7_000_000)
+    DatedIndex(at=2000000, basis=<TimeBasis.INDEX_LOG: 'index-log'>)
+    >>> bound_by_index(date, 6_500_000, 7_000_000) == date == bound_by_index(date, 9_000_000, 7_000_000)
+    True
+    """
+    if date is None or written_ms is None or marked_ms is None or written_ms >= marked_ms - INDEX_LOG_MS:
+        return date
+    return min(date, DatedIndex(written_ms, TimeBasis.INDEX_LOG), key=lambda each: each.at)
 
 
 def date_index(

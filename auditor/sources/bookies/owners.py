@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, journals_of
-from auditor.sources.bookies.mark_times import date_mark
+from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, index_written, journals_of
+from auditor.sources.bookies.mark_times import bound_by_index, date_mark
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import (
     NOT_FOUND,
@@ -201,7 +201,8 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
     # Of several journals nothing here says into which the greatest mark points.
     times = journals[0].journal_times if len(paths.journal) == 1 and journals else ()
     greatest = max(mark for _, mark in directory.found.marks)
-    date = date_mark(greatest, directory.found.marked_ms, times)
+    marked_ms = directory.found.marked_ms
+    date = bound_by_index(date_mark(greatest, marked_ms, times), index_written(paths), marked_ms)
     return None if date is None else date.at
 
 

@@ -166,7 +166,8 @@ class DirectoryFound:
     whether nothing lies in its ``current``, None where nobody knows; ``old_data`` whether it has no
     ``current`` and keeps files of before layout 3 itself. ``index_alone``: it has a VERSION, and no mark,
     journal, entry log or database, as directories of an index apart from the ledgers. ``journal_times`` are
-    the journal files in it, and when each was last written to.
+    the journal files in it, and when each was last written to. ``index_written_ms`` is when RocksDB last
+    wrote to its LOG or write-ahead log of the locations in it, in ms; None where neither is there.
     """
 
     path: str
@@ -184,6 +185,7 @@ class DirectoryFound:
     unclean: bool | None = None
     index_alone: bool = False
     journal_times: tuple[JournalTime, ...] = ()
+    index_written_ms: int | None = None
 
     @property
     def cookie(self) -> tuple[Cookie | None, str | None]:
@@ -319,6 +321,7 @@ def _look(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> 
         unclean=(current / "DIRTY").exists() if has_current else None,
         index_alone=version is not None and marked_ms is None and not (has_rocksdb or has_log),
         journal_times=journal_times,
+        index_written_ms=_newest_ms(current / "locations", "LOG", "*.log"),
     )
 
 
@@ -372,8 +375,14 @@ def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
 
 def _marked_ms(current: Path) -> int | None:
     """When lastMark was last written, of any journal."""
+    # Unknown is the careful answer: nothing missing on this bookie is then more than suspect.
+    return _newest_ms(current, "lastMark*")
+
+
+def _newest_ms(directory: Path, *patterns: str) -> int | None:
+    """When the newest of some files was written, ms; None without any, and where one went meanwhile."""
     try:
-        return max((file.stat().st_mtime_ns // 1_000_000 for file in current.glob("lastMark*")), default=None)
+        files = (file for pattern in patterns for file in directory.glob(pattern))
+        return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)
     except OSError:
-        # Unknown is the careful answer: nothing missing on this bookie is then more than suspect.
         return None

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model.states import TimeBasis
-from auditor.sources.bookies.mark_times import DatedIndex, JournalTime, date_index, date_mark
+from auditor.sources.bookies.mark_times import (
+    INDEX_LOG_MS,
+    DatedIndex,
+    JournalTime,
+    bound_by_index,
+    date_index,
+    date_mark,
+)
 
 FIRST = 1_795_000_000_000
 """The clock at the first start of a bookie, ms: the id of its first journal file."""
@@ -52,7 +59,29 @@ def test_the_oldest_mark_of_all_journals_counts_and_each_is_needed() -> None:
     assert date_index([(marks, written)], []) is None
 
 
+def test_an_index_that_its_mark_outlived_is_as_old_as_its_log() -> None:
+    """RocksDB dumps statistics into LOG every ten minutes: an older one is of a copy from another time."""
+    marked = FIRST + MONTH
+    date = DatedIndex(marked + 5_000, TimeBasis.LAST_WRITE)
+    put_back = marked - INDEX_LOG_MS - 1
+    assert bound_by_index(date, put_back, marked) == DatedIndex(put_back, TimeBasis.INDEX_LOG)
+    # Of a bookie that runs LOG lags by minutes, and a time before the log's own stays.
+    assert bound_by_index(date, put_back + 1, marked) == date
+    earlier = DatedIndex(put_back - 1, TimeBasis.OLDER_JOURNAL)
+    assert bound_by_index(earlier, put_back, marked) == earlier
+
+
 times = st.integers(1, 10**13)
+
+
+@given(times, st.none() | times, st.none() | times)
+def test_a_log_makes_no_index_newer(at: int, written_ms: int | None, marked_ms: int | None) -> None:
+    """A LOG that is later than the scan confirms nothing: what dates an index is never later for it."""
+    date = DatedIndex(at, TimeBasis.OLDER_JOURNAL)
+    bound = bound_by_index(date, written_ms, marked_ms)
+    assert bound is not None
+    assert bound == date or (bound.at == written_ms and written_ms < at)
+    assert bound_by_index(None, written_ms, marked_ms) is None
 
 
 @given(times, st.none() | times, st.lists(st.tuples(times, times)))

@@ -261,6 +261,7 @@ DIRECTORIES = schema_of(
         "its journal files, and when each was last written to, ms",
     ),
     ("index_alone", pa.bool_(), "it has a VERSION, and no mark, journal, entry log or database"),
+    ("index_written_ms", pa.int64(), "when RocksDB last wrote to its locations, ms; null: not known"),
     (
         "declared",
         pa.struct(
@@ -278,6 +279,7 @@ _LATER: dict[str, Any] = {
     "old_data": False,
     "unclean": None,
     "index_alone": False,
+    "index_written_ms": None,
 }
 _OF_DIRECTORY = (*_ALWAYS, *_LATER)
 

@@ -18,7 +18,7 @@ from auditor.codecs.bookie.journal import MASTER_KEY, Journal
 from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError
 from auditor.model.states import ReplayError
-from auditor.sources.bookies.mark_times import DatedIndex, JournalTime, date_index
+from auditor.sources.bookies.mark_times import DatedIndex, JournalTime, bound_by_index, date_index
 from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory
 from auditor.sources.bookies.places import mark_name, replay_marks
 from auditor.sources.regular_file import open_regular
@@ -176,7 +176,8 @@ class Journals:
     ``trouble`` says why what they hold cannot be known whole, None where it can. ``dated`` is a moment from
     which on entries may be in the journals only, and what that rests on. ``stopped`` is when the bookie wrote
     the last of its marks before it went down cleanly, with all it had in its index; None where it did not.
-    ``marked`` is when the newest mark was written. ``unmarked`` are the ledger directories whose lastMark
+    ``marked`` is when the newest mark was written, ``index_written`` when RocksDB last wrote to the oldest of
+    its index directories; None where nothing says. ``unmarked`` are the ledger directories whose lastMark
     cannot be read, or is none: the bookie replays its journals from where another one says, or from their
     beginning.
     """
@@ -186,12 +187,17 @@ class Journals:
     dated: DatedIndex | None = None
     stopped: int | None = None
     marked: int | None = None
+    index_written: int | None = None
     unmarked: tuple[str, ...] = ()
 
     @property
     def index_time(self) -> int | None:
         """The time of ``dated``, ms."""
         return None if self.dated is None else self.dated.at
+
+    def bound(self, date: DatedIndex | None) -> DatedIndex | None:
+        """``date``, or an earlier one where the files of the index are older than the newest mark."""
+        return bound_by_index(date, self.index_written, self.marked)
 
 
 NO_JOURNALS = Journals()
@@ -222,15 +228,26 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
     return Journals(
         directories=directories,
         trouble="; ".join(troubles) or None,
-        dated=date_index(list(zip(marks, written, strict=True)), _journal_times(paths)),
+        dated=bound_by_index(
+            date_index(list(zip(marks, written, strict=True)), _journal_times(paths)),
+            index_written(paths),
+            max(known_times, default=None),
+        ),
         stopped=min(known_times) if clean and len(known_times) == len(written) else None,
         marked=max(known_times, default=None),
+        index_written=index_written(paths),
         unmarked=tuple(
             directory.found.path
             for directory in ledger_directories
             if directory is not None and directory.found.marked_ms is not None and not directory.found.marks
         ),
     )
+
+
+def index_written(paths: BookiePaths) -> int | None:
+    """When RocksDB last wrote to that of a bookie's index directories which it left first, ms."""
+    found = [paths.found[path].found for path in paths.index if path in paths.found]
+    return min((each.index_written_ms for each in found if each.index_written_ms is not None), default=None)
 
 
 def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:
