@@ -44,8 +44,8 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     overdue = tables.log_foresight.where("overdue").select("bookie_id", "path", F.lit(True).alias("overdue"))
     going = logs(tables).where("remain = 0").join(overdue, ["bookie_id", "path"], "left")
-    bookie_rows = logs_per_bookie(going, F.count("overdue").alias("overdue"))
-    rows = with_attribution(bookie_rows, tables).join(F.broadcast(distrusted), "bookie_id", "left")
+    found = logs_per_bookie(going, F.count("overdue").alias("overdue"))
+    rows = with_attribution(found, tables).join(F.broadcast(distrusted), "bookie_id", "left")
     return finding_rows(
         rows,
         bookie_id="bookie_id",
