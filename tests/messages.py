@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from tests.house import HOUSE
 
-_SQL = re.compile(r"\bAS [a-z_]+|\b[a-z_]+\(.*,.*\)|\bCASE WHEN\b|\bSELECT\b|\bIS (NOT )?NULL\b|\bUSING\b", re.IGNORECASE)
+_SQL = re.compile(
+    r"\bAS [a-z_]+|\b[a-z_]+\(.*,.*\)|\bCASE WHEN\b|\bSELECT\b|\bIS (NOT )?NULL\b|\bUSING\b", re.IGNORECASE
+)
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+|\n\n")
 _WORD = re.compile(r"\{[^}]*\}|[\w'-]+")
 

@@ -124,37 +124,37 @@ def _fingerprints(run: RunReader) -> frozenset[str]:
     """The fingerprints of what steps about bookies may ask for."""
     names = ds.field("id").isin([*DANGERS, *INDEX_FAULTS, *EXCHANGED])
     batches = run.batches("findings", ["fingerprint"], names)
-    return frozenset(each for batch in batches for each in batch["fingerprint"].to_pylist())
+    return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())
 
 
 def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
     facts, rows = run.report.run, ledgers_of(run, ids)
     hidden = facts.gaps or facts.in_doubt is not None
-    held = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None
+    marks = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None
     unowned = None
     if has_owners(run) and has_every_owner(run):
-        found = run.batches(
+        batches = run.batches(
             "tables/ownership",
             ["ledger_id"],
             ds.field("ledger_id").isin(list(ids))
             & (ds.field("scope_id") == 0)
             & (ds.field("standing") == "unowned"),
         )
-        unowned = frozenset(each for batch in found for each in batch["ledger_id"].to_pylist())
+        unowned = frozenset(ledger_id for batch in batches for ledger_id in batch["ledger_id"].to_pylist())
     return LedgerAnswers(
         rows,
         frozenset(ids) - rows.keys() if hidden else frozenset(),
-        None if held is None else {each for each in ids if held.since(each) is not None},
-        None if held is None else {each for each in ids if held.locked(each)},
+        None if marks is None else {ledger_id for ledger_id in ids if marks.since(ledger_id) is not None},
+        None if marks is None else {ledger_id for ledger_id in ids if marks.locked(ledger_id)},
         unowned,
     )
 
 
 def _recovery(
-    facts: Collection[Mapping[str, str | None]], known: bool | None
+    facts: Collection[Mapping[str, str | None]], is_known: bool | None
 ) -> tuple[str | None, str | None]:
     """Whether replication is on, and an auditor elected; None where the store does not say it."""
-    if not known:
+    if not is_known:
         return None, None
     names = {row["fact"] for row in facts}
     return "off" if "replication-disabled" in names else "on", "elected" if "auditor" in names else "none"
@@ -182,7 +182,7 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
             time=nodes.scan_time,
             instance_id=instance_id(nodes),
             registered=registered_modes(registrations(nodes)),
-            cookies={each.bookie_id: cookie_digest(each.row()) for each in store_cookies(nodes)},
+            cookies={cookie.bookie_id: cookie_digest(cookie.row()) for cookie in store_cookies(nodes)},
             bookies_listed=all(path.startswith((*of_one, "underreplication")) for path in below),
             unclear=frozenset(path.rpartition("/")[2] for path in below if path.startswith(of_one)),
             replication=replication,
@@ -194,19 +194,19 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
 def _ledgers_of_store(
     store: MetadataStore, layout: LayoutKind, ids: Collection[int], cut: bool
 ) -> LedgerAnswers:
-    paths = {f"{store.root}/{path_of(layout, LedgerId(each))}": each for each in ids}
-    found, gaps = read_paths(store, layout, Tree.LEDGERS, paths)
-    rows = {paths[path]: _row(paths[path], *value) for path, value in found.items()}
-    absent = {each: path for path, each in paths.items() if each not in rows}
-    unsure = frozenset(each for each, path in absent.items() if cut or _is_below(path, gaps))
+    paths = {f"{store.root}/{path_of(layout, LedgerId(ledger_id))}": ledger_id for ledger_id in ids}
+    records, gaps = read_paths(store, layout, Tree.LEDGERS, paths)
+    rows = {paths[path]: _row(paths[path], *value) for path, value in records.items()}
+    absent = {ledger_id: path for path, ledger_id in paths.items() if ledger_id not in rows}
+    unsure = frozenset(ledger_id for ledger_id, path in absent.items() if cut or _is_below(path, gaps))
     marked = locked = None
     if store.keeps_marks:
-        places = {f"{store.root}/{ledger_path.mark_to_path(each)}": each for each in ids}
-        locks = {f"{store.root}/{ledger_path.lock_to_path(each)}": each for each in ids}
-        seen, missed = read_paths(store, layout, Tree.MARKS, [*places, *locks])
+        places = {f"{store.root}/{ledger_path.mark_to_path(ledger_id)}": ledger_id for ledger_id in ids}
+        locks = {f"{store.root}/{ledger_path.lock_to_path(ledger_id)}": ledger_id for ledger_id in ids}
+        present, missed = read_paths(store, layout, Tree.MARKS, [*places, *locks])
         if not (missed or cut):
-            marked = {each for path, each in places.items() if path in seen}
-            locked = {each for path, each in locks.items() if path in seen}
+            marked = {ledger_id for path, ledger_id in places.items() if path in present}
+            locked = {ledger_id for path, ledger_id in locks.items() if path in present}
     return LedgerAnswers(rows, unsure, marked, locked)
 
 
@@ -258,16 +258,16 @@ def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> Plan
     return PlanCheck(now.asked, now.time, plan.expires, time > plan.expires, steps)
 
 
-def _check_step(step: PlanStep, now: Answers, time: int, of_future: bool) -> StepCheck:
-    permission = without_run(step) if now.run is None else ask_gate(step, now.run)
+def _check_step(step: PlanStep, cluster: Answers, time: int, of_future: bool) -> StepCheck:
+    permission = without_run(step) if cluster.run is None else ask_gate(step, cluster.run)
     if of_future:
         permission = replace(permission, unknown=(*permission.unknown, OF_FUTURE))
-    states = {each.ledger_id: _ledger_state(step, each, now, permission) for each in step.ledgers}
+    states = {ledger.ledger_id: _ledger_state(step, ledger, cluster, permission) for ledger in step.ledgers}
     counts = Counter(states.values())
-    whole = [each for each in step.requires if each.fact not in OF_EACH_LEDGER]
-    ends = [each for each in step.done_when if each.fact not in OF_EACH_LEDGER]
+    whole = [condition for condition in step.requires if condition.fact not in OF_EACH_LEDGER]
+    ends = [condition for condition in step.done_when if condition.fact not in OF_EACH_LEDGER]
     each_ends = len(ends) < len(step.done_when)
-    done = _all(holds(each, now, step.bookie_id) for each in ends)
+    done = _all(holds(condition, cluster, step.bookie_id) for condition in ends)
     if each_ends:
         done = done and (counts[StepState.DONE] == len(states))
     why: list[str] = []
@@ -277,10 +277,10 @@ def _check_step(step: PlanStep, now: Answers, time: int, of_future: bool) -> Ste
     elif done:
         state = StepState.DONE
     else:
-        state, why = _open_state(step, whole, states, now, permission, time)
+        state, why = _open_state(step, whole, states, cluster, permission, time)
     return StepCheck(
         step.number, step.kind, step.about, state, tuple(why),
-        *(counts[each] for each in (StepState.DONE, StepState.TRUE, StepState.CHANGED, StepState.UNKNOWN)),
+        *(counts[kind] for kind in (StepState.DONE, StepState.TRUE, StepState.CHANGED, StepState.UNKNOWN)),
     )  # fmt: skip
 
 
@@ -288,27 +288,27 @@ def _open_state(
     step: PlanStep,
     whole: Iterable[Condition],
     states: dict[str, StepState],
-    now: Answers,
+    cluster: Answers,
     permission: StepPermission,
     time: int,
 ) -> tuple[StepState, list[str]]:
     """The state of a step that is not done, and why it is not still true."""
-    answers = {each: holds(each, now, step.bookie_id) for each in whole}
-    broken = [f"not so: {condition_text(each)}" for each, answer in answers.items() if answer is False]
-    unknown = [f"not known: {condition_text(each)}" for each, answer in answers.items() if answer is None]
+    answers = {condition: holds(condition, cluster, step.bookie_id) for condition in whole}
+    broken = [f"not so: {condition_text(key)}" for key, answer in answers.items() if answer is False]
+    unknown = [f"not known: {condition_text(key)}" for key, answer in answers.items() if answer is None]
     broken += [f"holds forbid it: {sentence}" for sentence in permission.forbidden]
     unknown += [f"not permitted: {sentence}" for sentence in permission.unknown]
-    for state, found, word in (
+    for state, reasons, word in (
         (StepState.CHANGED, broken, "changed"), (StepState.UNKNOWN, unknown, "not known"),
     ):  # fmt: skip
-        if ids := [id for id, each in states.items() if each is state]:
-            found.append(f"{word}: ledgers {first_names(ids, _SAMPLES)}")
-    if unknown and now.findings is None:
-        facts = {each.fact for each in step.requires}
+        if ids := [id for id, ledger_state in states.items() if ledger_state is state]:
+            reasons.append(f"{word}: ledgers {first_names(ids, _SAMPLES)}")
+    if unknown and cluster.findings is None:
+        facts = {condition.fact for condition in step.requires}
         for fact, audit in _SAY_IT.items():
             if fact in facts:
                 unknown.append(f"a store does not say it, {audit} does: plan check --run")
-    if step.kind is ActionKind.WAIT and now.time > step.expires:
+    if step.kind is ActionKind.WAIT and cluster.time > step.expires:
         broken.append("AutoRecovery should have done it by now")
     elif time > step.expires:
         unknown.append("its time is over: plan again")
@@ -318,71 +318,72 @@ def _open_state(
 
 
 def _ledger_state(
-    step: PlanStep, ledger: PlannedLedger, now: Answers, permission: StepPermission
+    step: PlanStep, ledger: PlannedLedger, cluster: Answers, permission: StepPermission
 ) -> StepState:
-    ends = [each for each in step.done_when if each.fact in OF_EACH_LEDGER]
-    if ends and _all(holds_of(each, ledger, now) for each in ends):
+    ends = [condition for condition in step.done_when if condition.fact in OF_EACH_LEDGER]
+    if ends and _all(holds_of(condition, ledger, cluster) for condition in ends):
         return StepState.DONE
     if ledger.ledger_id in permission.held_ledgers:
         return StepState.CHANGED
-    answer = _all(holds_of(each, ledger, now) for each in step.requires if each.fact in OF_EACH_LEDGER)
+    of_each = [condition for condition in step.requires if condition.fact in OF_EACH_LEDGER]
+    answer = _all(holds_of(condition, ledger, cluster) for condition in of_each)
     return {True: StepState.TRUE, False: StepState.CHANGED, None: StepState.UNKNOWN}[answer]
 
 
-def holds(condition: Condition, now: Answers, bookie: str | None = None) -> bool | None:
+def holds(condition: Condition, cluster: Answers, bookie: str | None = None) -> bool | None:
     """Whether a condition of no ledger holds; None: nobody knows. ``bookie`` is whom a finding is about."""
-    of, value = condition.of, condition.value
+    subject, value = condition.of, condition.value
     if condition.fact in (Fact.REGISTERED, Fact.COOKIE):
-        there = now.registered if condition.fact is Fact.REGISTERED else now.cookies
-        if of in there:
-            return value == "yes" or there[of] == value
-        known = now.bookies_listed and of not in now.unclear
-        return value in ("no", "none") if known else None
+        values = cluster.registered if condition.fact is Fact.REGISTERED else cluster.cookies
+        if subject in values:
+            return value == "yes" or values[subject] == value
+        is_known = cluster.bookies_listed and subject not in cluster.unclear
+        return value in ("no", "none") if is_known else None
     if condition.fact is Fact.NAMED:
-        return None if now.named is None else (of in now.named) == (value == "yes")
+        return None if cluster.named is None else (subject in cluster.named) == (value == "yes")
     if condition.fact is Fact.FINDING:
-        return _holds_finding(of, value, now, bookie)
-    answer = now.replication if condition.fact is Fact.REPLICATION else now.auditor
+        return _holds_finding(subject, value, cluster, bookie)
+    answer = cluster.replication if condition.fact is Fact.REPLICATION else cluster.auditor
     return None if answer is None else answer == value
 
 
-def _holds_finding(of: str, value: str, now: Answers, bookie: str | None) -> bool | None:
+def _holds_finding(subject: str, value: str, cluster: Answers, bookie: str | None) -> bool | None:
     """Whether a finding is there, or gone: what was not looked at is neither."""
-    id, fingerprint, *about = of.split(" ", 2)
+    id, fingerprint, *about = subject.split(" ", 2)
     bookie = about[0] if about else bookie
-    if now.findings is None:
+    if cluster.findings is None:
         return None
-    if fingerprint in now.findings:
+    if fingerprint in cluster.findings:
         return value == "there"
-    return value == "gone" if id not in now.blind and bookie in now.read else None
+    return value == "gone" if id not in cluster.blind and bookie in cluster.read else None
 
 
-def holds_of(condition: Condition, ledger: PlannedLedger, now: Answers) -> bool | None:
+def holds_of(condition: Condition, ledger: PlannedLedger, cluster: Answers) -> bool | None:
     """Whether a condition holds of one ledger; None: nobody knows. One that is deleted names nobody."""
-    id, asked, wanted = int(ledger.ledger_id), now.ledgers, condition.value == "yes"
-    row = asked.rows.get(id)
-    if row is None and id in asked.unsure:
+    id, answers, expected = int(ledger.ledger_id), cluster.ledgers, condition.value == "yes"
+    row = answers.rows.get(id)
+    if row is None and id in answers.unsure:
         return None
     match condition.fact:
         case Fact.LISTED:
-            return (row is not None) == wanted
+            return (row is not None) == expected
         case Fact.VERSION:
             return row is not None and (row.version, row.state) == (ledger.version, ledger.state)
         case Fact.NAMES:
             if row is not None and row.state is None:
                 return None
-            return (row is not None and condition.of in row.members) == wanted
+            return (row is not None and condition.of in row.members) == expected
         case Fact.QUEUED:
-            named = row is not None and condition.of in row.members
-            marked = None if asked.marked is None else id in asked.marked
-            return wanted if not named else (None if marked is None else marked == wanted)
-    of_fact = {Fact.MARKED: asked.marked, Fact.LOCKED: asked.locked, Fact.UNOWNED: asked.unowned}
+            is_member = row is not None and condition.of in row.members
+            marked = None if answers.marked is None else id in answers.marked
+            return expected if not is_member else (None if marked is None else marked == expected)
+    of_fact = {Fact.MARKED: answers.marked, Fact.LOCKED: answers.locked, Fact.UNOWNED: answers.unowned}
     ids = of_fact[condition.fact]
-    return None if ids is None else (id in ids) == wanted
+    return None if ids is None else (id in ids) == expected
 
 
 def _all(answers: Iterable[bool | None]) -> bool | None:
-    found = set(answers)
-    if False in found:
+    distinct = set(answers)
+    if False in distinct:
         return False
-    return None if None in found else True
+    return None if None in distinct else True

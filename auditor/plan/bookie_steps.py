@@ -36,42 +36,48 @@ _NAMED = 5
 _STOPPED = "none of its copies can be read while it is stopped"
 
 
-def stop_bookies(now: Situation) -> Steps:
+def stop_bookies(situation: Situation) -> Steps:
     """Bookies whose next collection deletes what is needed; a stop that takes copies away is refused.
 
     `auditor.plan.replication_steps` then copies first the ledgers that depend on such a bookie.
     """
-    concerned = now.by_bookie(*DANGERS)
+    concerned = situation.by_bookie(*DANGERS)
     for bookie, groups in concerned.items():
-        runs = now.bookies[bookie]["registered"] is not None
+        runs = situation.bookies[bookie]["registered"] is not None
         about = f"keep {bookie} {'from collecting garbage' if runs else 'stopped'}: its next pass deletes "
         about += "needed data"
         if not groups.sure:
             yield refuse_unsure(ActionKind.STOP, about, "audit again", groups)
-        elif bookie in now.serves_more:
+        elif bookie in situation.serves_more:
             yield refuse_serving_more(ActionKind.STOP, about, groups)
         else:
-            named = groups.named()
-            answer = permit_or_refuse(now.run, ActionKind.STOP, about, named, bookie_object(bookie))
+            plan_findings = groups.named()
+            answer = permit_or_refuse(
+                situation.run, ActionKind.STOP, about, plan_findings, bookie_object(bookie)
+            )
             if isinstance(answer, RefusedStep):
                 # Copies for one stop would be made again for the next one, without end.
-                has_target = bool(now.writable - concerned.keys())
-                yield _copy_first(now, bookie, answer, groups, has_target)
-                if bookie in now.copy_before_stop:
-                    now.stops.add(bookie)
-            elif runs and (holders := now.stops.last_holders(bookie)):
-                yield refuse_last_of_set(now, ActionKind.STOP, about, groups, [bookie], holders)
+                has_target = bool(situation.writable - concerned.keys())
+                yield _copy_first(situation, bookie, answer, groups, has_target)
+                if bookie in situation.copy_before_stop:
+                    situation.stops.add(bookie)
+            elif runs and (holders := situation.stops.last_holders(bookie)):
+                yield refuse_last_of_set(situation, ActionKind.STOP, about, groups, [bookie], holders)
             else:
                 if runs:
-                    now.stops.add(bookie)
-                yield _stop(now, answer, bookie, about, groups)
+                    situation.stops.add(bookie)
+                yield _stop(situation, answer, bookie, about, groups)
 
 
 def _copy_first(
-    now: Situation, bookie: str, refused: RefusedStep, groups: FindingGroups, has_target: bool
+    situation: Situation, bookie: str, refused: RefusedStep, groups: FindingGroups, has_target: bool
 ) -> RefusedStep:
     """The refusal of a stop, with the order to keep where copies, or foreign disks, are the only reason."""
-    if refused.holds and {*refused.holds} <= _DOES_NOT_START and now.bookies[bookie]["foreign_instance"]:
+    if (
+        refused.holds
+        and {*refused.holds} <= _DOES_NOT_START
+        and situation.bookies[bookie]["foreign_instance"]
+    ):
         way = (
             "find the disks of this cluster's bookie first, then stop it: with these it does not start again"
         )
@@ -80,7 +86,7 @@ def _copy_first(
         return refused
     if not has_target:
         return replace(refused, way_out=ALL_WOULD_STOP)
-    now.copy_before_stop[bookie] = groups
+    situation.copy_before_stop[bookie] = groups
     way = (
         "copy first, then stop: this plan has the steps that copy the ledgers that depend on it, or says why "
         "there are none. Audit again after them, and plan then"
@@ -88,7 +94,7 @@ def _copy_first(
     return replace(refused, way_out=way)
 
 
-def _stop(now: Situation, allowed: Allowed, bookie: str, about: str, groups: FindingGroups) -> PlanStep:
+def _stop(situation: Situation, allowed: Allowed, bookie: str, about: str, groups: FindingGroups) -> PlanStep:
     reasons = (
         groups["gc-would-delete-live"].evidence.get("reasons", ()) if "gc-would-delete-live" in groups else ()
     )
@@ -96,13 +102,13 @@ def _stop(now: Situation, allowed: Allowed, bookie: str, about: str, groups: Fin
     settings = {_SETTINGS[reason] for reason in reasons if reason in _SETTINGS}
     if "alias-gc-danger" in groups:
         settings.add(KEEP_FOREIGN)
-    runs = now.bookies[bookie]["registered"] is not None
+    runs = situation.bookies[bookie]["registered"] is not None
     typed = [procedures.stop_bookie(allowed, bookie, "ends its collector")] if runs else []
     effect = f"nothing that is needed is deleted on {bookie}"
     if settings:
         typed.append(procedures.set_settings(allowed, bookie, sorted(settings)))
         effect += "; an audit sees the setting with --bookie-conf FILE, and else finds this again"
-    start = permit(now.run, ActionKind.START, [bookie_object(bookie)])
+    start = permit(situation.run, ActionKind.START, [bookie_object(bookie)])
     if settings and not lasting and isinstance(start, Allowed):
         typed.append(procedures.start_bookie(start, bookie))
     elif settings and not lasting:
@@ -114,17 +120,18 @@ def _stop(now: Situation, allowed: Allowed, bookie: str, about: str, groups: Fin
         allowed, about, groups.named(), typed, urgency=groups.urgency,
         bookie_id=bookie, effect=effect, risk=f"load; {_STOPPED}",
         undo=f"once an audit finds none of it: {undo}",
-        expires=now.facts.scan_time + EXPIRY_MS,
+        expires=situation.facts.scan_time + EXPIRY_MS,
         requires=groups.conditions("there"), done_when=groups.conditions("gone"),
     )  # fmt: skip
 
 
-def make_cookies(now: Situation) -> Steps:
+def make_cookies(situation: Situation) -> Steps:
     """Registered bookies that the store has no cookie of."""
-    for bookie, groups in now.by_bookie("cookie-missing").items():
-        about, row = f"make the cookie of {bookie} again: without it it cannot restart", now.bookies[bookie]
-        versions = _directories(now, bookie)
-        instance = now.run.report.cluster.instance_id
+    for bookie, groups in situation.by_bookie("cookie-missing").items():
+        about = f"make the cookie of {bookie} again: without it it cannot restart"
+        row = situation.bookies[bookie]
+        versions = _directories(situation, bookie)
+        instance = situation.run.report.cluster.instance_id
         foreign = sorted({str(version["instance_id"]) for version in versions} - {str(instance), "None"})
         own = [version for version in versions if version["owner"] == bookie]
         full = [version for version in own if version["ledger_dirs"] and version["journal_dirs"]]
@@ -150,11 +157,11 @@ def make_cookies(now: Situation) -> Steps:
         else:
             journals, ledgers, indexes = json.loads(lists.pop())
             names = {"JOURNALS": journals, "LEDGERS": ",".join(ledgers), "INSTANCE": str(instance)}
-            yield _cookie_step(now, bookie, about, groups, names, indexes)
+            yield _cookie_step(situation, bookie, about, groups, names, indexes)
 
 
 def _cookie_step(
-    now: Situation,
+    situation: Situation,
     bookie: str,
     about: str,
     groups: FindingGroups,
@@ -162,7 +169,7 @@ def _cookie_step(
     indexes: list[str] | None,
 ) -> PlanStep | RefusedStep:
     findings = groups.named()
-    allowed = permit_or_refuse(now.run, ActionKind.MAKE_COOKIE, about, findings, bookie_object(bookie))
+    allowed = permit_or_refuse(situation.run, ActionKind.MAKE_COOKIE, about, findings, bookie_object(bookie))
     if isinstance(allowed, RefusedStep):
         return allowed
     blanks = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie"), **names}
@@ -174,7 +181,7 @@ def _cookie_step(
         bookie_id=bookie, effect="the store has its cookie, and the bookie can restart",
         risk="writes; a wrong cookie keeps the bookie from starting", undo="put a right cookie in its place",
         needs=[f"the file has what a VERSION of {bookie} has"],
-        expires=now.facts.scan_time + EXPIRY_MS,
+        expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.COOKIE, bookie, "none"), Condition(Fact.REGISTERED, bookie, "yes")],
         done_when=[Condition(Fact.COOKIE, bookie, "yes")],
     )  # fmt: skip
@@ -183,20 +190,20 @@ def _cookie_step(
 _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
-def _directories(now: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
+def _directories(situation: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
     """The directories that are the bookie's, or lie in its place."""
     is_its = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
-    rows: list[dict[str, list[str] | str | None]] = now.run.table(
+    rows: list[dict[str, list[str] | str | None]] = situation.run.table(
         "directories", ["owner", "instance_id", *_LISTS], is_its
     ).to_pylist()
     return rows
 
 
-def retire_bookies(now: Situation) -> Steps:
+def retire_bookies(situation: Situation) -> Steps:
     """Cookies of bookies that are gone: deleted where nothing names them, refused where ledgers do."""
-    for bookie, groups in now.by_bookie("cookie-unused").items():
-        about, row = f"delete the cookie of {bookie}, which no ledger names", now.bookies[bookie]
-        copies = _last_copies(now, bookie)
+    for bookie, groups in situation.by_bookie("cookie-unused").items():
+        about, row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
+        copies = _last_copies(situation, bookie)
         if not groups.sure or row["named"] or row["marked"]:
             yield refuse_unsure(ActionKind.DELETE_COOKIE, about, "audit again", groups)
         elif copies:
@@ -207,17 +214,19 @@ def retire_bookies(now: Situation) -> Steps:
         elif not takes_bookie(bookie):
             yield _not_by_shell(ActionKind.DELETE_COOKIE, about, groups)
         else:
-            yield _retire(now, bookie, about, groups)
-    for bookie, groups in now.by_bookie("bookie-down").items():
+            yield _retire(situation, bookie, about, groups)
+    for bookie, groups in situation.by_bookie("bookie-down").items():
         about = f"delete the cookie of {bookie}, which is not registered"
-        why = f"{plural(now.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
-        way = f"bkaudit decommission {shlex.quote(now.run.path)} {bookie} says what its removal takes"
+        why = f"{plural(situation.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
+        way = f"bkaudit decommission {shlex.quote(situation.run.path)} {bookie} says what its removal takes"
         yield refuse(ActionKind.DELETE_COOKIE, RefusalReason.NAMED, about, why, way, groups.named())
 
 
-def _retire(now: Situation, bookie: str, about: str, groups: FindingGroups) -> PlanStep | RefusedStep:
+def _retire(situation: Situation, bookie: str, about: str, groups: FindingGroups) -> PlanStep | RefusedStep:
     findings = groups.named()
-    allowed = permit_or_refuse(now.run, ActionKind.DELETE_COOKIE, about, findings, bookie_object(bookie))
+    allowed = permit_or_refuse(
+        situation.run, ActionKind.DELETE_COOKIE, about, findings, bookie_object(bookie)
+    )
     if isinstance(allowed, RefusedStep):
         return allowed
     blanks = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie")}
@@ -227,9 +236,9 @@ def _retire(now: Situation, bookie: str, about: str, groups: FindingGroups) -> P
         risk="writes; the bookie cannot start again without a new cookie",
         undo=f"what cookie_get printed between its lines ---, as {blanks['FILE']}, makes it again",
         needs=[f"{bookie} will not return"],
-        expires=now.facts.scan_time + EXPIRY_MS,
+        expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[
-            Condition(Fact.COOKIE, bookie, now.cookies[bookie]),
+            Condition(Fact.COOKIE, bookie, situation.cookies[bookie]),
             Condition(Fact.REGISTERED, bookie, "no"),
             Condition(Fact.NAMED, bookie, "no"),
         ],
@@ -237,14 +246,14 @@ def _retire(now: Situation, bookie: str, about: str, groups: FindingGroups) -> P
     )  # fmt: skip
 
 
-def _last_copies(now: Situation, bookie: str) -> str:
+def _last_copies(situation: Situation, bookie: str) -> str:
     """Why its disks may have copies that are nowhere else; empty: they have none."""
-    counts = now.run.report.counts
-    if now.bookies[bookie]["read"] != BookieRead.READ:
+    counts = situation.run.report.counts
+    if situation.bookies[bookie]["read"] != BookieRead.READ:
         lost = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)
         what = plural(lost, "ledger lacks entries or metadata", "ledgers lack entries or metadata")
         return f"{what}, and its disks, which may have them, were not read completely" if lost else ""
-    rows = now.run.table(
+    rows = situation.run.table(
         "gc_foresight", ["ledger_id"],
         (ds.field("scope_id") == 0)
         & (ds.field("bookie_id") == bookie)

@@ -66,8 +66,8 @@ def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
         if _copies_all(step):
             answers += by_ledger  # one command copies the held ledgers too
             is_listed = len(step.ledgers) == step.ledger_count
-            if not is_listed and not by_ledger and (held := run.holds.first_of_ledgers(step.kind)):
-                answers.append(Refused(step.kind, tuple(bookies), held))
+            if not is_listed and not by_ledger and (hold := run.holds.first_of_ledgers(step.kind)):
+                answers.append(Refused(step.kind, tuple(bookies), hold))
     return StepPermission(
         tuple(dict.fromkeys(answer.sentence for answer in answers if answer.holds)),
         tuple(dict.fromkeys(answer.sentence for answer in answers if not answer.holds)),
