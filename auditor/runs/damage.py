@@ -69,9 +69,9 @@ def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
     """
     if not run.exists(REPORT):
         return
-    there = {*run.names("tables")}
-    gone = [name for name in _noted(run, "tables", list[str]) or () if name not in there]
-    for name in (*gone, *(table for table in tables if not run.sizes(f"tables/{table}"))):
+    present_names = {*run.names("tables")}
+    missing_names = [name for name in _noted(run, "tables", list[str]) or () if name not in present_names]
+    for name in (*missing_names, *(table for table in tables if not run.sizes(f"tables/{table}"))):
         raise damaged(f"{run.path}/tables/{name}", "it is missing")
 
 
@@ -86,7 +86,7 @@ def require_whole_tables(tables: RunDirectory) -> None:
     Raises:
         RunError: one is missing, broken, or of other columns; the message names it.
     """
-    for name in ["findings", *(f"tables/{each}" for each in tables.names("tables") if each in TABLES)]:
+    for name in ["findings", *(f"tables/{table}" for table in tables.names("tables") if table in TABLES)]:
         schema = FINDINGS if name == "findings" else TABLES[name.removeprefix("tables/")].columns
         tables.require_columns(name, schema.names)
         for _ in tables.batches(name):
@@ -104,10 +104,10 @@ def require_whole_findings(tables: RunDirectory) -> None:
     noted = _noted(tables, "findings", dict[str, int])
     if noted is None:
         return
-    there = tables.sizes("findings")
+    sizes = tables.sizes("findings")
     for name, size in noted.items():
-        if there.get(name) != size:
-            why = "it is not there" if name not in there else f"it has {there[name]:,} bytes of {size:,}"
+        if sizes.get(name) != size:
+            why = "it is not there" if name not in sizes else f"it has {sizes[name]:,} bytes of {size:,}"
             raise damaged(f"{tables.path}/findings/{name}", why)
     if sum(noted.values()) <= CHECKED_BYTES:
         for _ in tables.batches("findings"):
@@ -117,7 +117,7 @@ def require_whole_findings(tables: RunDirectory) -> None:
 def _noted(run: RunDirectory, key: str, form: type[Noted]) -> Noted | None:
     """What the manifest notes of the run's files; None where it cannot be read, or notes nothing."""
     try:
-        found: Noted = read_value(parse_json(run.read_file(MANIFEST))[key], form, key)
+        noted: Noted = read_value(parse_json(run.read_file(MANIFEST))[key], form, key)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found
+    return noted

@@ -208,7 +208,7 @@ class RunDirectory:
 
     def _file_batches(self, path: str, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All rows of a file; a scan would read all of it ahead of who is slower."""
-        of = pa.schema([schema.field(name) for name in columns])
+        chosen_schema = pa.schema([schema.field(name) for name in columns])
         with (
             self._place[0].open_input_file(path) as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
@@ -216,14 +216,14 @@ class RunDirectory:
             for group in range(file.num_row_groups):
                 rows = whole_batch_rows(file.metadata, group, _BATCH)
                 for batch in file.iter_batches(rows, [group], columns):
-                    yield batch.select(columns).cast(of)
+                    yield batch.select(columns).cast(chosen_schema)
 
     def sizes(self, below: str) -> dict[str, int]:
         """The Parquet files of a table by name, and their bytes; none where there is no such table."""
         files, path = self.place(below)
-        there = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
-        found = {info.base_name: info.size or 0 for info in there}
-        return {name: found[name] for name in sorted(found) if name.endswith(".parquet")}
+        infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        sizes = {info.base_name: info.size or 0 for info in infos}
+        return {name: sizes[name] for name in sorted(sizes) if name.endswith(".parquet")}
 
     def count(self, below: str) -> int:
         """How many rows a table has, by the ends of its files."""

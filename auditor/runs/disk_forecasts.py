@@ -37,13 +37,15 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
             unread[name] += row["reason"] is not None
             if row["capacity_bytes"] is not None:
                 systems.setdefault(name, {})[row["device"]] = FileSystem(
-                    *(row[each] for each in _FILE_SYSTEM)
+                    *(row[column] for column in _FILE_SYSTEM)
                 )
     return tuple(
         DiskTotal(
             name,
             **{kind.name: bytes[name][kind.name] for kind in DISK_BYTES},
-            file_systems=tuple(sorted(systems.get(name, {}).values(), key=lambda each: -each.used)),
+            file_systems=tuple(
+                sorted(systems.get(name, {}).values(), key=lambda file_system: -file_system.used)
+            ),
             unread=unread[name],
         )
         for name in sorted(bytes)
@@ -65,22 +67,22 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
     Raises:
         RunError: the directory of runs cannot be listed, or a table disks is broken.
     """
-    series = {(total.name, each.device): [each] for total in disks for each in total.file_systems}
+    series = {(total.name, newest.device): [newest] for total in disks for newest in total.file_systems}
     for totals in islice(_runs_before(run), MOST_RUNS - 1) if series else ():
         for total in totals:
-            for each in total.file_systems:
-                if (seen := series.get((total.name, each.device))) is not None:
-                    seen.append(each)  # what is not there any more has no series
+            for older in total.file_systems:
+                if (sightings := series.get((total.name, older.device))) is not None:
+                    sightings.append(older)  # what is not there any more has no series
     soonest: dict[str, FillForecast] = {}
-    for (name, _), seen in series.items():
-        found = forecast(name, seen)
-        if found is not None and (name not in soonest or found.days < soonest[name].days):
-            soonest[name] = found
-    return tuple(sorted(soonest.values(), key=lambda each: (each.days, each.name)))
+    for (name, _), sightings in series.items():
+        fill_forecast = forecast(name, sightings)
+        if fill_forecast is not None and (name not in soonest or fill_forecast.days < soonest[name].days):
+            soonest[name] = fill_forecast
+    return tuple(sorted(soonest.values(), key=lambda fill: (fill.days, fill.name)))
 
 
-def forecast(name: str, seen: Sequence[FileSystem]) -> FillForecast | None:
-    """When one file system is full, as it was ``seen``, the newest first; None where runs do not agree.
+def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
+    """When one file system is full, by ``sightings``, the newest first; None where runs do not agree.
 
     >>> day, size = 86_400_000, 1000
     >>> falling = [FileSystem(1, size, free, when * day) for when, free in ((3, 200), (2, 300), (1, 400))]
@@ -89,7 +91,7 @@ def forecast(name: str, seen: Sequence[FileSystem]) -> FillForecast | None:
     >>> forecast("bk1", falling[:2]) is None
     True
     """
-    points = _apart(seen)
+    points = _apart(sightings)
     rates: list[float] = []
     for newer, older in pairwise(points):
         rate = (older.free - newer.free) / (newer.seen - older.seen) * _DAY_MS
@@ -101,23 +103,23 @@ def forecast(name: str, seen: Sequence[FileSystem]) -> FillForecast | None:
         return None
     first, last = points[0], points[runs - 1]
     rate = (last.free - first.free) / (first.seen - last.seen) * _DAY_MS
-    left = first.free - round((1 - FULL) * first.capacity)
-    return FillForecast(name, max(left / rate, 0.0), rate, runs)
+    bytes_left = first.free - round((1 - FULL) * first.capacity)
+    return FillForecast(name, max(bytes_left / rate, 0.0), rate, runs)
 
 
-def _apart(seen: Sequence[FileSystem]) -> list[FileSystem]:
+def _apart(sightings: Sequence[FileSystem]) -> list[FileSystem]:
     """Those that are an hour before the one that was taken last."""
     points: list[FileSystem] = []
-    for each in seen:
-        if not points or points[-1].seen - each.seen >= APART_MS:
-            points.append(each)
+    for file_system in sightings:
+        if not points or points[-1].seen - file_system.seen >= APART_MS:
+            points.append(file_system)
     return points
 
 
 def _runs_before(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:
     """What the runs of the cluster before this one saw of disks, the newest first."""
-    beside = sibling_runs(run.path, run.report.cluster)
+    summaries = sibling_runs(run.path, run.report.cluster)
     finished = run.report.run.finished
-    for each in reversed([each for each in beside if each.finished < finished]):
-        if totals := disk_totals(RunReader(each.path)):
+    for summary in reversed([earlier for earlier in summaries if earlier.finished < finished]):
+        if totals := disk_totals(RunReader(summary.path)):
             yield totals

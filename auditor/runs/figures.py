@@ -42,7 +42,7 @@ AGE_LABELS = (
 )  # fmt: skip
 _LEDGER = ("ok", "broken", "unreadable")
 # What a bookie holds and the metadata does not ask of it, entries that its writer may have been told of too.
-_BESIDES = ("stale", "surplus", "past_end", "foreign")
+_SURPLUS_COLUMNS = ("stale", "surplus", "past_end", "foreign")
 _SHARES = (
     ("100 %", 1.0),
     ("99.9 to 100 %", 0.999),
@@ -65,7 +65,12 @@ def figures_of(run: RunReader) -> Figures:
     bookies = _bookies(run)
     histograms = (_classes(run), *_ledgers(run), _availability(bookies))
     bookies.sort(
-        key=lambda each: (-each.missing, -each.unknown, -each.surplus - each.orphans, each.bookie_id)
+        key=lambda bookie: (
+            -bookie.missing,
+            -bookie.unknown,
+            -bookie.surplus - bookie.orphans,
+            bookie.bookie_id,
+        )
     )
     return Figures(tuple(bookies[:BOOKIES_KEPT]), len(bookies), histograms)
 
@@ -73,10 +78,10 @@ def figures_of(run: RunReader) -> Figures:
 def _bookies(run: RunReader) -> list[BookieFigure]:
     """Every bookie that an ensemble names or whose directories were found, in the order of the table."""
     missing, unknown, surplus = (_Pairs() for _ in range(3))
-    for batch in run.batches("tables/judged", ["missing", "unknown", *_BESIDES]):
+    for batch in run.batches("tables/judged", ["missing", "unknown", *_SURPLUS_COLUMNS]):
         missing.add([batch["missing"]])
         unknown.add([batch["unknown"]])
-        surplus.add([batch[name] for name in _BESIDES])
+        surplus.add([batch[name] for name in _SURPLUS_COLUMNS])
     orphans = {row["bookie_id"]: row["orphans"] for row in run.table("holdings").to_pylist()}
     columns = ["bookie_id", "read", "reason", "registered", "replicas", "named", "found"]
     return [
@@ -140,7 +145,7 @@ def _ledgers(run: RunReader) -> Iterator[Histogram]:
 _NOT_CLOSED = "not closed"
 _UNREADABLE = "unreadable"
 UNKNOWN_AGE = "unknown"
-_OTHERS = "others"
+_OTHER_LABELS = "others"
 
 
 def _count_sizes(sizes: Counter[str], batch: Any) -> None:
@@ -157,15 +162,15 @@ def created_of(batch: Any) -> Any:
     The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ledgers.
     """
     # Metadata of old formats says no time, and etcd keeps none.
-    said = batch["metadata_ctime"]
-    return pc.coalesce(pc.if_else(pc.greater(said, 0), said, None), batch["ctime"])
+    written = batch["metadata_ctime"]
+    return pc.coalesce(pc.if_else(pc.greater(written, 0), written, None), batch["ctime"])
 
 
 def _count_ranges(
     into: Counter[str], values: Any, edges: Sequence[int], labels: Sequence[str], absent: str
 ) -> None:
-    known = values.drop_null().to_numpy(zero_copy_only=False)
-    counts = np.bincount(np.searchsorted(edges, known, side="right"), minlength=len(labels))
+    numbers = values.drop_null().to_numpy(zero_copy_only=False)
+    counts = np.bincount(np.searchsorted(edges, numbers, side="right"), minlength=len(labels))
     into.update(dict(zip(labels, counts.tolist(), strict=True)))
     into[absent] += values.null_count
 
@@ -176,7 +181,9 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
     for row in table.group_by(names).aggregate([([], "count_all")]).to_pylist():
         sizes = [row[name] for name in names]
         label = _UNREADABLE if None in sizes else " / ".join(map(str, sizes))
-        quorums[label if label in quorums or len(quorums) < _QUORUMS_COUNTED else _OTHERS] += row["count_all"]
+        quorums[label if label in quorums or len(quorums) < _QUORUMS_COUNTED else _OTHER_LABELS] += row[
+            "count_all"
+        ]
 
 
 def _classes(run: RunReader) -> Histogram:
@@ -185,8 +192,8 @@ def _classes(run: RunReader) -> Histogram:
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
         for row in pairs.aggregate([([], "count_all")]).to_pylist():
-            known, possible = row["class"], row["potential_class"]
-            label = known if possible in (known, None) else f"{known}, could be {possible}"
+            sure, possible = row["class"], row["potential_class"]
+            label = sure if possible in (sure, None) else f"{sure}, could be {possible}"
             counts[label] += row["count_all"]
     return _frequent("Ledgers by class", counts, "What is known of their copies, and what they could be.")
 
@@ -206,22 +213,24 @@ def _range_bars(
     title: str,
     counts: Mapping[str, int],
     ranges: Sequence[str],
-    besides: Sequence[str],
+    more_labels: Sequence[str],
     note: str,
     unit: str = "ledgers",
 ) -> Histogram:
     """Bars in the order of their ranges, without the empty ones at either end; then what is in no range."""
     filled = [number for number, label in enumerate(ranges) if counts.get(label)]
-    shown = [*(ranges[filled[0] : filled[-1] + 1] if filled else ()), *filter(counts.get, besides)]
+    shown = [*(ranges[filled[0] : filled[-1] + 1] if filled else ()), *filter(counts.get, more_labels)]
     return Histogram(title, unit, tuple(Bar(label, counts.get(label, 0)) for label in shown), note)
 
 
 def _frequent(title: str, counts: Mapping[str, int], note: str) -> Histogram:
     """The most frequent labels first, the rest together."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    kept = [pair for pair in ordered if pair[0] != _OTHERS][:LABELS_KEPT]
-    rest = sum(counts.values()) - sum(count for _, count in kept)
-    bars = [Bar(label, count) for label, count in kept] + ([Bar(_OTHERS, rest)] if rest else [])
+    most = [pair for pair in ordered if pair[0] != _OTHER_LABELS][:LABELS_KEPT]
+    rest_count = sum(counts.values()) - sum(count for _, count in most)
+    bars = [Bar(label, count) for label, count in most] + (
+        [Bar(_OTHER_LABELS, rest_count)] if rest_count else []
+    )
     return Histogram(title, "ledgers", tuple(bars), note)
 
 
@@ -270,13 +279,13 @@ class _Classes:
     """The class of every ledger: of those that are not healthy by their number, of all others healthy."""
 
     def __init__(self, run: RunReader) -> None:
-        none = np.empty(0, np.int64)
-        parts: list[tuple[Numbers, Numbers, Numbers]] = [(none, none, none)]
+        empty = np.empty(0, np.int64)
+        parts: list[tuple[Numbers, Numbers, Numbers]] = [(empty, empty, empty)]
         columns = ["scope_id", "ledger_id", "class"]
         for batch in run.batches("tables/verdicts", columns, ds.field("class") != LedgerClass.HEALTHY):
             numbers = pc.index_in(batch["class"], pa.array(CLASSES)).cast(pa.int64())
             parts.append((_ids(batch["scope_id"]), _ids(batch["ledger_id"]), _ids(numbers)))
-        scopes, ledgers, numbers = (np.concatenate(each) for each in zip(*parts, strict=True))
+        scopes, ledgers, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
         self._scopes, self._ledgers = np.unique(scopes), np.unique(ledgers)
         keys = self._keys(scopes, ledgers)
         order = np.argsort(keys)
@@ -284,15 +293,17 @@ class _Classes:
 
     def of(self, batch: Any) -> Numbers:
         """The number in `CLASSES` of each ledger of a batch."""
-        found = np.zeros(len(batch), np.int64)
+        class_numbers = np.zeros(len(batch), np.int64)
         if not len(self._sorted):
-            return found
+            return class_numbers
         scopes, ledgers = _ids(batch["scope_id"]), _ids(batch["ledger_id"])
         keys = self._keys(scopes, ledgers)
-        at = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
-        known = (self._sorted[at] == keys) & np.isin(scopes, self._scopes) & np.isin(ledgers, self._ledgers)
-        found[known] = self._numbers[at[known]]
-        return found
+        places = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
+        is_listed = (
+            (self._sorted[places] == keys) & np.isin(scopes, self._scopes) & np.isin(ledgers, self._ledgers)
+        )
+        class_numbers[is_listed] = self._numbers[places[is_listed]]
+        return class_numbers
 
     def _keys(self, scopes: Numbers, ledgers: Numbers) -> Numbers:
         """One number for scope and ledger: their places among those that occur, so that it fits 64 bits."""

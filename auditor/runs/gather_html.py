@@ -30,10 +30,10 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
     """
     report = run.report
     worst = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
-    ledgers = [each for each in ledger_views(run, worst) if each is not None]
+    ledgers = [ledger for ledger in ledger_views(run, worst) if ledger is not None]
     standings = standings_of_report(run.path, report)
     runs, left_out = _beside(run)
-    named = run.path.rstrip("/")
+    name = run.path.rstrip("/")
     figures = replace(
         figures_of(run),
         space=bookies_space(run),
@@ -45,7 +45,7 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
     compared = report.run.changes is not None or report.run.suppressions
     standing_of = standings_in_order(run.path) if compared else no_standing
     findings = ((finding, standing_of(finding.fingerprint)) for finding in run.findings)
-    return html.render(report, figures, ledgers, runs, standings, named, left_out, findings)
+    return html.render(report, figures, ledgers, runs, standings, name, left_out, findings)
 
 
 def worst_ledgers(findings: Iterable[Finding], bound: int) -> list[tuple[int, int]]:
@@ -71,8 +71,11 @@ def _owners(run: RunReader) -> OwnerFigures | None:
         return None
     totals, leaks = OwnerTotals(run), Leaks(run)
     levels = {level: totals.by(level) for level in get_args(Level)}
-    shown = {level: tuple(some[: owners_form.OWNERS_SHOWN[level]]) for level, some in levels.items()}
-    numbers = {level: len(some) for level, some in levels.items()}
+    shown = {
+        level: tuple(totals_of_level[: owners_form.OWNERS_SHOWN[level]])
+        for level, totals_of_level in levels.items()
+    }
+    numbers = {level: len(totals_of_level) for level, totals_of_level in levels.items()}
     first = tuple(islice(leaks, owners_form.LEAKS_SHOWN))
     return OwnerFigures(shown, numbers, first, leaks.totals(), run.report.run.scan_time)
 

@@ -100,13 +100,13 @@ class RunsBeside:
     runs: tuple[RunSummary, ...]
     notes: tuple[str, ...]
 
-    def notes_of_future(self, now: int) -> tuple[str, ...]:
-        """What a reader should know of runs that ended after ``now``, ms: a clock was wrong."""
+    def notes_of_future(self, finished: int) -> tuple[str, ...]:
+        """What a reader should know of runs that ended after ``finished``, ms: a clock was wrong."""
         return tuple(
             f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a "
             "clock was wrong. Move it away once the clocks are right"
             for run in self.runs
-            if run.finished > now + MAX_CLOCK_AHEAD_MS
+            if run.finished > finished + MAX_CLOCK_AHEAD_MS
         )
 
     def newest(self, finished: int) -> Previous:
@@ -130,16 +130,16 @@ def runs_beside(out: str, cluster: Cluster, renew_index: bool = False) -> RunsBe
     if parent_of(out) is None:
         return RunsBeside((), (f"{NOT_COMPARED}: the run is at the top of a file system",))
     notes = []
-    found = []
+    summaries = []
     try:
         for path, summary in siblings(out, cluster, renew_index):
             if isinstance(summary, RunError):
                 notes.append(f"{NOT_COMPARED} with a run beside this one: {summary}")
             elif path != out:
-                found.append(summary)
+                summaries.append(summary)
     except RunError as error:
         return RunsBeside((), (f"{NOT_COMPARED} with any earlier run: {error}",))
-    return RunsBeside(oldest_first(found), tuple(notes))
+    return RunsBeside(oldest_first(summaries), tuple(notes))
 
 
 _BOOKIES_NAMED = 3
@@ -169,10 +169,10 @@ class RunDifference:
         """The numbers, and what to bear in mind with them."""
         tallies, urgencies = Counter(self._kinds()), self._urgencies()
         places = {
-            of: (KINDS.index(of[0]), place_of_check(urgencies.get(of[1:], Urgency.REST), *of[1:]))
-            for of in tallies
+            tally: (KINDS.index(tally[0]), place_of_check(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
+            for tally in tallies
         }
-        ordered = sorted(tallies.items(), key=lambda each: places[each[0]])
+        ordered = sorted(tallies.items(), key=lambda tally: places[tally[0]])
         return Difference(
             RunSummary.of(str(self.old.path), self.old.report),
             RunSummary.of(str(self.new.path), self.new.report),
@@ -192,18 +192,18 @@ class RunDifference:
 
     def _changed(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
         """Of the new run, then of the old: rows of findings, their change, their places in the old marks."""
-        found = self._paired
-        changed = np.flatnonzero(found.change != KINDS.index(Change.SAME))
-        yield self.new, found.new.row[changed], found.change[changed], found.pair[changed]
-        yield self.old, found.old.row[found.gone], found.gone_change, found.gone
+        pairs = self._paired
+        changed = np.flatnonzero(pairs.change != KINDS.index(Change.SAME))
+        yield self.new, pairs.new.row[changed], pairs.change[changed], pairs.pair[changed]
+        yield self.old, pairs.old.row[pairs.gone], pairs.gone_change, pairs.gone
 
     def _was(self, place: int) -> dict[str, Any]:
         """What the old run knew of a finding, by its place in the old marks; -1: nothing."""
-        old, none = self._paired.old, place < 0
+        old, is_new = self._paired.old, place < 0
         return {
-            "previous_severity": None if none else _SEVERITIES[old.rank[place]],
-            "previous_missing": None if none else int(old.missing[place]),
-            "previous_confidence": None if none else CONFIDENCES[old.confidence[place]],
+            "previous_severity": None if is_new else _SEVERITIES[old.rank[place]],
+            "previous_missing": None if is_new else int(old.missing[place]),
+            "previous_confidence": None if is_new else CONFIDENCES[old.confidence[place]],
         }
 
     def _kinds(self) -> Iterator[tuple[str, str, str]]:
@@ -220,8 +220,8 @@ class RunDifference:
     def _urgencies(self) -> dict[tuple[str, str], str]:
         """The most urgent, in either run, of the findings of a severity and id."""
         tallies = (*self.old.report.run.tally, *self.new.report.run.tally)
-        ordered = sorted(tallies, key=lambda each: Urgency(each["urgency"]).rank, reverse=True)
-        return {(each["severity"], each["id"]): each["urgency"] for each in ordered}
+        ordered = sorted(tallies, key=lambda tally: Urgency(tally["urgency"]).rank, reverse=True)
+        return {(tally["severity"], tally["id"]): tally["urgency"] for tally in ordered}
 
     @cached_property
     def _paired(self) -> FindingPairs:
@@ -229,9 +229,9 @@ class RunDifference:
         holes = bool(facts.gaps or facts.in_doubt)
         try:
             inputs, _ = inputs_of_run(self.new)
-            earlier, known = inputs_of_run(self.old)
+            earlier, carried = inputs_of_run(self.old)
             unseen = {*checks_without_sight(Sight.of(self.new.report)), *inputs.reasons_unseen(earlier)}
-            lost_carried = inputs.reasons_unseen(known)
+            lost_carried = inputs.reasons_unseen(carried)
             return pair_findings(
                 _batches(self.old), _batches(self.new), holes, {*facts.not_run, *unseen}, lost_carried
             )
@@ -253,10 +253,9 @@ class RunDifference:
             yield (
                 f"{_comma_list(fewer)} not read in the newer run: what was found there is unseen, not fixed"
             )
-        if more := sorted(unread[0] - unread[1]):
-            yield (
-                f"{_comma_list(more)} not read in the older run: what is new there may have been there before"
-            )
+        if newly_seen := sorted(unread[0] - unread[1]):
+            names = _comma_list(newly_seen)
+            yield f"{names} not read in the older run: what is new there may have been there before"
         if new.run.gaps:
             yield "parts of the metadata could not be listed in the newer run: what lies there is unseen"
         if old.run.gaps and not new.run.gaps:
@@ -275,7 +274,9 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
             return ChangesSince(None)
         complete = [run for run in earlier if run.complete]
         before = (complete or earlier)[-1]
-        none = () if complete else ("no run before this one saw everything: compared with the newest",)
+        none_complete = (
+            () if complete else ("no run before this one saw everything: compared with the newest",)
+        )
         difference = RunDifference(before.path, path)
         groups: dict[tuple[str, str, str, str], list[ChangedFinding]] = {}
         counts: Counter[tuple[str, str, str, str]] = Counter()
@@ -285,8 +286,8 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
                 counts[key] += 1
                 if counts[key] <= FIRST_SHOWN:
                     groups.setdefault(key, []).append(finding)
-        found = (ChangeGroup(*key, counts[key], tuple(first)) for key, first in groups.items())
-        return ChangesSince(before, tuple(found), (*none, *difference.warnings()))
+        change_groups = (ChangeGroup(*key, counts[key], tuple(first)) for key, first in groups.items())
+        return ChangesSince(before, tuple(change_groups), (*none_complete, *difference.warnings()))
     except RunError as error:
         return ChangesSince(None, warnings=(f"{NOT_COMPARED}: {error}",))
 

@@ -28,13 +28,13 @@ def topics_of(run: RunReader, ids: NDArray[np.int64]) -> pa.DictionaryArray:
     ledgers = ids[rows, 1]
     if len(ledgers) and has_owners(run):
         for batch in run.batches("tables/ownership", ["ledger_id", *NAMES, "standing", "borrowed"]):
-            mine = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
-            place = np.searchsorted(ledgers, mine["ledger_id"].to_numpy(zero_copy_only=False))
+            owned_rows = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
+            place = np.searchsorted(ledgers, owned_rows["ledger_id"].to_numpy(zero_copy_only=False))
             place = np.minimum(place, len(ledgers) - 1)
-            hit = ledgers[place] == mine["ledger_id"].to_numpy(zero_copy_only=False)
-            names = _names(mine.filter(pa.array(hit)))
-            known = [numbers.setdefault(name, len(numbers)) for name in names.dictionary.to_pylist()]
-            of_batch = np.array(known, np.int32)[names.indices.to_numpy(zero_copy_only=False)]
+            hit = ledgers[place] == owned_rows["ledger_id"].to_numpy(zero_copy_only=False)
+            names = _names(owned_rows.filter(pa.array(hit)))
+            batch_numbers = [numbers.setdefault(name, len(numbers)) for name in names.dictionary.to_pylist()]
+            of_batch = np.array(batch_numbers, np.int32)[names.indices.to_numpy(zero_copy_only=False)]
             codes[rows[place[hit]]] = of_batch
     indices = pa.array(codes, pa.int32(), mask=codes == _NOBODY)
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbers), pa.string()))

@@ -44,9 +44,9 @@ def run_view(run: RunReader) -> RunView:
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != BookieRead.READ)
+    is_unread = (ds.field("named") | ds.field("found")) & (ds.field("read") != BookieRead.READ)
     fail_on, fail_on_suspect = fail_on_of(run.path, run.directory.read_file)
-    unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], wanted)
+    unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], is_unread)
     order = pc.sort_indices(unread, [("replicas", "descending"), ("bookie_id", "ascending")])
     return RunView(
         path=run.path,
@@ -57,7 +57,9 @@ def run_view(run: RunReader) -> RunView:
         fail_on_suspect=fail_on_suspect,
         storages=storages(run),
         sources=read_sources(run),
-        standings=standings_of(run.directory, run.report, [each.fingerprint for each in run.report.findings]),
+        standings=standings_of(
+            run.directory, run.report, [finding.fingerprint for finding in run.report.findings]
+        ),
     )
 
 
@@ -69,16 +71,16 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
             or the ids that are nearest.
     """
     bookie_id = whole_bookie_id(run, bookie_id)
-    named = ds.field("bookie_id") == bookie_id
-    row = run.table("bookies", filter=named).to_pylist()[0]
-    holding = run.table("holdings", filter=named).to_pylist()
-    cookies = run.table("cookies", filter=named).to_pylist()
+    of_bookie = ds.field("bookie_id") == bookie_id
+    row = run.table("bookies", filter=of_bookie).to_pylist()[0]
+    holding = run.table("holdings", filter=of_bookie).to_pylist()
+    cookies = run.table("cookies", filter=of_bookie).to_pylist()
     return BookieView(
         bookie_id=bookie_id,
         held=holding[0]["ledgers"] if holding else None,
         orphans=holding[0]["orphans"] if holding else 0,
         cookie=_cookie(cookies[0]) if cookies else None,
-        registrations=tuple(map(_registration, run.table("registrations", filter=named).to_pylist())),
+        registrations=tuple(map(_registration, run.table("registrations", filter=of_bookie).to_pylist())),
         directories=_directories(run, bookie_id),
         aliases=_aliases(run, bookie_id),
         problems=_problems(run, bookie_id),
@@ -102,21 +104,21 @@ def storages(run: RunReader) -> dict[str, str]:
     return {row["bookie_id"]: row["storage"] for row in rows if row.get("storage") is not None}
 
 
-def whole_bookie_id(run: RunReader, given: str) -> str:
+def whole_bookie_id(run: RunReader, prefix: str) -> str:
     """The id that is meant: the one given, or the only one that begins with it.
 
     A host stands for its bookie where it has one, though the name of another host begins the same.
     """
-    known = bookie_ids(run)
-    beginning = [each for each in known if each.startswith(given)]
-    on_host = [each for each in beginning if each.startswith(f"{given}:")]
-    for found in ([given] if given in known else [], on_host, beginning):
-        if len(found) == 1:
-            return found[0]
+    ids = bookie_ids(run)
+    beginning = [bookie_id for bookie_id in ids if bookie_id.startswith(prefix)]
+    on_host = [bookie_id for bookie_id in beginning if bookie_id.startswith(f"{prefix}:")]
+    for matches in ([prefix] if prefix in ids else [], on_host, beginning):
+        if len(matches) == 1:
+            return matches[0]
     if beginning:
         listed = first_names(beginning, BOOKIES_LISTED)
-        raise RunUsageError(f"{run.path}: {len(beginning):,} bookies begin with {given!r}: {listed}")
-    raise RunUsageError(f"{run.path}: no bookie {given!r} is known{bookie_hint(given, known)}")
+        raise RunUsageError(f"{run.path}: {len(beginning):,} bookies begin with {prefix!r}: {listed}")
+    raise RunUsageError(f"{run.path}: no bookie {prefix!r} is known{bookie_hint(prefix, ids)}")
 
 
 def bookie_ids(run: RunReader) -> list[str]:
@@ -124,11 +126,11 @@ def bookie_ids(run: RunReader) -> list[str]:
     return sorted(run.table("bookies", ["bookie_id"]).column("bookie_id").to_pylist())
 
 
-def bookie_hint(unknown: str, known: Sequence[str]) -> str:
+def bookie_hint(unknown: str, bookies: Sequence[str]) -> str:
     """The end of a message about an id that is none of a run's: ids that are like it, or the first of all."""
-    if near := difflib.get_close_matches(unknown, known, n=_NEAR, cutoff=0.5):
+    if near := difflib.get_close_matches(unknown, bookies, n=_NEAR, cutoff=0.5):
         return f"; did you mean {' or '.join(near)}?"
-    return f"; the run has {first_names(known, BOOKIES_LISTED)}"
+    return f"; the run has {first_names(bookies, BOOKIES_LISTED)}"
 
 
 def _cookie(row: dict[str, Any]) -> CookieView:
@@ -144,20 +146,20 @@ def _registration(row: dict[str, Any]) -> RegistrationView:
 
 def _directories(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
     """The directories in its place and those that its data is in, by path."""
-    its = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
+    of_bookie = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
     ranked: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted(run.table("contents", filter=its).to_pylist(), key=lambda row: row["rank"]):
+    for row in sorted(run.table("contents", filter=of_bookie).to_pylist(), key=lambda row: row["rank"]):
         ranked.setdefault(row["directory"], []).append(row)
     return tuple(
         DirectoryView(
             **{name: row[name] for name in _OF_DIRECTORY},
             ledgers=ranked[row["path"]][0]["ledgers"] if row["path"] in ranked else 0,
             contents=tuple(
-                CandidateView(each["candidate"], each["named"], each["exact"])
-                for each in ranked.get(row["path"], ())
+                CandidateView(content["candidate"], content["named"], content["exact"])
+                for content in ranked.get(row["path"], ())
             ),
         )
-        for row in sorted(run.table("directories", filter=its).to_pylist(), key=lambda row: row["path"])
+        for row in sorted(run.table("directories", filter=of_bookie).to_pylist(), key=lambda row: row["path"])
     )
 
 
@@ -177,22 +179,24 @@ def _journals(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
 
 def _aliases(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     """The ids that are one bookie with it, then those that only look like it."""
-    seen: dict[str, list[tuple[str, str, str | None]]] = {}
-    its = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
-    for row in run.table("identity_edges", filter=its).to_pylist():
-        other = row["other"] if row["one"] == bookie_id else row["one"]
-        seen.setdefault(other, []).append((row["rule"], row["evidence"], row["against"]))
+    edges: dict[str, list[tuple[str, str, str | None]]] = {}
+    of_bookie = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
+    for row in run.table("identity_edges", filter=of_bookie).to_pylist():
+        alias = row["other"] if row["one"] == bookie_id else row["one"]
+        edges.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
     own = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
     if not own:
         raise RunError(f"{run.path}/tables/identities: {bookie_id} is in the table bookies and not here")
     same = own[0]["aliases"]
-    wanted = ds.field("bookie_id").isin(pa.array([*same, *seen], pa.string()))
-    live = {row["bookie_id"]: row["registered"] for row in run.table("identities", filter=wanted).to_pylist()}
-    if unknown := next((name for name in (*same, *seen) if name not in live), None):
+    of_aliases = ds.field("bookie_id").isin(pa.array([*same, *edges], pa.string()))
+    live = {
+        row["bookie_id"]: row["registered"] for row in run.table("identities", filter=of_aliases).to_pylist()
+    }
+    if unknown := next((name for name in (*same, *edges) if name not in live), None):
         raise RunError(f"{run.path}/tables/identities: {unknown} is in the table's aliases and not here")
     return tuple(
-        AliasView(name, name in same, live[name], tuple(seen.get(name, ())))
-        for name in [*same, *sorted(seen.keys() - set(same))]
+        AliasView(name, name in same, live[name], tuple(edges.get(name, ())))
+        for name in [*same, *sorted(edges.keys() - set(same))]
     )
 
 
@@ -211,9 +215,9 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
         count = counts.setdefault(key, [0, 0])
         count[0] += 1
         count[1] += row["confidence"] != Confidence.CONFIRMED
-        said = samples.setdefault(key, [])
-        if len(said) < _SAMPLES:
-            said.append(row)
+        examples = samples.setdefault(key, [])
+        if len(examples) < _SAMPLES:
+            examples.append(row)
     shown = [row["fingerprint"] for rows in samples.values() for row in rows]
     standings = standings_of(run.directory, run.report, shown)
     firsts = {

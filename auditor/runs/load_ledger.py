@@ -91,14 +91,14 @@ def with_answers(
 ) -> ReplicaView:
     """A replica with what its bookie serves; ``unknown`` says why copies are unknown, by bookie (judged)."""
     served = [
-        groups_of(each.entries)
-        for each in answers
-        if each.bookie_id == replica.bookie_id and each.answer is WitnessAnswer.SERVED
+        groups_of(answer.entries)
+        for answer in answers
+        if answer.bookie_id == replica.bookie_id and answer.answer is WitnessAnswer.SERVED
     ]
-    held = coverage.union([groups_of(replica.held), *served]).tobytes() if served else replica.held
+    stored = coverage.union([groups_of(replica.held), *served]).tobytes() if served else replica.held
     why = _LEFT_OPEN.get(unknown.get(replica.bookie_id, ""))
-    known, reason = replica.known and why is None, why or replica.reason
-    return replace(replica, held=held, known=known, reason=reason)
+    is_known, reason = replica.known and why is None, why or replica.reason
+    return replace(replica, held=stored, known=is_known, reason=reason)
 
 
 def _groups(entries: Iterable[int]) -> bytes:
@@ -155,15 +155,15 @@ class _RowsOfLedgers:
             return ()
         if keeps_marks is False:
             return (NONE_KEPT,)
-        its = self.of("marks", ledger_id, scope_id)
-        if keeps_marks is None and not its:
+        marks = self.of("marks", ledger_id, scope_id)
+        if keeps_marks is None and not marks:
             return (NOT_SAID,)
-        return _sentences(its, gaps=scope_id == 0 and bool(self.of("marks", None)))
+        return _sentences(marks, gaps=scope_id == 0 and bool(self.of("marks", None)))
 
     @cached_property
     def bookies(self) -> dict[str, dict[str, Any]]:
         """All bookies, by id."""
-        return {each["bookie_id"]: each for each in self.run.table("bookies").to_pylist()}
+        return {row["bookie_id"]: row for row in self.run.table("bookies").to_pylist()}
 
     @property
     def availability_unknown(self) -> bool:
@@ -176,32 +176,26 @@ class _RowsOfLedgers:
         listed = self.run.report.run.bookies_listed
         if listed is None or listed["hidden"] is not None or self.availability_unknown:
             return ()
-        depended_on = {each["bookie_id"] for each in ledger.get("replicas") or () if each["depends"]}
-        known = depended_on.intersection(self.bookies).difference(listed["unclear"])
-        return tuple(sorted(name for name in known if self.bookies[name]["registered"] is None))
+        depended_on = {replica["bookie_id"] for replica in ledger.get("replicas") or () if replica["depends"]}
+        clear_members = depended_on.intersection(self.bookies).difference(listed["unclear"])
+        return tuple(sorted(name for name in clear_members if self.bookies[name]["registered"] is None))
 
     def _read(self, table: str) -> _RowsByLedger:
         if table in _NOT_EVERYWHERE and table not in self._names:
             return {}
-        wanted = ds.field("ledger_id").isin(pa.array(self._ids, pa.int64()))
+        of_ledgers = ds.field("ledger_id").isin(pa.array(self._ids, pa.int64()))
         if table == "marks":
-            wanted |= ds.field("kind") == MarkRow.GAP
-        found: _RowsByLedger = {}
-        for row in self.run.table(table, filter=wanted).to_pylist():
+            of_ledgers |= ds.field("kind") == MarkRow.GAP
+        by_ledger: _RowsByLedger = {}
+        for row in self.run.table(table, filter=of_ledgers).to_pylist():
             # The replication queue knows no scopes: it has ledgers of scope 0.
-            found.setdefault((row["ledger_id"], row.get("scope_id", 0)), []).append(row)
-        return found
+            by_ledger.setdefault((row["ledger_id"], row.get("scope_id", 0)), []).append(row)
+        return by_ledger
 
 
 _NOT_EVERYWHERE = (
-    "journal_tails",
-    "answers",
-    "witness",
-    "marks",
-    "reachability",
-    "log_entries",
-    "gone_entries",
-)
+    "journal_tails", "answers", "witness", "marks", "reachability", "log_entries", "gone_entries",
+)  # fmt: skip
 
 
 def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | None:
@@ -213,17 +207,18 @@ def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | N
     if not row and not indexes and not of("marks"):
         return None
     verdict, judged, reachability = (_only(of(name)) for name in ("verdicts", "judged", "reachability"))
-    unequal = {each["bookie_id"]: each for each in of("unequal")}
+    unequal = {copy["bookie_id"]: copy for copy in of("unequal")}
     answers = answers_of(of("witness"))
-    unknown = {each["bookie_id"]: each["why"] for each in judged.get("unknown") or ()}
+    unknown = {copy["bookie_id"]: copy["why"] for copy in judged.get("unknown") or ()}
     return LedgerView(
         ledger_id=ledger_id,
         scope_id=scope_id,
         status=row.get("status", "gone"),
         segments=tuple(
-            Segment(each["first_entry_id"], tuple(each["ensemble"])) for each in row.get("segments") or ()
+            Segment(segment["first_entry_id"], tuple(segment["ensemble"]))
+            for segment in row.get("segments") or ()
         ),
-        rules=tuple(f"{each['rule']}: {each['reason']}" for each in row.get("rules") or ()),
+        rules=tuple(f"{rule['rule']}: {rule['reason']}" for rule in row.get("rules") or ()),
         judged_class=verdict.get("class"),
         potential_class=verdict.get("potential_class"),
         doubts=tuple(judged.get("doubts") or ()),
@@ -261,20 +256,22 @@ def _in_logs(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesView, ...]:
     return tuple(sorted(views, key=lambda log: (-(log.lost_count or 0), log.bookie_id, log.log_id)))
 
 
-def _holdings(ledger: Mapping[str, Any], of: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _holdings(
+    ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
     """What bookies hold of a ledger: their indexes with their journals, else what they answered."""
     # What is in an entry log that is not there is not held, whatever the index shows.
-    gone = {row["bookie_id"]: row["groups"] for row in of("gone_entries")}
-    indexes = of("availability")
-    for row in (row for row in indexes if row["bookie_id"] in gone):
-        held = coverage.difference(groups_of(row["groups"]), groups_of(gone[row["bookie_id"]]))
-        row["groups"] = held.tobytes()
+    lacking = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
+    indexes = rows_of("availability")
+    for row in (row for row in indexes if row["bookie_id"] in lacking):
+        groups = coverage.difference(groups_of(row["groups"]), groups_of(lacking[row["bookie_id"]]))
+        row["groups"] = groups.tobytes()
     if ledger:
-        indexes = _with_tails(ledger, indexes, of("journal_tails"))
+        indexes = _with_tails(ledger, indexes, rows_of("journal_tails"))
     # What locations show of a ledger that its bookie does not serve is not held.
     indexes = [row | ({"groups": b""} if row["state"] == IndexState.NOT_INDEXED else {}) for row in indexes]
-    shown = {each["bookie_id"] for each in indexes}
-    return indexes + [each for each in of("answers") if each["bookie_id"] not in shown]
+    shown = {index["bookie_id"] for index in indexes}
+    return indexes + [answer for answer in rows_of("answers") if answer["bookie_id"] not in shown]
 
 
 _SAME = (
@@ -300,10 +297,10 @@ def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
         if scope_id not in (0, ledger_id.scope):
             raise UsageError(f"scope_id={scope_id}: {ledger_id} says another")
         scope_id, ledger_id = ledger_id.scope, ledger_id.id
-    for each in (ledger_id, scope_id):
-        if not isinstance(each, int) or not -(2**63) <= each < 2**63:
+    for number in (ledger_id, scope_id):
+        if not isinstance(number, int) or not -(2**63) <= number < 2**63:
             raise UsageError(
-                f"{each!r} is not the id of a ledger or a scope: an integer of 64 bits, or a LedgerId"
+                f"{number!r} is not the id of a ledger or a scope: an integer of 64 bits, or a LedgerId"
             )
     return ledger_id, scope_id
 
@@ -318,33 +315,33 @@ def _with_tails(
     """What indexes and journals show together, of the bookies that the metadata names."""
     from auditor.tables.accounts import HeldAccount, unite_tail
 
-    members = {name for each in ledger["segments"] or () for name in each["ensemble"]}
-    beside = {each["bookie_id"]: each["groups"] for each in tails if each["bookie_id"] in members}
+    members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
+    tail_groups = {tail["bookie_id"]: tail["groups"] for tail in tails if tail["bookie_id"] in members}
     rows = []
     for row in indexes:
-        if row["bookie_id"] in beside and row["state"] not in OF_PLACES:
-            both = unite_tail(HeldAccount(row["groups"], row["state"]), beside[row["bookie_id"]])
-            row |= {"groups": both.held, "state": both.index_state}
+        if row["bookie_id"] in tail_groups and row["state"] not in OF_PLACES:
+            united = unite_tail(HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]])
+            row |= {"groups": united.held, "state": united.index_state}
         rows.append(row)
     indexed = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
     return rows + [
         {"bookie_id": name, "groups": groups, "state": IndexState.OK, "reason": None}
-        for name, groups in beside.items()
+        for name, groups in tail_groups.items()
         if name not in indexed
     ]
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
     """What each member should have; of a ledger that is not closed, up to the newest entry that any has."""
-    judged = {each["bookie_id"]: each["groups"] or b"" for each in row.get("replicas") or ()}
+    judged = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged
-    segments = [(each["first_entry_id"], each["ensemble"]) for each in row["segments"]]
+    segments = [(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]]
     names = ("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
     facts = {name: row[name] for name in names}
     ledger = LedgerFacts(row["ledger_id"], closed=False, segments=segments, **facts)
-    held = [groups_of(each["groups"]) for each in indexes if each["bookie_id"] in judged]
-    newest = max((last_entry(groups) for groups in held), default=-1)
+    index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in judged]
+    newest = max((last_entry(groups) for groups in index_groups), default=-1)
     return {member: striped_to(ledger, member, newest).tobytes() for member in judged}
 
 
@@ -356,11 +353,11 @@ def _replicas(
 ) -> tuple[ReplicaView, ...]:
     """Every member of an ensemble and every other bookie that holds something, by id."""
     expected = _expected_groups(row, indexes)
-    members = {name for each in row.get("segments") or () for name in each["ensemble"]}
-    held = {each["bookie_id"]: each for each in indexes if each["state"] not in OF_PLACES}
+    members = {name for segment in row.get("segments") or () for name in segment["ensemble"]}
+    by_bookie = {copy["bookie_id"]: copy for copy in indexes if copy["state"] not in OF_PLACES}
     views = []
-    for name in sorted({*members, *expected, *held}):
-        index, pair = held.get(name, {}), unequal.get(name, {})
+    for name in sorted({*members, *expected, *by_bookie}):
+        index, pair = by_bookie.get(name, {}), unequal.get(name, {})
         # An index cut inside a page is recognised after the scan; the pair that differs knows of it.
         state = pair.get("index_state") or index.get("state") or IndexState.ABSENT
         bookie = bookies.get(name, {})
@@ -393,8 +390,9 @@ SHOWN = 50
 
 def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tuple[FindingWithHistory, ...]:
     """The findings about a ledger, the worst first; an empty tuple where there are none."""
-    here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
-    batches = run.batches("findings", filter=here)
-    found = [finding_of(row) for row in islice((row for each in batches for row in each.to_pylist()), SHOWN)]
-    standings = standings_of(run.directory, run.report, [finding.fingerprint for finding in found])
-    return tuple(FindingWithHistory(finding, standings.get(finding.fingerprint)) for finding in found)
+    of_ledger = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
+    batches = run.batches("findings", filter=of_ledger)
+    rows = (row for batch in batches for row in batch.to_pylist())
+    findings = [finding_of(row) for row in islice(rows, SHOWN)]
+    standings = standings_of(run.directory, run.report, [finding.fingerprint for finding in findings])
+    return tuple(FindingWithHistory(finding, standings.get(finding.fingerprint)) for finding in findings)

@@ -65,18 +65,18 @@ def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
     for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
         ages = pc.subtract(run.report.run.scan_time, created_of(batch))
-        known = pc.fill_null(ages, 0).to_numpy(zero_copy_only=False)
+        filled_ages = pc.fill_null(ages, 0).to_numpy(zero_copy_only=False)
         places = np.where(
             pc.is_null(ages).to_numpy(zero_copy_only=False),
             len(AGE_LABELS),
-            np.searchsorted(AGES, known, side="right"),
+            np.searchsorted(AGES, filled_ages, side="right"),
         )
         yield _with_labels(batch, labels.take(pa.array(places)))
 
 
 def _listed_ledgers(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    wanted = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
-    return run.batches("tables/ledgers", ["scope_id", "ledger_id", *columns], wanted)
+    is_listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
+    return run.batches("tables/ledgers", ["scope_id", "ledger_id", *columns], is_listed)
 
 
 def _with_labels(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
@@ -112,7 +112,7 @@ def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
     files, file_bytes = _files(run)
     if by == "bookie":
         totals = _totals(_by_bookie(run))
-        steps, refused = space_steps(run, {each.name: each.classes for each in totals})
+        steps, refused = space_steps(run, {total.name: total.classes for total in totals})
         disks = disk_totals(run)
         forecasts = fill_forecasts(run, disks)
         return SpaceView(
@@ -126,15 +126,17 @@ def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
             forecasts=forecasts,
         )
     if by == "ledger":
-        totals, others, left = _by_ledger(run, top)
+        totals, remaining_bytes, remaining = _by_ledger(run, top)
     else:
-        totals, others, left = _largest(
+        totals, remaining_bytes, remaining = _largest(
             _totals(_by_label(run, by)), len(AGE_LABELS) + 3 if by == "age" else top
         )
         if by == "age":
             places = {label: place for place, label in enumerate(AGE_LABELS)}
-            totals = tuple(sorted(totals, key=lambda each: (places.get(each.name, len(places)), each.name)))
-    return SpaceView(by, totals, files, file_bytes, others, left)
+            totals = tuple(
+                sorted(totals, key=lambda total: (places.get(total.name, len(places)), total.name))
+            )
+    return SpaceView(by, totals, files, file_bytes, remaining_bytes, remaining)
 
 
 def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
@@ -150,45 +152,45 @@ def _by_bookie(run: RunReader) -> _Sums:
     sums = GroupedBytes(["bookie_id", "class"])
     for batch in run.batches("tables/space", ["bookie_id", "class", "bytes"]):
         sums.add(batch)
-    found: _Sums = {}
+    by_bookie: _Sums = {}
     for row in sums.table().to_pylist():
         name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
-        found.setdefault(name, Counter())[row["class"]] += row["bytes"]
-    return found
+        by_bookie.setdefault(name, Counter())[row["class"]] += row["bytes"]
+    return by_bookie
 
 
 def _by_ledger(run: RunReader, top: int) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
     """The largest, what all others have by class, and how many these are."""
-    kept: tuple[SpaceTotal, ...] = ()
-    others: Counter[str] = Counter()
-    left = 0
+    largest: tuple[SpaceTotal, ...] = ()
+    remaining_bytes: Counter[str] = Counter()
+    remaining = 0
     passes = _passes(run, "space")
     for residue in range(passes):
         # Those of a ledger follow each other: so they are one total without a lookup.
         sums = _ledgers(run, passes, residue).sort_by([(name, "ascending") for name in (*_LEDGER, "class")])
-        found: list[SpaceTotal] = []
+        pass_totals: list[SpaceTotal] = []
         previous: tuple[Any, ...] | None = None
         for batch in sums.to_batches(max_chunksize=65_536):
             for row in batch.to_pylist():
                 ledger = (row["scope_id"], row["ledger_id"])
                 if ledger != previous:
-                    left += _trim(found, others, top)
-                    found.append(SpaceTotal(_ledger_name(*ledger), {}))
+                    remaining += _trim(pass_totals, remaining_bytes, top)
+                    pass_totals.append(SpaceTotal(_ledger_name(*ledger), {}))
                     previous = ledger
-                found[-1].classes[row["class"]] = row["bytes"]
-        kept, gone, count = _largest([*kept, *found], top)
-        others.update(gone)
-        left += count
-    return kept, dict(others), left
+                pass_totals[-1].classes[row["class"]] = row["bytes"]
+        largest, dropped_bytes, count = _largest([*largest, *pass_totals], top)
+        remaining_bytes.update(dropped_bytes)
+        remaining += count
+    return largest, dict(remaining_bytes), remaining
 
 
-def _trim(found: list[SpaceTotal], others: Counter[str], top: int) -> int:
+def _trim(totals: list[SpaceTotal], remaining_bytes: Counter[str], top: int) -> int:
     """Now and then keep the largest of a pass alone; how many went."""
-    if len(found) < 2 * top + 10_000:
+    if len(totals) < 2 * top + 10_000:
         return 0
-    kept, gone, count = _largest(found, top)
-    found[:] = kept
-    others.update(gone)
+    largest, dropped_bytes, count = _largest(totals, top)
+    totals[:] = largest
+    remaining_bytes.update(dropped_bytes)
     return count
 
 
@@ -200,16 +202,16 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
 
 def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
     """Bytes by what the metadata says of each ledger."""
-    found: _Sums = {}
+    by_label: _Sums = {}
     passes = _passes(run, "space", "ledgers")
     for residue in range(passes):
-        named = list(_residue(LABELS[by](run), passes, residue))
+        labels = list(_residue(LABELS[by](run), passes, residue))
         sums = _ledgers(run, passes, residue)
         if not sums.num_rows:
             continue  # columns without a row have no type to join by
-        if named:
+        if labels:
             # Two records may say that they are one ledger: the first counts.
-            rows = pa.Table.from_batches(named).group_by(_LEDGER, use_threads=False)
+            rows = pa.Table.from_batches(labels).group_by(_LEDGER, use_threads=False)
             names = rows.aggregate([("label", "first")])
             sums = sums.join(names.rename_columns({"label_first": "label"}), _LEDGER, join_type="left outer")
         else:
@@ -218,9 +220,9 @@ def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
         grouped.add(sums.append_column("of_none", sums["ledger_id"].is_null()))
         for row in grouped.table().to_pylist():
             name = NO_LEDGER if row["of_none"] else row["label"] or NOT_LISTED
-            name = name if name in found or len(found) < NAMES_KEPT else OTHER_NAMES
-            found.setdefault(name, Counter())[row["class"]] += row["bytes"]
-    return found
+            name = name if name in by_label or len(by_label) < NAMES_KEPT else OTHER_NAMES
+            by_label.setdefault(name, Counter())[row["class"]] += row["bytes"]
+    return by_label
 
 
 def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
@@ -254,7 +256,7 @@ def _files(run: RunReader) -> tuple[int, int]:
     second = ds.field("kind") == LogFileKind.COMPACTED
     again = run.table("entry_logs", columns, of_files & second).to_pylist()
     ids = {(row["directory"], row["log_id"]) for row in again}
-    there: set[tuple[str, int]] = set()
+    present_logs: set[tuple[str, int]] = set()
     count = total = 0
     for batch in run.batches("tables/entry_logs", columns, of_files & ~second):
         count += len(batch)
@@ -262,9 +264,9 @@ def _files(run: RunReader) -> tuple[int, int]:
         if ids:
             rows = batch.to_pylist()
             logs = {(row["directory"], row["log_id"]) for row in rows if row["kind"] == LogFileKind.LOG}
-            there |= ids & logs
-    alone = [row["bytes"] for row in again if (row["directory"], row["log_id"]) not in there]
-    return count + len(alone), total + sum(alone)
+            present_logs |= ids & logs
+    single_bytes = [row["bytes"] for row in again if (row["directory"], row["log_id"]) not in present_logs]
+    return count + len(single_bytes), total + sum(single_bytes)
 
 
 def _totals(sums: _Sums) -> tuple[SpaceTotal, ...]:
@@ -276,11 +278,11 @@ def _largest(
     totals: list[SpaceTotal] | tuple[SpaceTotal, ...], top: int
 ) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
     """The ``top`` largest, what the others have by class, and how many these are."""
-    ordered = sorted(totals, key=lambda each: (-each.bytes, each.name))
-    others: Counter[str] = Counter()
-    for each in ordered[top:]:
-        others.update(each.classes)
-    return tuple(ordered[:top]), dict(others), len(ordered[top:])
+    ordered = sorted(totals, key=lambda total: (-total.bytes, total.name))
+    remaining_bytes: Counter[str] = Counter()
+    for remaining_total in ordered[top:]:
+        remaining_bytes.update(remaining_total.classes)
+    return tuple(ordered[:top]), dict(remaining_bytes), len(ordered[top:])
 
 
 FREEING = (GcAction.DELETE, GcAction.MINOR, GcAction.MAJOR)
@@ -306,9 +308,9 @@ def _reclaimable(run: RunReader) -> dict[str, dict[str, int]]:
     sums = GroupedBytes(["bookie_id", "action"])
     for batch in run.batches("tables/log_foresight", ["bookie_id", "action", "frees"]):
         sums.add(batch.rename_columns({"frees": "bytes"}))
-    found: dict[str, dict[str, int]] = {}
+    reclaimable: dict[str, dict[str, int]] = {}
     for row in sums.table().to_pylist():
-        of_bookie = found.setdefault(row["bookie_id"], dict.fromkeys(map(str, FREEING), 0))
+        of_bookie = reclaimable.setdefault(row["bookie_id"], dict.fromkeys(map(str, FREEING), 0))
         if row["action"] in of_bookie:
             of_bookie[row["action"]] += row["bytes"]
-    return found
+    return reclaimable

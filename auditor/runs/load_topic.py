@@ -30,17 +30,17 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     if "ownership" not in run.table_names():
         raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
     tenant, namespace, topic = _parts(name)
-    wanted = (
+    of_topic = (
         (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace) & (ds.field("topic") == topic)
     )
-    rows = run.table("ownership", _COLUMNS, wanted).to_pylist()
+    rows = run.table("ownership", _COLUMNS, of_topic).to_pylist()
     unread = _unread(run, (tenant, namespace, topic))
     if not rows and not unread:
         raise UsageError(f"{name}: the run knows no topic of this name{topic_hint(run, name)}")
     topics = [row for row in rows if row["kind"] == "data"]
-    every = [*rows, *unread]
-    own = [row["path"] for row in every if row["kind"] == "data"]
-    own += [row["path"].rpartition("/")[0] for row in every if row["kind"] == "cursor"]
+    all_rows = [*rows, *unread]
+    own = [row["path"] for row in all_rows if row["kind"] == "data"]
+    own += [row["path"].rpartition("/")[0] for row in all_rows if row["kind"] == "cursor"]
     cursors = _cursors(rows, unread)
     listed = [row for row in topics if row["ledger_id"] is not None]
     ids = [row["ledger_id"] for row in listed]
@@ -51,7 +51,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     readers = cursors if unlisted is None else [*cursors, TopicCursor("", None, None, None, unlisted)]
     return TopicView(
         f"{tenant}/{namespace}/{topic}",
-        own[0] if own else every[0]["path"],
+        own[0] if own else all_rows[0]["path"],
         [
             _ledger(row, classes, reaches, readers)
             for row in sorted(listed, key=lambda row: (row["place"], row["ledger_id"]))
@@ -113,16 +113,16 @@ def topic_hint(run: RunReader, unknown: str) -> str:
 
 def _unread(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]:
     """The topic's values that could not be read, and listings: path, status, damage, kind and cursor."""
-    found = []
+    unread_values = []
     for row in run.table("owners", ["path", "status", "damage"], ds.field("status") != "ok").to_pylist():
         names = names_of_claim(row["path"])
         if names is not None and names[1:4] == topic and names.kind in _KINDS:
-            found.append({**row, "kind": _KINDS[names.kind], "cursor": names.cursor})
-    return found
+            unread_values.append({**row, "kind": _KINDS[names.kind], "cursor": names.cursor})
+    return unread_values
 
 
 def _cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[TopicCursor]:
-    found = [
+    cursors = [
         TopicCursor(
             row["cursor"],
             (row["mark_delete_ledger_id"], row["mark_delete_entry_id"])
@@ -134,20 +134,20 @@ def _cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[T
         for row in rows
         if row["kind"] == "cursor"
     ]
-    found += [
+    cursors += [
         TopicCursor(row["cursor"], None, None, None, row["damage"])
         for row in unread
         if row["kind"] == "cursor"
     ]
-    return sorted(found, key=lambda cursor: cursor.name)
+    return sorted(cursors, key=lambda cursor: cursor.name)
 
 
 def _values(run: RunReader, table: str, column: str, ids: list[int]) -> dict[int, str]:
     """A column of a table about ledgers, by ledger; empty if an older version wrote the run without it."""
     if table not in run.table_names():
         return {}
-    wanted = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
-    rows = run.table(table, ["ledger_id", column], wanted).to_pylist()
+    of_ledgers = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
+    rows = run.table(table, ["ledger_id", column], of_ledgers).to_pylist()
     return {row["ledger_id"]: row[column] for row in rows}
 
 

@@ -30,7 +30,7 @@ def newest_report(runs: str | Path) -> Path:
     if (directory / REPORT).is_file():
         return directory / REPORT
     check_runs_directory(directory)
-    found = [(report.stat().st_mtime_ns, report) for report in directory.glob(f"*/{REPORT}")]
-    if not found:
+    reports = [(report.stat().st_mtime_ns, report) for report in directory.glob(f"*/{REPORT}")]
+    if not reports:
         raise UsageError(f"no finished run is in {runs}; bkaudit audit --out {runs}/NAME makes one")
-    return max(found)[1]
+    return max(reports)[1]

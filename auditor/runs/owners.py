@@ -33,8 +33,8 @@ def names_of_claim(claim: str) -> Names | None:
     True
     """
     for tree in (MANAGED_LEDGERS, SCHEMAS):
-        _, found, below = claim.partition(f"/{tree}/")
-        if found:
+        _, separator, below = claim.partition(f"/{tree}/")
+        if separator:
             return names_of(f"{tree}/{below}")
     return None
 
@@ -87,10 +87,10 @@ class OwnerTotals:
         """The totals of every tenant, namespace or topic: the worst findings first, then by name."""
         depth = LEVELS.index(level) + 1
         totals: dict[str, OwnerTotal] = {}
-        for names, found in self._by_topic.items():
+        for names, topic_total in self._by_topic.items():
             name = "/".join(map(str, names[:depth])) if all(names[:depth]) else NOBODY
-            totals.setdefault(name, OwnerTotal(name)).add(found)
-        return sorted(totals.values(), key=lambda each: (*_worst(each), each.name))
+            totals.setdefault(name, OwnerTotal(name)).add(topic_total)
+        return sorted(totals.values(), key=lambda total: (*_worst(total), total.name))
 
     @cached_property
     def _by_topic(self) -> dict[OwnerNames, OwnerTotal]:
@@ -129,14 +129,14 @@ def _worst(total: OwnerTotal) -> tuple[int, ...]:
 def _group(batch: pa.RecordBatch) -> pa.Table:
     # Other standings are of nobody, or of nothing there.
     nobodys = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
-    some = batch.filter(pc.or_(owned(batch), nobodys))
+    ledgers = batch.filter(pc.or_(owned(batch), nobodys))
     values = {
-        "bytes": pc.max_element_wise(some["length"], 0),
-        "entries": pc.max_element_wise(pc.add(some["last_entry_id"], 1), 0),
+        "bytes": pc.max_element_wise(ledgers["length"], 0),
+        "entries": pc.max_element_wise(pc.add(ledgers["last_entry_id"], 1), 0),
     }
     keys = [*NAMES, "standing"]
-    claim = pc.if_else(pc.equal(some["standing"], "unowned"), some["claim"], None)
-    table = pa.table({**{name: some[name] for name in keys}, "claim": claim, **values})
+    claim = pc.if_else(pc.equal(ledgers["standing"], "unowned"), ledgers["claim"], None)
+    table = pa.table({**{name: ledgers[name] for name in keys}, "claim": claim, **values})
     return table.group_by([*keys, "claim"]).aggregate(
         [("bytes", "sum"), ("entries", "sum"), ([], "count_all")]
     )
@@ -153,7 +153,7 @@ def _owners_of_findings(run: RunReader) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 UNOWNED = "ledger-unowned"
-_HELD = pa.schema(
+_LEAK_ROWS = pa.schema(
     [
         ("rank", pa.int8()), ("bytes", pa.int64()), ("scope_id", pa.int64()), ("ledger_id", pa.int64()),
         ("confidence", pa.string()),
@@ -177,9 +177,9 @@ class Leaks:
     def __init__(self, run: RunReader) -> None:
         if not has_owners(run):
             raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
-        parts = [pa.RecordBatch.from_pylist(rows, schema=_HELD) for rows in _rows(run)]
+        parts = [pa.RecordBatch.from_pylist(rows, schema=_LEAK_ROWS) for rows in _rows(run)]
         order = [("rank", "ascending"), ("bytes", "descending"), *((name, "ascending") for name in LEDGER)]
-        self._table = pa.Table.from_batches(parts, schema=_HELD).sort_by(order)
+        self._table = pa.Table.from_batches(parts, schema=_LEAK_ROWS).sort_by(order)
 
     def __iter__(self) -> Iterator[Leak]:
         for batch in self._table.to_batches(max_chunksize=1000):
@@ -188,11 +188,11 @@ class Leaks:
 
     def totals(self) -> LeakTotals:
         """What they add up to."""
-        every = self._table
-        sure = every.filter(pc.equal(every["confidence"], str(Confidence.CONFIRMED)))
-        columns = (every["bytes"], sure["bytes"], every["entries"])
+        leaks = self._table
+        sure = leaks.filter(pc.equal(leaks["confidence"], str(Confidence.CONFIRMED)))
+        columns = (leaks["bytes"], sure["bytes"], leaks["entries"])
         sums = (int(pc.sum(column).as_py() or 0) for column in columns)
-        return LeakTotals(every.num_rows, sure.num_rows, *sums)
+        return LeakTotals(leaks.num_rows, sure.num_rows, *sums)
 
 
 def last_owner(claim: str) -> str:
@@ -211,36 +211,36 @@ def _words(names: Names, claim: str) -> str:
     topic = "/".join(name for name in (names.tenant, names.namespace, names.topic) if name)
     if names.kind is NodeKind.CURSOR:
         return f"subscription {names.cursor} of {topic}"
-    known = {NodeKind.TOPIC: f"topic {topic}", NodeKind.SCHEMA: f"schema {topic}"}
-    return known.get(names.kind, claim)
+    words = {NodeKind.TOPIC: f"topic {topic}", NodeKind.SCHEMA: f"schema {topic}"}
+    return words.get(names.kind, claim)
 
 
 def _rows(run: RunReader) -> Iterator[list[dict[str, Any]]]:
     for batch in run.batches("findings", ["id", *LEDGER, "confidence", "evidence"]):
-        some = batch.filter(pc.equal(batch["id"], UNOWNED))
-        yield [_row(each) for each in some.to_pylist()]
+        unowned = batch.filter(pc.equal(batch["id"], UNOWNED))
+        yield [_row(finding) for finding in unowned.to_pylist()]
 
 
 def _row(finding: dict[str, Any]) -> dict[str, Any]:
-    said = json.loads(finding["evidence"])
-    last, length = said.get("last_entry_id"), said.get("length")
-    closed = said.get("state") == "CLOSED"
+    evidence = json.loads(finding["evidence"])
+    last, length = evidence.get("last_entry_id"), evidence.get("length")
+    closed = evidence.get("state") == "CLOSED"
     return {
         "rank": 0 if finding["confidence"] == Confidence.CONFIRMED else 1,
         "bytes": max(int(length), 0) if closed and length is not None else None,
         **{name: finding[name] for name in LEDGER},
         "confidence": finding["confidence"],
-        "claim": said.get("claim") or "",
-        "made": said.get("made"),
+        "claim": evidence.get("claim") or "",
+        "made": evidence.get("made"),
         "entries": max(int(last) + 1, 0) if closed and last is not None else None,
-        "state": said.get("state"),
-        "doubt": said.get("doubt"),
-        "seen_before": bool(said.get("seen_before")),
+        "state": evidence.get("state"),
+        "doubt": evidence.get("doubt"),
+        "seen_before": bool(evidence.get("seen_before")),
     }
 
 
 def _leak(row: dict[str, Any]) -> Leak:
     again = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
     why = f"{row['claim']} does not name it{again}"
-    said = {name: row[name] for name in _OF_LEAK}
-    return Leak(row["ledger_id"], owner=last_owner(row["claim"]), why=why, **said)
+    facts = {name: row[name] for name in _OF_LEAK}
+    return Leak(row["ledger_id"], owner=last_owner(row["claim"]), why=why, **facts)

@@ -81,8 +81,8 @@ class Findings:
         counts: Counter[str] = Counter()
         for tally in self._report.run.tally:
             counts[tally["severity"]] += tally["count"]
-        said = ", ".join(f"{counts[severity]:,} {severity}" for severity in Severity if counts[severity])
-        return f"<findings of {self._tables.path}: {said or 'none'}; iterate to read them>"
+        summary = ", ".join(f"{counts[severity]:,} {severity}" for severity in Severity if counts[severity])
+        return f"<findings of {self._tables.path}: {summary or 'none'}; iterate to read them>"
 
     def _repr_html_(self) -> str:
         from auditor.reports.cells import findings_cell
@@ -93,7 +93,7 @@ class Findings:
         path = f"{self._tables.path}/findings"
         group: tuple[int, int, str] = (-1, -1, "")
         previous: tuple[Any, ...] = ()
-        seen: set[tuple[int, int, str]] = set()
+        seen_groups: set[tuple[int, int, str]] = set()
         for batch in self._tables.batches("findings"):
             for row in batch.to_pylist():
                 try:
@@ -102,10 +102,10 @@ class Findings:
                     raise RunError(f"{path}: a row cannot be read: {error}") from error
                 check, place = (finding.urgency.rank, finding.severity.rank, finding.id), _place(finding)
                 # Another version may have had the checks of one rank in another order.
-                again = place < previous if check == group else check in seen or check[:2] < group[:2]
+                again = place < previous if check == group else check in seen_groups or check[:2] < group[:2]
                 if again:
                     raise RunError(f"{path}: {finding.id} is out of order; was a file renamed?")
-                seen.add(check)
+                seen_groups.add(check)
                 group, previous = check, place
                 yield finding
 
@@ -149,17 +149,17 @@ class RunReader:
         short = [name for name in _SHORT if name in self.directory.dataset("findings").schema.names]
         for batch in self.directory.batches("findings", [*short, "bookie_id", "missing", "unknown"]):
             about = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False)
-            named = about.to_numpy(zero_copy_only=False)
+            is_about = about.to_numpy(zero_copy_only=False)
             lacked = np.zeros(len(batch), np.int64)
             parts = pc.list_flatten(batch["missing"])
             lacking = pc.equal(pc.struct_field(parts, "bookie_id"), bookie_id)
             rows = pc.list_parent_indices(batch["missing"]).filter(lacking).to_numpy()
             np.add.at(lacked, rows, pc.struct_field(parts, "count").filter(lacking).to_numpy())
-            named[rows] = True
+            is_about[rows] = True
             unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
-            named[pc.list_parent_indices(batch["unknown"]).filter(unknown).to_numpy()] = True
+            is_about[pc.list_parent_indices(batch["unknown"]).filter(unknown).to_numpy()] = True
             shown = batch.select(short).append_column("missing", pa.array(lacked))
-            yield from shown.filter(pa.array(named)).to_pylist()
+            yield from shown.filter(pa.array(is_about)).to_pylist()
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None

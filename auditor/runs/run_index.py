@@ -59,12 +59,12 @@ def run_summaries(
     Raises: as `directories_with`.
     """
     infos = _file_infos(REPORT, directory)
-    known = _read_index(directory) if infos else {}
+    index_rows = _read_index(directory) if infos else {}
     rows: dict[str, list[Any]] = {}
     read_count = 0
     for path, info in infos.items():
         name = _name_of(path)
-        row = known.get(name)
+        row = index_rows.get(name)
         if row is None or row[:2] != [info.size, info.mtime_ns]:
             read_count += 1
             try:
@@ -77,7 +77,7 @@ def run_summaries(
             row = [info.size, info.mtime_ns, fields]
         rows[name] = row
         yield path, RunSummary(path=path, **row[2])
-    if renew_index and (read_count >= WRITE_AFTER_READS or len(known) - len(rows) >= WRITE_AFTER_READS):
+    if renew_index and (read_count >= WRITE_AFTER_READS or len(index_rows) - len(rows) >= WRITE_AFTER_READS):
         _write_index(directory, rows)
 
 
@@ -102,12 +102,12 @@ def _file_infos(file: str, directory: str | Path, missing: bool = False) -> dict
             infos = [files.get_file_info(path) if is_file(files, path) else None for path in paths]
     except (OSError, pa.ArrowException) as error:
         raise RunUsageError(f"{directory}: {error}") from error
-    there = {
+    file_infos = {
         child_of(directory, name): info
         for name, info in zip(below, infos, strict=True)
         if info is not None and info.type == fs.FileType.File
     }
-    return dict(sorted(there.items()))
+    return dict(sorted(file_infos.items()))
 
 
 def _name_of(path: str) -> str:

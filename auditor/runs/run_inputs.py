@@ -29,11 +29,11 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
     stores = owner_identities(run.table("owner_stores").to_pylist() if "owner_stores" in names else ())
     has_gone = "gone_entries" in names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
     inputs = RunInputs(int(facts.entry_logs), int(bool(facts.witness_asked)), stores, int(has_gone))
-    known = run.directory.read_manifest().get(KNOWN_INPUTS, {})
-    known_stores = known.get("owner_stores", ())
+    carried = run.directory.read_manifest().get(KNOWN_INPUTS, {})
+    known_stores = carried.get("owner_stores", ())
     if isinstance(known_stores, int):  # an earlier version counted them
         known_stores = (*stores, *[UNNAMED] * (known_stores - len(stores)))
-    return inputs, inputs.joined(RunInputs(**known | {"owner_stores": tuple(known_stores)}))
+    return inputs, inputs.joined(RunInputs(**carried | {"owner_stores": tuple(known_stores)}))
 
 
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -75,8 +75,8 @@ def find_lost_inputs(
     """
     if inputs is None:
         return frozenset(), frozenset()
-    last = known = RunInputs()
+    last = carried = RunInputs()
     if previous is not None:
-        last, known = inputs_of_run(RunReader(previous.path))
-    run.add_to_manifest({KNOWN_INPUTS: asdict(known.joined(inputs))})
-    return inputs.reasons_unseen(last), inputs.reasons_unseen(known)
+        last, carried = inputs_of_run(RunReader(previous.path))
+    run.add_to_manifest({KNOWN_INPUTS: asdict(carried.joined(inputs))})
+    return inputs.reasons_unseen(last), inputs.reasons_unseen(carried)

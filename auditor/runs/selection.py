@@ -31,7 +31,7 @@ class Selection:
     @property
     def everything(self) -> bool:
         """Whether nothing is left out."""
-        return not any(getattr(self, each.name) for each in fields(self))
+        return not any(getattr(self, field.name) for field in fields(self))
 
     def matches_check(self, id: str) -> bool:
         """Whether findings of this check may be among them."""
@@ -51,7 +51,7 @@ class Selection:
         return (
             (not self.severities or finding.severity in self.severities)
             and self.matches_check(finding.id)
-            and (not self.bookies or _any(self.bookies, [each for each in bookies if each is not None]))
+            and (not self.bookies or _any(self.bookies, [bookie for bookie in bookies if bookie is not None]))
             and (not self.ledgers or (finding.scope_id or 0, finding.ledger_id) in self.ledgers)
             and (not self.topics or _any(self.topics, _topics(finding)))
             and (not self.changes or (standing is not None and standing.change in self.changes))
@@ -84,9 +84,11 @@ def require_known(run: RunReader, selection: Selection) -> None:
     from auditor.runs.load_topic import topic_hint, topic_names
 
     for pattern in selection.bookies:
-        known = bookie_ids(run)
-        if not _any([pattern], known) and not _in_findings(run, Selection(bookies=(pattern,))):
-            raise UsageError(f"--bookie {pattern}: the run knows no such bookie{bookie_hint(pattern, known)}")
+        bookies = bookie_ids(run)
+        if not _any([pattern], bookies) and not _in_findings(run, Selection(bookies=(pattern,))):
+            raise UsageError(
+                f"--bookie {pattern}: the run knows no such bookie{bookie_hint(pattern, bookies)}"
+            )
     for pattern in selection.topics:
         if not _in_findings(run, Selection(topics=(pattern,))) and not any(
             _any([pattern], names) for names in topic_names(run)

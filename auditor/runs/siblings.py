@@ -26,9 +26,9 @@ from auditor.runs.run_index import run_summaries
 from auditor.sources.file_systems import child_of, parent_of, run_files
 
 
-def same_cluster(one: OfCluster, other: OfCluster) -> bool:
+def same_cluster(first: OfCluster, second: OfCluster) -> bool:
     """Whether both have the same instance id; where neither has one, the same metadata URI."""
-    return cluster_key(one) == cluster_key(other)
+    return cluster_key(first) == cluster_key(second)
 
 
 def siblings(
@@ -78,9 +78,9 @@ def runs_before(path: str, report: Report) -> list[RunSummary]:
 
     Raises: as `last_complete`.
     """
-    mine = RunSummary.of(path, report)
-    beside = sibling_runs(path, report.cluster)
-    return [run for run in beside if run.name != mine.name and run.finished <= mine.finished]
+    own = RunSummary.of(path, report)
+    summaries = sibling_runs(path, report.cluster)
+    return [run for run in summaries if run.name != own.name and run.finished <= own.finished]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,11 @@ _PERIODS: tuple[tuple[str, str], ...] = (("daily", "%Y-%m-%d"), ("weekly", "%G-W
 
 
 def decisions(
-    runs: Iterable[RunSummary], keep: Keep, named: Mapping[str, str] | None = None
+    runs: Iterable[RunSummary], keep: Keep, used: Mapping[str, str] | None = None
 ) -> list[Decision]:
     """What becomes of each run, the oldest first; each cluster is looked at by itself.
 
-    ``named`` says of paths, as the runs have them, what rests on them.
+    ``used`` says of paths, as the runs have them, what rests on them.
     """
     ordered = oldest_first(runs)
     reasons: dict[str, list[str]] = {run.path: [] for run in ordered}
@@ -117,8 +117,8 @@ def decisions(
         newest_first = [run for run in reversed(ordered) if cluster_key(run) == key]
         _keep(newest_first, keep, reasons)
     for run in ordered:
-        if named and run.path in named:
-            reasons[run.path].append(named[run.path])
+        if used and run.path in used:
+            reasons[run.path].append(used[run.path])
     return [Decision(run, tuple(reasons[run.path])) for run in ordered]
 
 
@@ -128,11 +128,11 @@ def _keep(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, lis
     for run in [run for run in newest_first if run.complete][:1]:
         reasons[run.path].append("the newest complete")
     for name, form in _PERIODS:
-        seen: set[str] = set()
+        periods: set[str] = set()
         for run in newest_first:
             period = datetime.fromtimestamp(run.finished / 1000, UTC).strftime(form)
-            if period not in seen and len(seen) < getattr(keep, name):
-                seen.add(period)
+            if period not in periods and len(periods) < getattr(keep, name):
+                periods.add(period)
                 reasons[run.path].append(name)
 
 
@@ -143,18 +143,16 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> 
     that audits take tables from.
     """
     of_options = () if options.suppressions is None else (options.suppressions,)
-    named = {} if options.since == LAST else {options.since: "since names it"}
+    uses = {} if options.since == LAST else {options.since: "since names it"}
     for file in (*files, *of_options):
         for entry in read_suppressions(Path(file).absolute()):
-            named[entry.baseline] = "a suppression's baseline"
-    here = _place(directory)
-    places = {
-        _place(run): why for run, why in named.items() if run and _is_local(run) == _is_local(directory)
-    }
+            uses[entry.baseline] = "a suppression's baseline"
+    parent_place = _place(directory)
+    places = {_place(run): why for run, why in uses.items() if run and _is_local(run) == _is_local(directory)}
     return {
         child_of(directory, path.name): why
         for (kind, path), why in places.items()
-        if (kind, path.parent) == here
+        if (kind, path.parent) == parent_place
     }
 
 

@@ -103,13 +103,13 @@ def _leaked_rows(run: RunReader) -> pa.Table | None:
         return None
     ids = leaks["ledger_id"].combine_chunks()
     sums = GroupedBytes(["bookie_id", *LEDGER])
-    named = ds.field("bookie_id").is_valid() & ds.field("ledger_id").is_valid()
-    for batch in run.batches("tables/space", ["bookie_id", *LEDGER, "bytes"], named):
-        some = batch.filter(pc.is_in(batch["ledger_id"], value_set=ids))
-        if len(some):
-            sums.add(some)
-    held = sums.table()
-    return held.join(leaks, [*LEDGER], join_type="inner") if held.num_rows else None
+    has_names = ds.field("bookie_id").is_valid() & ds.field("ledger_id").is_valid()
+    for batch in run.batches("tables/space", ["bookie_id", *LEDGER, "bytes"], has_names):
+        leaked_rows = batch.filter(pc.is_in(batch["ledger_id"], value_set=ids))
+        if len(leaked_rows):
+            sums.add(leaked_rows)
+    totals = sums.table()
+    return totals.join(leaks, [*LEDGER], join_type="inner") if totals.num_rows else None
 
 
 def _leaks(run: RunReader) -> pa.Table:
@@ -153,16 +153,16 @@ def space_steps(
         RunError: a table of the run is missing or broken.
     """
     hosts = _hosts(run)
-    found: list[SpaceStep | RefusedSpace] = []
+    steps: list[SpaceStep | RefusedSpace] = []
     for row in _findings(run, {RECLAIMABLE, PINNED}):
         url = gc_url(row["bookie_id"], hosts.get(row["bookie_id"]))
-        found += _of_finding(run, row, url)
-    found += _over_replicated(run, classes)
-    found += _leaked(run)
-    found.sort(key=lambda step: (step.bookie_id, -step.bytes, step.what))
+        steps += _of_finding(run, row, url)
+    steps += _over_replicated(run, classes)
+    steps += _leaked(run)
+    steps.sort(key=lambda step: (step.bookie_id, -step.bytes, step.what))
     return (
-        tuple(step for step in found if isinstance(step, SpaceStep)),
-        tuple(step for step in found if isinstance(step, RefusedSpace)),
+        tuple(step for step in steps if isinstance(step, SpaceStep)),
+        tuple(step for step in steps if isinstance(step, RefusedSpace)),
     )
 
 
@@ -254,8 +254,8 @@ def _leaked(run: RunReader) -> Steps:
         return
     command = f"bkaudit report {shlex.quote(run.path)} --leaks"
     whole = permit(run, ActionKind.DELETE_LEDGER, [])
-    held = run.holds.held_ledgers(ActionKind.DELETE_LEDGER)
-    rows = rows.join(held, [*LEDGER], join_type="left outer")
+    held_ledgers = run.holds.held_ledgers(ActionKind.DELETE_LEDGER)
+    rows = rows.join(held_ledgers, [*LEDGER], join_type="left outer")
     confirmed = pc.equal(rows["confidence"], str(Confidence.CONFIRMED))
     # A ledger that is held counts as held, whether its finding is confirmed or not.
     unconfirmed = pc.and_(pc.is_null(rows["why"]), pc.invert(confirmed))

@@ -25,12 +25,12 @@ def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[st
     ``report`` is the run's: where no run before was compared with, nothing is new or old. For a handful of
     fingerprints: those of all findings of a cluster would not fit into memory.
     """
-    wanted = pa.array(fingerprints, pa.string())
-    if not len(wanted) or not _has_standings(tables):
+    fingerprint_array = pa.array(fingerprints, pa.string())
+    if not len(fingerprint_array) or not _has_standings(tables):
         return {}
-    here = ds.field("fingerprint").isin(wanted)
+    is_asked = ds.field("fingerprint").isin(fingerprint_array)
     first = report.run.changes is None
-    return {row["fingerprint"]: _standing(row, first) for row in _rows(tables, _COLUMNS, here)}
+    return {row["fingerprint"]: _standing(row, first) for row in _rows(tables, _COLUMNS, is_asked)}
 
 
 def standings_of_report(path: str, report: Report) -> Standings:
@@ -91,5 +91,7 @@ def _rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Itera
 
 def _batches(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[Any]:
     """What this run found, in the order of its findings; rows of what only an earlier one did are no part."""
-    found = ds.field("change").isin(FOUND)
-    yield from tables.batches(f"tables/{_TABLE}", columns, found if filter is None else found & filter)
+    is_current = ds.field("change").isin(FOUND)
+    yield from tables.batches(
+        f"tables/{_TABLE}", columns, is_current if filter is None else is_current & filter
+    )

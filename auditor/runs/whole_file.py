@@ -35,9 +35,9 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
         with named_target(target), target.open("wb") as out:
             write(out)
         return
-    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.part"):
-        if time.time() - left.lstat().st_mtime > LEFT_S:  # of a process that was killed
-            left.unlink(missing_ok=True)
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.part"):
+        if time.time() - leftover.lstat().st_mtime > LEFT_S:  # of a process that was killed
+            leftover.unlink(missing_ok=True)
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
         with named_target(target), part.open("xb") as out:
