@@ -21,10 +21,10 @@ def registration_lines(root: str, nodes: ClusterNodes) -> Iterator[Line]:
         root: The path or scope below which the cluster is.
         nodes: What the store has of the cluster itself.
     """
-    ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
+    bookie_ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
     registered = {str(row["bookie_id"]) for row in registrations(nodes)}
-    ids |= registered
-    if not ids:
+    bookie_ids |= registered
+    if not bookie_ids:
         yield BOOKIES.not_asked("registered", "the store names no bookie")
         return
     if any(_is_registration(path, root) for path, _ in nodes.gaps):
@@ -32,11 +32,15 @@ def registration_lines(root: str, nodes: ClusterNodes) -> Iterator[Line]:
         yield BOOKIES.not_asked("registered", text)
         return
     if not registered:
-        text = f"none of {plural(len(ids), 'bookie')} is registered: all are down, or the store was saved "
-        yield BOOKIES.not_asked("registered", f"{text}without registrations")
+        text = (
+            f"none of {plural(len(bookie_ids), 'bookie')} is registered: all are down, or the store was "
+            "saved without registrations"
+        )
+        yield BOOKIES.not_asked("registered", text)
         return
-    down = sorted(ids - registered)
-    text = f"{len(ids) - len(down):,} of {plural(len(ids), 'known bookie')} {_verb(len(ids))} registered"
+    down = sorted(bookie_ids - registered)
+    total = len(bookie_ids)
+    text = f"{total - len(down):,} of {plural(total, 'known bookie')} {_verb(total)} registered"
     yield BOOKIES.warn("registered", text) if down else BOOKIES.ok("registered", text)
     for name in down[:MAX_BOOKIES_NAMED]:
         yield BOOKIES.warn(
