@@ -26,10 +26,10 @@ def registration_lines(root: str, nodes: ClusterNodes, whole: Collection[str] = 
         whole: Bookies of which all directories were given. Nobody is told to start one: that it would start,
             and may, an audit says.
     """
-    ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
+    bookie_ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
     registered = {str(row["bookie_id"]) for row in registrations(nodes)}
-    ids |= registered
-    if not ids:
+    bookie_ids |= registered
+    if not bookie_ids:
         yield BOOKIES.not_asked("registered", "the store names no bookie")
         return
     if any(_is_registration(path, root) for path, _ in nodes.gaps):
@@ -37,11 +37,15 @@ def registration_lines(root: str, nodes: ClusterNodes, whole: Collection[str] = 
         yield BOOKIES.not_asked("registered", text)
         return
     if not registered:
-        text = f"none of {plural(len(ids), 'bookie')} is registered: all are down, or the store was saved "
-        yield BOOKIES.not_asked("registered", f"{text}without registrations")
+        text = (
+            f"none of {plural(len(bookie_ids), 'bookie')} is registered: all are down, or the store was "
+            "saved without registrations"
+        )
+        yield BOOKIES.not_asked("registered", text)
         return
-    down = sorted(ids - registered)
-    text = f"{len(ids) - len(down):,} of {plural(len(ids), 'known bookie')} {_verb(len(ids))} registered"
+    down = sorted(bookie_ids - registered)
+    total = len(bookie_ids)
+    text = f"{total - len(down):,} of {plural(total, 'known bookie')} {_verb(total)} registered"
     yield BOOKIES.warn("registered", text) if down else BOOKIES.ok("registered", text)
     for name in down[:MAX_BOOKIES_NAMED]:
         yield BOOKIES.warn(

@@ -54,7 +54,7 @@ PROVING = (
 
 COPIES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 _UNDECIDED = frozenset({"replication-undecided"})
-_NAMED = 2
+_SHOWN = 2
 _LEAST = 10
 """A bookie with fewer ledgers than these is not said to have lost its data."""
 _SHARE = 0.95
@@ -91,27 +91,34 @@ def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
 
     Only of bookies on DbLedgerStorage, which keeps a ledger in the directory number id modulo their number.
     """
-    held = {row["directory"]: row["ledgers"] for row in roster.contents}
-    found: dict[str, dict[str, tuple[str, int]]] = {}
+    ledger_counts = {row["directory"]: row["ledgers"] for row in roster.contents}
+    contents_by_owner: dict[str, dict[str, tuple[str, int]]] = {}
     for row in roster.directories:
-        found.setdefault(row["owner"], {})[row["configured"]] = row["path"], held.get(row["path"], 0)
+        contents_by_owner.setdefault(row["owner"], {})[row["configured"]] = (
+            row["path"],
+            ledger_counts.get(row["path"], 0),
+        )
     starts = {
         row["bookie_id"]: row["index_dirs"] or row["ledger_dirs"] for row in roster.starts if row["agreed"]
     }
     places = {
-        row["bookie_id"]: [found[row["bookie_id"]][path] for path in starts[row["bookie_id"]]]
+        row["bookie_id"]: [contents_by_owner[row["bookie_id"]][path] for path in starts[row["bookie_id"]]]
         for row in roster.bookies
         if row["read"] == BookieRead.READ
         and row["storage"] == "rocksdb"
         and not row["suspect"]
         and row["bookie_id"] in starts
-        and found.get(row["bookie_id"], {}).keys() >= {*starts[row["bookie_id"]]}
+        and contents_by_owner.get(row["bookie_id"], {}).keys() >= {*starts[row["bookie_id"]]}
     }
 
     def uneven(ledgers: Sequence[int]) -> bool:
         return max(ledgers) >= _LEAST and min(ledgers) <= (1 - _SHARE) * max(ledgers)
 
-    return {name: each for name, each in places.items() if uneven([ledgers for _, ledgers in each])}
+    return {
+        name: directories
+        for name, directories in places.items()
+        if uneven([ledgers for _, ledgers in directories])
+    }
 
 
 def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = None) -> list[Claim]:
@@ -120,43 +127,43 @@ def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = N
     ``rows`` are the findings of the checks `PROVING` about bookies: id, bookie_id, confidence and evidence,
     as JSON.
     """
-    found: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING}
+    proofs: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING}
     aliases: set[str] = set()
     for row in rows:
         evidence = json.loads(row["evidence"])
         if row["id"] == "bookie-alias":
-            aliases |= {each["bookie_id"] for each in evidence["ids"]}
+            aliases |= {alias["bookie_id"] for alias in evidence["ids"]}
         if row["confidence"] != Confidence.SUSPECT and row["bookie_id"] is not None:
-            found[row["id"]][row["bookie_id"]] = evidence
+            proofs[row["id"]][row["bookie_id"]] = evidence
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     claims = [
-        *_foreign_instances(found, bookies),
-        *_store_older(found, bookies),
-        *_disks_swapped(found),
-        *_disks_not_mounted(found, bookies, roster),
-        *_other_ids(found),
-        *_not_registered(found, bookies, aliases),
-        *_overflow(found),
+        *_foreign_instances(proofs, bookies),
+        *_store_older(proofs, bookies),
+        *_disks_swapped(proofs),
+        *_disks_not_mounted(proofs, bookies, roster),
+        *_other_ids(proofs),
+        *_not_registered(proofs, bookies, aliases),
+        *_overflow(proofs),
     ]
     claimed = {name for claim in claims for name in claim.bookies if "bookie-unread" in claim.of_bookies}
-    claims += _not_read(found, bookies, claimed)
-    gone = _data_gone(bookies, lacking or {})
-    claims += gone
-    claims += _disks_lost(roster, lacking or {}, {name for claim in gone for name in claim.bookies})
+    claims += _not_read(proofs, bookies, claimed)
+    gone_claims = _data_gone(bookies, lacking or {})
+    claims += gone_claims
+    claims += _disks_lost(roster, lacking or {}, {name for claim in gone_claims for name in claim.bookies})
     return claims[:MOST]
 
 
-Found = Mapping[str, Mapping[str, Row]]
+Proofs = Mapping[str, Mapping[str, Row]]
 
 
-def _foreign_instances(found: Found, bookies: Mapping[str, Row]) -> Iterable[Claim]:
-    for name, evidence in found["instance-mismatch"].items():
+def _foreign_instances(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
+    for name, evidence in proofs["instance-mismatch"].items():
         if name in bookies and bookies[name]["foreign_instance"]:
-            ids = sorted({each["instance_id"] or "none" for each in evidence["cookies"]})
+            ids = sorted({cookie["instance_id"] or "none" for cookie in evidence["cookies"]})
             yield Claim(
                 "foreign-instance",
                 (name,),
-                f"all directories of {name} are of another cluster, instance id {first_names(ids, _NAMED)}",
+                f"all directories of {name} are of another cluster, instance id {first_names(ids, _SHOWN)}",
                 (("instance-mismatch", name),),
                 frozenset(
                     {
@@ -171,10 +178,10 @@ def _foreign_instances(found: Found, bookies: Mapping[str, Row]) -> Iterable[Cla
             )
 
 
-def _store_older(found: Found, bookies: Mapping[str, Row]) -> Iterable[Claim]:
+def _store_older(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
     older = {
         name: evidence
-        for name, evidence in found["metadata-suspect"].items()
+        for name, evidence in proofs["metadata-suspect"].items()
         if "store-older" in evidence["rules"] and not bookies.get(name, {}).get("foreign_instance")
     }
     if older:
@@ -183,7 +190,7 @@ def _store_older(found: Found, bookies: Mapping[str, Row]) -> Iterable[Claim]:
         yield Claim(
             "store-older",
             names,
-            f"the metadata is older than the data of {first_names(names, _NAMED)}, which have ledgers from "
+            f"the metadata is older than the data of {first_names(names, _SHOWN)}, which have ledgers from "
             f"{lowest} on that it never gave out: a restored backup, or another cluster's store",
             tuple(("metadata-suspect", name) for name in names),
             frozenset({"metadata-suspect", "orphan-ledger"}),
@@ -191,41 +198,45 @@ def _store_older(found: Found, bookies: Mapping[str, Row]) -> Iterable[Claim]:
         )
 
 
-def _disks_swapped(found: Found) -> Iterable[Claim]:
+def _disks_swapped(proofs: Proofs) -> Iterable[Claim]:
     carried = {
-        name: {each["names"] for each in evidence["directories"]}
-        for name, evidence in found["disk-id-mismatch"].items()
+        name: {directory["names"] for directory in evidence["directories"]}
+        for name, evidence in proofs["disk-id-mismatch"].items()
     }
-    for one, theirs in sorted(carried.items()):
-        for other in sorted(theirs):
-            if one < other and carried.get(other) == {one} and theirs == {other}:
+    for bookie, carried_ids in sorted(carried.items()):
+        for other_bookie in sorted(carried_ids):
+            if (
+                bookie < other_bookie
+                and carried.get(other_bookie) == {bookie}
+                and carried_ids == {other_bookie}
+            ):
                 yield Claim(
                     "disks-swapped",
-                    (one, other),
-                    f"{one} and {other} have each other's disks",
-                    (("disk-id-mismatch", one), ("disk-id-mismatch", other)),
+                    (bookie, other_bookie),
+                    f"{bookie} and {other_bookie} have each other's disks",
+                    (("disk-id-mismatch", bookie), ("disk-id-mismatch", other_bookie)),
                     frozenset({"disk-id-mismatch", "disk-dirs-disagree"}),
                 )
 
 
-def _disks_not_mounted(found: Found, bookies: Mapping[str, Row], roster: Roster) -> Iterable[Claim]:
+def _disks_not_mounted(proofs: Proofs, bookies: Mapping[str, Row], roster: Roster) -> Iterable[Claim]:
     missing = {
         row["bookie_id"]: len(row["paths"]) for row in roster.starts if row["fault"] == Fault.VERSION_MISSING
     }
-    for name, evidence in found["disk-version-missing"].items():
-        if all(each["empty"] for each in evidence["directories"]):
-            paths = sorted(each["path"] for each in evidence["directories"])
-            alone = bool(bookies[name]["absent_directories"])
-            explained = {"disk-version-missing"} | ({"bookie-unread"} if alone else set())
+    for name, evidence in proofs["disk-version-missing"].items():
+        if all(directory["empty"] for directory in evidence["directories"]):
+            paths = sorted(directory["path"] for directory in evidence["directories"])
+            has_absent = bool(bookies[name]["absent_directories"])
+            explained = {"disk-version-missing"} | ({"bookie-unread"} if has_absent else set())
             explained |= {"start-refused"} if missing.get(name) == len(paths) else set()
             yield Claim(
                 "disk-not-mounted",
                 (name,),
-                f"{name} has {_disks_away(paths)} not mounted, or new: {first_names(paths, _NAMED)} "
+                f"{name} has {_disks_away(paths)} not mounted, or new: {first_names(paths, _SHOWN)} "
                 f"{'is' if len(paths) == 1 else 'are'} empty",
                 (("disk-version-missing", name),),
                 frozenset(explained),
-                _UNDECIDED if alone else frozenset(),
+                _UNDECIDED if has_absent else frozenset(),
             )
 
 
@@ -236,43 +247,43 @@ def _disks_away(paths: Sequence[str]) -> str:
 _OF_GONE = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
 
 
-def _other_ids(found: Found) -> Iterable[Claim]:
-    for name, evidence in sorted(found["bookie-alias"].items()):
-        ids = [name, *sorted({each["bookie_id"] for each in evidence["ids"]} - {name})]
+def _other_ids(proofs: Proofs) -> Iterable[Claim]:
+    for name, evidence in sorted(proofs["bookie-alias"].items()):
+        ids = [name, *sorted({alias["bookie_id"] for alias in evidence["ids"]} - {name})]
         yield Claim(
             "other-id",
             tuple(ids),
-            f"{name} is not registered, and is {first_names(ids[1:], _NAMED)} by another id",
+            f"{name} is not registered, and is {first_names(ids[1:], _SHOWN)} by another id",
             (("bookie-alias", name),),
             frozenset({"bookie-alias", "alias-gc-danger", "mark-missing", *_OF_GONE}),
         )
 
 
-def _not_registered(found: Found, bookies: Mapping[str, Row], aliases: Set[str]) -> Iterable[Claim]:
-    names = {name for id in ("ghost-bookie", "bookie-down") for name in found[id]}
+def _not_registered(proofs: Proofs, bookies: Mapping[str, Row], aliases: Set[str]) -> Iterable[Claim]:
+    names = {name for id in ("ghost-bookie", "bookie-down") for name in proofs[id]}
     for name in sorted(names - aliases):
         row = bookies.get(name)
         if row is None or row["registered"] is not None:
             continue
         unread = row["read"] == BookieRead.UNREAD and not row["found"]
-        said = ["is not registered"]
-        said += [] if row["has_cookie"] else ["has no cookie"]
-        said += ["has no data that was found"] if unread else []
+        facts = ["is not registered"]
+        facts += [] if row["has_cookie"] else ["has no cookie"]
+        facts += ["has no data that was found"] if unread else []
         yield Claim(
             "not-registered",
             (name,),
-            f"{name} {' and '.join(said)}",
-            tuple((id, name) for id in _OF_GONE if name in found[id]),
+            f"{name} {' and '.join(facts)}",
+            tuple((id, name) for id in _OF_GONE if name in proofs[id]),
             frozenset({*_OF_GONE, "mark-missing"} | ({"bookie-unread"} if unread else set())),
             _UNDECIDED if unread else frozenset(),
         )
 
 
-def _overflow(found: Found) -> Iterable[Claim]:
+def _overflow(proofs: Proofs) -> Iterable[Claim]:
     names = tuple(
         sorted(
             name
-            for name, evidence in found["gc-would-delete-live"].items()
+            for name, evidence in proofs["gc-would-delete-live"].items()
             if evidence["causes"] == [GcCause.OVERFLOWS]
         )
     )
@@ -280,21 +291,21 @@ def _overflow(found: Found) -> Iterable[Claim]:
         yield Claim(
             "listing-overflows",
             names,
-            f"the collectors of {first_names(names, _NAMED)} run over at ledger {2**63 - 1}, and take all "
+            f"the collectors of {first_names(names, _SHOWN)} run over at ledger {2**63 - 1}, and take all "
             "others for deleted",
             tuple(("gc-would-delete-live", name) for name in names),
             frozenset({"gc-would-delete-live"}),
         )
 
 
-def _not_read(found: Found, bookies: Mapping[str, Row], claimed: set[str]) -> Iterable[Claim]:
-    for name, evidence in sorted(found["bookie-unread"].items()):
+def _not_read(proofs: Proofs, bookies: Mapping[str, Row], claimed: set[str]) -> Iterable[Claim]:
+    for name, evidence in sorted(proofs["bookie-unread"].items()):
         if name not in claimed:
             if absent := bookies[name]["absent_directories"]:
                 kind, were = "disk-not-found", "was" if len(absent) == 1 else "were"
                 sentence = (
                     f"{name} has {_disks_away(absent)} not mounted, or not given: "
-                    f"{first_names(absent, _NAMED)} {were} not found"
+                    f"{first_names(absent, _SHOWN)} {were} not found"
                 )
             else:
                 how = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
@@ -304,30 +315,30 @@ def _not_read(found: Found, bookies: Mapping[str, Row], claimed: set[str]) -> It
 
 
 def _data_gone(bookies: Mapping[str, Row], lacking: Lacking) -> list[Claim]:
-    gone = {
+    lost_replicas = {
         name: sum(lacks.values())
         for name, lacks in sorted(lacking.items())
         if name in bookies and _nearly_all(sum(lacks.values()), bookies[name]["replicas"] or 0)
     }
-    if not gone:
+    if not lost_replicas:
         return []
-    names, wanted = tuple(gone), sum(bookies[name]["replicas"] or 0 for name in gone)
+    names, replicas = tuple(lost_replicas), sum(bookies[name]["replicas"] or 0 for name in lost_replicas)
     sentence = (
-        f"{first_names(names, _NAMED)} {'lacks' if len(names) == 1 else 'lack'} entries in "
-        f"{sum(gone.values()):,} of {plural(wanted, 'replica')}: data is gone"
+        f"{first_names(names, _SHOWN)} {'lacks' if len(names) == 1 else 'lack'} entries in "
+        f"{sum(lost_replicas.values()):,} of {plural(replicas, 'replica')}: data is gone"
     )
     return [Claim("data-gone", names, sentence, (), frozenset(), frozenset(COPIES))]
 
 
-def _nearly_all(lacks: int, wanted: int) -> bool:
-    return lacks >= max(_LEAST, _SHARE * wanted)
+def _nearly_all(lacks: int, expected: int) -> bool:
+    return lacks >= max(_LEAST, _SHARE * expected)
 
 
-def _disks_lost(roster: Roster, lacking: Lacking, gone: Set[str]) -> Iterable[Claim]:
+def _disks_lost(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Iterable[Claim]:
     for name, places in uneven_directories(roster).items():
         for place, (path, ledgers) in enumerate(places):
             lacks = lacking.get(name, {}).get(place, 0)
-            if name not in gone and _nearly_all(lacks, lacks + ledgers):
+            if name not in gone_bookies and _nearly_all(lacks, lacks + ledgers):
                 yield Claim(
                     "disk-lost",
                     (name,),
@@ -342,7 +353,7 @@ def _disks_lost(roster: Roster, lacking: Lacking, gone: Set[str]) -> Iterable[Cl
 
 def cause_column(claims: Sequence[Claim]) -> Column:
     """The place of a finding's cause among the claims, from 1; null where nothing claims it."""
-    concerned = F.concat(F.transform("missing", lambda each: each["bookie_id"]), F.col("unknown"))
+    concerned = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
     only_one = F.when(F.size(F.array_distinct(concerned)) == 1, F.get(concerned, F.lit(0)))
     names = {"bookie": F.col("bookie_id"), "copies": only_one}
     # Most claims are of one bookie each and explain the same checks: one look into a map for all of them.
@@ -368,9 +379,9 @@ def _follows(claim: Claim, concerned: Column) -> Column:
         of_bookie &= undrawn
     if not claim.of_copies:
         return F.coalesce(of_bookie, F.lit(False))
-    alone = F.size(concerned) > 0
-    alone &= F.forall(concerned, lambda name: name.isin(*claim.bookies))
+    explains_all = F.size(concerned) > 0
+    explains_all &= F.forall(concerned, lambda name: name.isin(*claim.bookies))
     if claim.remainder is not None:
         place, number = claim.remainder
-        alone &= F.pmod("ledger_id", F.lit(number)) == place
-    return F.coalesce(of_bookie, F.lit(False)) | (F.col("id").isin(*claim.of_copies) & alone)
+        explains_all &= F.pmod("ledger_id", F.lit(number)) == place
+    return F.coalesce(of_bookie, F.lit(False)) | (F.col("id").isin(*claim.of_copies) & explains_all)

@@ -56,11 +56,11 @@ def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
         return findings
     concerned = ~F.col("id").isin(*OF_DELETED)
     rows = findings.join(unsettled_ledgers(moved), [*LEDGER], "left")
-    kept = rows.where(~(concerned & F.coalesce("deleted", F.lit(False))))
+    remaining = rows.where(~(concerned & F.coalesce("deleted", F.lit(False))))
     changed = concerned & F.col("deleted").isNotNull()
     doubted = changed & (F.col("confidence") == Confidence.CONFIRMED.value)
     confidence = F.when(doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
-    return kept.withColumn("confidence", confidence).drop("deleted")
+    return remaining.withColumn("confidence", confidence).drop("deleted")
 
 
 def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
@@ -112,18 +112,18 @@ def confirm_by_two_runs(
         F.map_from_entries(F.collect_list(F.struct("bookie_id", "index_time"))).alias("times")
     )
     met = suspects.join(then, _SUBJECT, "left").join(changed, [*LEDGER], "left").crossJoin(F.broadcast(times))
-    seen = F.col("first").isNotNull() & F.col("changed").isNull() & _lacked_then()
+    was_seen = F.col("first").isNotNull() & F.col("changed").isNull() & _lacked_then()
     judged = _with_earlier_run(
-        met, F.coalesce(seen, F.lit(False)), F.coalesce(_newer(grace_ms), F.lit(False))
+        met, F.coalesce(was_seen, F.lit(False)), F.coalesce(_newer(grace_ms), F.lit(False))
     )
     return findings.where(~_healing()).unionByName(judged.select(*findings.columns))
 
 
 def _healing() -> Column:
     lasting = F.get_json_object("evidence", "$.lasting_doubts")
-    some = F.get_json_object("evidence", "$.doubts") != "[]"
+    has_doubts = F.get_json_object("evidence", "$.doubts") != "[]"
     suspect = F.col("confidence") == Confidence.SUSPECT.value
-    return F.coalesce(suspect & some & (lasting == "[]"), F.lit(False))
+    return F.coalesce(suspect & has_doubts & (lasting == "[]"), F.lit(False))
 
 
 def _with_version(findings: DataFrame) -> DataFrame:
@@ -132,9 +132,9 @@ def _with_version(findings: DataFrame) -> DataFrame:
 
 
 def _lacked_then() -> Column:
-    def same(now: Column) -> Column:
+    def same(replica: Column) -> Column:
         return F.exists(
-            "was_missing", lambda was: (was.bookie_id == now.bookie_id) & (was.groups == now.groups)
+            "was_missing", lambda was: (was.bookie_id == replica.bookie_id) & (was.groups == replica.groups)
         )
 
     return F.forall("missing", same)
@@ -142,10 +142,10 @@ def _lacked_then() -> Column:
 
 def _newer(grace_ms: int) -> Column:
     after = F.col("first.finished") + grace_ms
-    return F.forall("missing", lambda now: F.try_element_at("times", now.bookie_id) > after)
+    return F.forall("missing", lambda replica: F.try_element_at("times", replica.bookie_id) > after)
 
 
-def _with_earlier_run(rows: DataFrame, seen: Column, newer: Column) -> DataFrame:
+def _with_earlier_run(rows: DataFrame, was_seen: Column, newer: Column) -> DataFrame:
     """The rows with what an earlier run's look changes: evidence where it is the same, and how sure it is."""
     run = F.to_json("first")
     carried = F.concat(
@@ -157,10 +157,10 @@ def _with_earlier_run(rows: DataFrame, seen: Column, newer: Column) -> DataFrame
         utc(F.col("first.finished")),
         F.lit(" at the same version, with an older index"),
     )
-    sure = seen & newer
+    sure = was_seen & newer
     return rows.withColumns(
         {
-            "evidence": F.when(seen, carried).otherwise(F.col("evidence")),
+            "evidence": F.when(was_seen, carried).otherwise(F.col("evidence")),
             "message": F.when(sure, words).otherwise(F.col("message")),
             "confidence": F.when(sure, Confidence.CONFIRMED.value).otherwise(F.col("confidence")),
         }
@@ -182,10 +182,10 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     are ``ledgers``, ``standing`` and those of `OWNER`, null where nobody names these ledgers. The standing of
     a ledger that the table does not have is ``unknown``.
     """
-    wanted = findings.where("ledger_id is not null").select(*LEDGER).distinct()
-    named = _owner_of_each(ownership, wanted).where("path is not null")
+    ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
+    owned_ledgers = _owner_of_each(ownership, ledgers).where("path is not null")
     text = F.to_json("owner", {"ignoreNullFields": "false"})
-    rows = findings.join(named.select(*LEDGER, text.alias("owner")), [*LEDGER], "left")
+    rows = findings.join(owned_ledgers.select(*LEDGER, text.alias("owner")), [*LEDGER], "left")
     several = _owners_of_samples(findings, ownership).withColumnRenamed("evidence", "of")
     # A few for each bookie, so they are broadcast: findings of ledgers are not sorted for them.
     of_none = F.col("ledger_id").isNull() & (F.col("evidence") == F.col("of"))
@@ -197,36 +197,36 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     return rows.withColumn("evidence", evidence).select(*findings.columns)
 
 
-def _owner_of_each(ownership: DataFrame, wanted: DataFrame) -> DataFrame:
-    """One row for each ledger of ``wanted`` that the table has: ``path``, ``standing``, ``owner``.
+def _owner_of_each(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
+    """One row for each ledger of ``ledgers`` that the table has: ``path``, ``standing``, ``owner``.
 
     The path is the first of those that name it; null: nobody does.
     """
     own = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
-    first = own.join(wanted, [*LEDGER], "left_semi").groupBy(*LEDGER)
+    first = own.join(ledgers, [*LEDGER], "left_semi").groupBy(*LEDGER)
     return first.agg(F.min(F.struct("path", "standing", owner)).alias("first")).select(*LEDGER, "first.*")
 
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """``evidence`` of findings that name no ledger, as it is, and ``owners`` of its sampled ones, as JSON."""
     sampled = _sampled_ledgers(findings)
-    known = _owner_of_each(ownership, F.broadcast(sampled.select(*LEDGER).distinct()))
+    ledger_owners = _owner_of_each(ownership, F.broadcast(sampled.select(*LEDGER).distinct()))
     nobody = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
-    each = sampled.join(F.broadcast(known), [*LEDGER], "left").select(
+    sample_rows = sampled.join(F.broadcast(ledger_owners), [*LEDGER], "left").select(
         "evidence",
         *LEDGER,
         F.coalesce("standing", F.lit("unknown")).alias("standing"),
         F.coalesce("owner", nobody).alias("owner"),
     )
-    by_owner = each.groupBy("evidence", "standing", "owner").agg(
+    by_owner = sample_rows.groupBy("evidence", "standing", "owner").agg(
         F.array_sort(F.collect_list("ledger_id")).alias("ledgers")
     )
     element = F.struct("ledgers", "standing", "owner.*")
     listed = by_owner.groupBy("evidence").agg(F.array_sort(F.collect_list(element)).alias("owners"))
     # As everywhere in JSON, ids are text.
     in_text = F.transform(
-        "owners", lambda one: one.withField("ledgers", one["ledgers"].cast("array<string>"))
+        "owners", lambda owner: owner.withField("ledgers", owner["ledgers"].cast("array<string>"))
     )
     return listed.select("evidence", F.to_json(in_text, {"ignoreNullFields": "false"}).alias("owners"))
 
@@ -243,7 +243,7 @@ def _sampled_ledgers(findings: DataFrame) -> DataFrame:
         F.flatten(texts["aliases"]["sample"]),
         F.flatten(F.transform(logs, lambda log: log["keeps"]["ledger"])),
     )
-    names = F.flatten(F.transform(lists, lambda each: F.coalesce(each, F.array().cast("array<string>"))))
+    names = F.flatten(F.transform(lists, lambda sample: F.coalesce(sample, F.array().cast("array<string>"))))
     ids = F.filter(F.transform(names, lambda name: name.try_cast("bigint")), lambda id: id.isNotNull())
     first = F.slice(F.array_distinct(ids), 1, SAMPLED)
     samples = findings.where("ledger_id is null").select("evidence").distinct()

@@ -114,9 +114,9 @@ def apply_suppressions(
         accepts = match & _may_accept(entries[place - 1], digests, today)
         number = F.when(accepts, F.lit(place)).otherwise(number)
     reasons = [F.lit(part) for place, entry in enumerate(entries, 1) for part in (place, entry.reason)]
-    found = F.when(F.col("change").isin(*FOUND), number).otherwise(F.lit(None)).cast("int")
+    suppression = F.when(F.col("change").isin(*FOUND), number).otherwise(F.lit(None)).cast("int")
     reason = F.create_map(*reasons)[F.col("suppression")] if reasons else F.lit(None).cast("string")
-    return rows.withColumn("suppression", found).withColumn("suppressed", reason).select(*CHANGES.names)
+    return rows.withColumn("suppression", suppression).withColumn("suppressed", reason).select(*CHANGES.names)
 
 
 def digests_by_fingerprint(findings: DataFrame, entries: Sequence[Suppress]) -> DataFrame | None:
@@ -125,10 +125,12 @@ def digests_by_fingerprint(findings: DataFrame, entries: Sequence[Suppress]) -> 
     Rows of fingerprint and digest, at most one for each entry; None if no entry names a fingerprint. The
     digest is null where a finding has no missing entries.
     """
-    named = sorted({str(entry.names["fingerprint"]) for entry in entries if "fingerprint" in entry.names})
-    if not named:
+    named_fingerprints = sorted(
+        {str(entry.names["fingerprint"]) for entry in entries if "fingerprint" in entry.names}
+    )
+    if not named_fingerprints:
         return None
-    rows = findings.where(F.col("fingerprint").isin(*named))
+    rows = findings.where(F.col("fingerprint").isin(*named_fingerprints))
     return rows.select("fingerprint", F.expr(MISSING_DIGEST).alias("digest"))
 
 
@@ -214,11 +216,11 @@ def _may_accept(entry: Suppress, digests: Mapping[str, str | None], today: date)
 
 
 def _entry(where: str, kind: str, table: dict[str, Any], home: Path) -> Suppress:
-    known = _KEYS[kind]
+    rules = _KEYS[kind]
     for key, value in table.items():
-        if key not in known:
-            raise UsageError(f"{where}: {key}: no such key; there are {', '.join(known)}")
-        if (wrong := known[key](value)) is not None:
+        if key not in rules:
+            raise UsageError(f"{where}: {key}: no such key; there are {', '.join(rules)}")
+        if (wrong := rules[key](value)) is not None:
             raise UsageError(f"{where}: {key}: {value!r} is {wrong}")
     for key in ("reason", "until", *(("run",) if kind == "baseline" else ())):
         if key not in table:
@@ -288,13 +290,13 @@ def _matches(pattern: str, name: str) -> bool:
 def _all_match(names: Mapping[str, str | int]) -> Column:
     """Whether all that an entry names is so."""
     holds = F.lit(True)
-    for column, wanted in names.items():
+    for column, expected in names.items():
         if column == "id":
-            this = F.col("id").isin(*sorted({BY_ID[id].id for id in BY_ID if _matches(str(wanted), id)}))
+            this = F.col("id").isin(*sorted({BY_ID[id].id for id in BY_ID if _matches(str(expected), id)}))
         elif column == "bookie_id":
-            this = F.col("bookie_id").rlike(rf"^(?s:{glob_to_regex(str(wanted))})\z")
+            this = F.col("bookie_id").rlike(rf"^(?s:{glob_to_regex(str(expected))})\z")
         else:
-            this = F.col(column) == F.lit(wanted)
+            this = F.col(column) == F.lit(expected)
         holds = holds & F.coalesce(this, F.lit(False))
     return holds
 
@@ -307,5 +309,7 @@ def _not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataF
         rank, missing = ranks(f"{prefix}severity"), F.col(f"{prefix}missing")
         return F.struct(rank.alias("rank"), (-missing).alias("present"))
 
-    known = still_found(baseline).groupBy("trouble").agg(F.max(mildness("known_")).alias(column))
-    return rows.join(known, "trouble", "left"), F.coalesce(mildness("") >= F.col(column), F.lit(False))
+    baseline_rows = still_found(baseline).groupBy("trouble").agg(F.max(mildness("known_")).alias(column))
+    return rows.join(baseline_rows, "trouble", "left"), F.coalesce(
+        mildness("") >= F.col(column), F.lit(False)
+    )

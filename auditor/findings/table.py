@@ -56,15 +56,15 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
 
     Most of the time of a small audit goes into preparing questions: those without an answer are not asked.
     """
-    asked = [check for check in checks if check.asks not in tables.known_empty] or checks[:1]
-    each: list[DataFrame] = [
-        check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in asked
+    due_checks = [check for check in checks if check.asks not in tables.known_empty] or checks[:1]
+    frames: list[DataFrame] = [
+        check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in due_checks
     ]
     # In pairs: Spark looks at all of a union whenever something is added to it.
-    while len(each) > 1:
-        pairs = zip_longest(each[::2], each[1::2])
-        each = [left if right is None else left.union(right) for left, right in pairs]
-    return each[0]
+    while len(frames) > 1:
+        pairs = zip_longest(frames[::2], frames[1::2])
+        frames = [first if second is None else first.union(second) for first, second in pairs]
+    return frames[0]
 
 
 def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
@@ -78,18 +78,18 @@ def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Seque
 
     The fingerprint is that of `auditor.model.finding.fingerprint`.
     """
-    named = findings.withColumn("fingerprint", fingerprints("id", instance_id)).withColumn(
+    rows = findings.withColumn("fingerprint", fingerprints("id", instance_id)).withColumn(
         "ledger_qualified_name", qualified_names()
     )
-    named = named.withColumn("cause", cause_column(claims))
-    return named.select(*FINDINGS.names).orderBy(*order())
+    rows = rows.withColumn("cause", cause_column(claims))
+    return rows.select(*FINDINGS.names).orderBy(*order())
 
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
     """`auditor.model.finding.fingerprint` of each row: of the column ``id``, its scope, ledger, bookie."""
     parts = ", ".join(f"coalesce(cast({part} AS string), '')" for part in REPLICA)
-    named = F.concat_ws("\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {parts})"))
-    return F.substring(F.sha2(named, 256), 1, 16)
+    subject = F.concat_ws("\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {parts})"))
+    return F.substring(F.sha2(subject, 256), 1, 16)
 
 
 def qualified_names() -> Column:
@@ -110,8 +110,8 @@ def ranks(severity: str = "severity") -> Column:
 
 def _places(column: str, words: Iterable[str]) -> Column:
     """Where a column's word stands among these, from 0."""
-    known = ", ".join(f"'{word}', {place}" for place, word in enumerate(words))
-    return F.expr(f"map({known})[{column}]")
+    pairs = ", ".join(f"'{word}', {place}" for place, word in enumerate(words))
+    return F.expr(f"map({pairs})[{column}]")
 
 
 BOOKIES_NAMED = 2
@@ -152,23 +152,23 @@ def next_steps(counts: Iterable[FindingCount], texts: Mapping[str, str]) -> list
     [('bk-a', 3)]
     """
     groups: dict[tuple[str, str], list[FindingCount]] = {}
-    for each in counts:
-        if each.suppression is None:
-            groups.setdefault((each.urgency, each.id), []).append(each)
+    for row in counts:
+        if row.suppression is None:
+            groups.setdefault((row.urgency, row.id), []).append(row)
     steps = [_step(group, texts.get(id)) for (_, id), group in groups.items()]
     return sorted(steps, key=lambda step: place_of_check(step["urgency"], step["severity"], step["id"]))
 
 
 def _step(group: list[FindingCount], action: str | None) -> Step:
-    group = sorted(group, key=lambda each: (place_of_check(*each[1:4]), not each.confirmed, _object(each)))
+    group = sorted(group, key=lambda row: (place_of_check(*row[1:4]), not row.confirmed, _object(row)))
     first = group[0]
-    count = sum(each.findings for each in group)
+    count = sum(row.findings for row in group)
     return Step(
         id=first.id,
         urgency=first.urgency,
         severity=first.severity,
         count=count,
-        unsure=sum(each.findings for each in group if not each.confirmed),
+        unsure=sum(row.findings for row in group if not row.confirmed),
         action=action,
         bookie_id=first.bookie_id,
         scope_id=decimal(first.scope_id),
@@ -176,5 +176,5 @@ def _step(group: list[FindingCount], action: str | None) -> Step:
     )
 
 
-def _object(of: FindingCount) -> tuple[str, int, int]:
-    return of.bookie_id or "", of.scope_id or 0, of.ledger_id or 0
+def _object(row: FindingCount) -> tuple[str, int, int]:
+    return row.bookie_id or "", row.scope_id or 0, row.ledger_id or 0
