@@ -9,10 +9,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
-from tests.house import HOUSE
+from tests.house import ROOT
 
 _SQL = re.compile(
     r"\bAS [a-z_]+|\b[a-z_]+\(.*,.*\)|\bCASE WHEN\b|\bSELECT\b|\bIS (NOT )?NULL\b|\bUSING\b", re.IGNORECASE
@@ -45,9 +44,9 @@ def count_words(sentence: str) -> int:
 
 def messages() -> Iterator[Message]:
     """Yield the texts of all modules of the program, in the order of their places."""
-    for path in sorted((HOUSE / "auditor").rglob("*.py")):
+    for path in sorted((ROOT / "auditor").rglob("*.py")):
         for line, text in texts_of(path.read_text("utf-8")):
-            yield Message(str(path.relative_to(HOUSE)), line, text)
+            yield Message(str(path.relative_to(ROOT)), line, text)
 
 
 def texts_of(source: str) -> Iterator[tuple[int, str]]:
