@@ -67,8 +67,8 @@ class Answers:
     ``bookies_listed``: who is in neither mapping has neither; ``unclear`` are bookies of which that is not
     known. ``named`` and ``findings`` are None of a store: it does not say them. Of ``read`` bookies a finding
     that is not there is gone, unless its check saw nothing (``blind``). ``run`` is the run that was asked,
-    whose gate permits each step or not; None of a store. ``joint_holders`` are, of bookies that would stop, those
-    that alone serve an entry together; None of a store.
+    whose gate permits each step or not; None of a store. ``joint_holders`` are, of bookies that would stop,
+    those that alone serve an entry together; None of a store.
     """
 
     asked: str

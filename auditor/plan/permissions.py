@@ -119,7 +119,7 @@ def forbid_last_stops(
 ) -> tuple[StepCheck, ...]:
     """Forbid each stop after which the steps that are still true would leave an entry unserved.
 
-    Holds know each bookie alone, and what two bookies serve together can have changed since the plan was made.
+    Holds know each bookie alone, and what two of them serve together can have changed since the plan.
     Steps after which the bookie runs again are asked last, because the others stay stopped meanwhile.
 
     Args:
