@@ -45,6 +45,7 @@ from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
+from auditor.tables.log_reads import bookies_with_unread_logs
 
 Row = dict[str, Any]
 
@@ -128,16 +129,18 @@ def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
 
 
 def unread_log_rows(tables: Tables, unlocated: int) -> Iterator[Row]:
-    """Holds on bookies whose entry logs were not read and may have the bytes of ``unlocated`` ledgers."""
-    if not unlocated or "entry_logs" in tables.frames:
+    """Holds on bookies whose entry logs were not all read and may have the bytes of ``unlocated`` ledgers."""
+    if not unlocated:
         return
+    unread = bookies_with_unread_logs(tables) if "entry_logs" in tables.frames else None
     for bookie in tables.roster.bookies:
-        if bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
+        is_unread = unread is None or bookie["bookie_id"] in unread
+        if is_unread and bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
             name = bookie["bookie_id"]
             ledgers = plural(unlocated, "ledger")
             message = (
-                f"the entry logs of {name} were not read (--entry-logs), and they may have {ledgers} that an "
-                "owner names and no index lists"
+                f"the entry logs of {name} were not all read (--entry-logs), and they may have {ledgers} "
+                "that an owner names and no index lists"
             )
             yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False, count=unlocated)
 

@@ -21,11 +21,20 @@ from auditor.findings.basis import STAGES
 from auditor.findings.table import ranks
 from auditor.model.columns import LEDGER
 from auditor.model.holds import FactReason, HoldObject, HoldTarget, Lift, bookie_source
-from auditor.model.states import FOUND, BookieRead, Change, LedgerClass, TailRead
+from auditor.model.states import (
+    FOUND,
+    VANISHED,
+    BookieRead,
+    Change,
+    IndexState,
+    LedgerClass,
+    TailRead,
+)
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
+from auditor.tables.log_reads import logs_with_unknown_bytes
 
 _KEY = ["object", "key", "reason"]
 _OF_REGISTRATIONS = (
@@ -52,6 +61,7 @@ class Seen:
         found: Checks that found something in this run.
         lost_reasons: Reasons of holds that the earlier run could see and this one could not.
         lost_carried: The same of holds that the earlier run carried on from any run before it.
+        unread_logs: Bookies and entry logs, by the keys of holds, with bytes that this run could not read.
     """
 
     metadata_whole: bool
@@ -63,6 +73,11 @@ class Seen:
     found: frozenset[str] = frozenset()
     lost_reasons: frozenset[str] = frozenset()
     lost_carried: frozenset[str] = frozenset()
+    unread_logs: frozenset[str] = frozenset()
+
+
+_UNREAD_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexState.DAMAGED)
+"""States of an index, or of a place in it, of which something is unknown."""
 
 
 def unseen_findings(changes: DataFrame) -> DataFrame:
@@ -80,10 +95,31 @@ def unseen_findings(changes: DataFrame) -> DataFrame:
 
 
 def read_bookies(tables: Tables) -> frozenset[str]:
-    """The bookies whose index and journal tail were read to the end."""
+    """The bookies of which every index and the journal tail were read to the end."""
     tails = (TailRead.READ, TailRead.STOPPED)
     rows = (row for row in tables.roster.bookies if row["read"] == BookieRead.READ and row["tail"] in tails)
-    return frozenset(row["bookie_id"] for row in rows)
+    names = frozenset(row["bookie_id"] for row in rows)
+    if "unreadable_indexes" in tables.known_empty:
+        return names
+    # The index of one ledger can be unreadable although all others of the bookie were read.
+    is_unread = F.col("state").isin(*_UNREAD_INDEX) & ~F.col("reason").eqNullSafe(VANISHED)
+    unread = tables.availability.where(is_unread).select("bookie_id").distinct()
+    return names - {row["bookie_id"] for row in unread.collect()}
+
+
+def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
+    """The keys of holds on entry logs of the earlier run, and on their bookies, whose bytes were not read."""
+    unread = logs_with_unknown_bytes(tables)
+    if unread is None:
+        return frozenset()
+    held = earlier.where(F.col("object") == HoldObject.ENTRY_LOG).select(
+        "key", F.regexp_replace("key", " [0-9]+$", "").alias("name")
+    )
+    named = unread.select(F.concat_ws(" ", "bookie_id", F.col("log_id").cast("string")).alias("unread"))
+    # The key of a directory that could not be listed is its bookie's.
+    is_of = (F.col("key") == F.col("unread")) | (F.col("name") == F.col("unread"))
+    rows = held.join(F.broadcast(named), is_of, "left_semi").collect()
+    return frozenset(name for row in rows for name in (row["key"], row["name"]))
 
 
 def needed_bookies(facts: Collection[Mapping[str, object]]) -> frozenset[str]:
@@ -102,8 +138,19 @@ def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
     return tables.over_replicated.join(weak, [*LEDGER], "left_semi").select("bookie_id").distinct()
 
 
+def undecided_ledgers(tables: Tables) -> DataFrame:
+    """Ledgers of which some copy, or the whole record, is unknown: their columns of a key."""
+    is_unknown = F.col("class").isin(LedgerClass.UNDECIDED) | (F.col("class") != F.col("potential_class"))
+    return tables.verdicts.where(is_unknown).select(*LEDGER).distinct()
+
+
 def with_memory(
-    holds: DataFrame, earlier: DataFrame | None, changes: DataFrame, seen: Seen, now: int
+    holds: DataFrame,
+    earlier: DataFrame | None,
+    changes: DataFrame,
+    seen: Seen,
+    now: int,
+    undecided: DataFrame | None = None,
 ) -> DataFrame:
     """The holds of this run and those of the earlier one that nothing has lifted, in the columns of `HOLDS`.
 
@@ -113,6 +160,7 @@ def with_memory(
         changes: The table changes of this run.
         seen: What this run looked at.
         now: When the findings of this run were complete, ms.
+        undecided: Ledgers of which this run does not know every copy (`undecided_ledgers`); None: none.
     """
     if earlier is None:
         rows = holds.withColumn("first_seen", F.lit(now).cast("bigint")).withColumn("carried", F.lit(False))
@@ -124,7 +172,12 @@ def with_memory(
     gone = earlier.join(holds.select(*_KEY), _KEY, "left_anti")
     of_ledger = unseen_findings(changes).where("ledger_id is not null")
     unseen = of_ledger.select(*LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")).distinct()
-    gone = gone.join(unseen, [*LEDGER, "reason"], "left").where(~_is_lifted(seen))
+    gone = gone.join(unseen, [*LEDGER, "reason"], "left")
+    if undecided is None:
+        gone = gone.withColumn("undecided", F.lit(None).cast("boolean"))
+    else:
+        gone = gone.join(undecided.withColumn("undecided", F.lit(True)), [*LEDGER], "left")
+    gone = gone.where(~_is_lifted(seen))
     # Nobody accepts what was not looked for: what was accepted then may have become worse.
     carried = gone.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
     return again.select(*HOLDS.names).unionByName(carried.select(*HOLDS.names))
@@ -140,10 +193,14 @@ def _is_lifted(seen: Seen) -> Column:
         .otherwise(~_finding_unseen(seen))
     )
     of_registrations = F.col("reason").isin(*_OF_REGISTRATIONS)
+    of_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
     of_unread = F.col("reason") == FactReason.UNREAD_DISK
     nothing_missing = F.lit(seen.metadata_whole and not seen.anything_missing)
     fact_gone = (
-        F.when(of_unread, bookie_read | nothing_missing)
+        F.when(of_bytes & _among(seen.unread_logs), False)
+        # That a registered member has the entries again is not known while its copy is not.
+        .when((F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("undecided").isNotNull(), False)
+        .when(of_unread, bookie_read | nothing_missing)
         .when(of_registrations, F.lit(seen.registrations_whole and seen.metadata_whole))
         .when(
             F.col("object") == HoldObject.ENTRY_LOG,

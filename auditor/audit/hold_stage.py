@@ -34,6 +34,8 @@ from auditor.actions.memory import (
     holders_of_weak_ledgers,
     needed_bookies,
     read_bookies,
+    undecided_ledgers,
+    unread_log_holds,
     unseen_findings,
     with_memory,
 )
@@ -125,8 +127,10 @@ def land_holds(
             found=frozenset(id for id, count in found.items() if count),
             lost_reasons=changes.lost,
             lost_carried=changes.lost_carried,
+            unread_logs=frozenset() if earlier is None else unread_log_holds(tables, earlier),
         )
-        rows = with_memory(union_of(parts), earlier, changes.changes, seen, changes.finished)
+        undecided = None if earlier is None else undecided_ledgers(tables)
+        rows = with_memory(union_of(parts), earlier, changes.changes, seen, changes.finished, undecided)
         return rows.orderBy("object", "key", "reason")
 
     holds = landing.land("holds", make)

@@ -11,7 +11,8 @@ import pytest
 from auditor.actions.finding_holds import NEW_COLUMNS
 from auditor.actions.memory import Seen, unseen_findings, with_memory
 from auditor.actions.run_inputs import UNNAMED, RunInputs
-from auditor.model.holds import ActionKind, Lift
+from auditor.checks import ALL
+from auditor.model.holds import ActionKind, FactReason, HoldTarget, Lift
 from auditor.spark.batches import arrow_frame
 from auditor.tables.changes import CHANGES
 from auditor.tables.holds import HOLDS
@@ -42,7 +43,11 @@ WHOLE = Seen(
 
 
 def remembered(
-    spark: SparkSession, holds: list[dict[str, Any]], seen: Seen, changes: Sequence[dict[str, Any]] = ()
+    spark: SparkSession,
+    holds: list[dict[str, Any]],
+    seen: Seen,
+    changes: Sequence[dict[str, Any]] = (),
+    undecided: Sequence[int] = (),
 ) -> set[str]:
     """Reasons that stay although nothing says them any more."""
     import pyarrow as pa
@@ -56,6 +61,7 @@ def remembered(
         rows,
         replace(seen, unseen=frozenset(unseen)),
         1,
+        spark.createDataFrame([(0, ledger) for ledger in undecided], "scope_id bigint, ledger_id bigint"),
     )
     return {row["reason"] for row in kept_rows.collect()}
 
@@ -164,3 +170,70 @@ def test_entries_in_logs_that_are_gone_are_lost_to_those_who_read_logs() -> None
     assert "entry-lost" in RunInputs().reasons_unseen(read)
     assert "entry-lost" not in RunInputs(entry_logs=1).reasons_unseen(read)
     assert "entry-lost" not in RunInputs().reasons_unseen(RunInputs(entry_logs=1))
+
+
+UNREAD = {
+    "bookie": replace(WHOLE, bookies_read=frozenset(), anything_missing=True),
+    "metadata": replace(WHOLE, metadata_whole=False, anything_missing=True),
+    "registrations": replace(WHOLE, registrations_whole=False),
+    "entry logs": replace(WHOLE, unread_logs=frozenset({BOOKIE, f"{BOOKIE} 1"})),
+    "copies of the ledger": WHOLE,
+}
+"""What a run did not read, and may therefore not find."""
+RESTS_ON: dict[FactReason, tuple[str, ...]] = {
+    FactReason.LAST_KNOWN_COPY: ("bookie", "metadata"),
+    FactReason.LAST_SERVED_COPY: ("registrations", "metadata"),
+    FactReason.FOREIGN_COPY: ("bookie", "metadata"),
+    FactReason.UNREAD_DISK: ("bookie",),
+    FactReason.INDEX_DAMAGED: ("bookie", "metadata"),
+    FactReason.UNINDEXED_BYTES: ("bookie", "metadata", "entry logs"),
+    FactReason.COPIES_DIFFER: ("bookie", "metadata"),
+    FactReason.NO_MEMBER_REGISTERED: ("registrations", "metadata"),
+    FactReason.COPIES_ON_DOWN_BOOKIES: ("registrations", "metadata", "copies of the ledger"),
+    FactReason.OPEN_LEDGERS: ("bookie", "metadata"),
+    FactReason.SOURCE_TOO_OLD: ("bookie",),
+    FactReason.OWNERS_NOT_READ: ("metadata",),
+}
+OBJECTS = {
+    FactReason.NO_MEMBER_REGISTERED: ("7", "ledger"),
+    FactReason.COPIES_ON_DOWN_BOOKIES: ("7", "ledger"),
+    FactReason.SOURCE_TOO_OLD: (f"bookie {BOOKIE}", "source"),
+    FactReason.OWNERS_NOT_READ: ("owners", "source"),
+}
+
+
+def test_every_fact_rests_on_something() -> None:
+    assert RESTS_ON.keys() == {*FactReason}
+
+
+@pytest.mark.parametrize("unread", UNREAD)
+def test_a_fact_that_is_absent_because_it_was_not_read_lifts_nothing(
+    spark: SparkSession, unread: str
+) -> None:
+    """Absence in a source that was not read completely is unknown."""
+    rows = [
+        held(str(reason), *OBJECTS.get(reason, (BOOKIE, "bookie"))) | {"lift": str(Lift.FACT_GONE)}
+        for reason in FactReason
+    ]
+    rows.append(held("unindexed-bytes", f"{BOOKIE} 1", "entry-log"))
+    rows.append(held("bookie-alias") | {"lift": str(Lift.DATA_ELSEWHERE)})
+    undecided = [7] if unread == "copies of the ledger" else []
+    kept_reasons = remembered(spark, rows, UNREAD[unread], undecided=undecided)
+    expected = {str(reason) for reason in FactReason if unread in RESTS_ON[reason]}
+    expected |= {"bookie-alias"} if unread in ("bookie", "metadata") else set()
+    assert kept_reasons == expected
+
+
+def test_a_finding_that_was_not_looked_for_lifts_nothing(spark: SparkSession) -> None:
+    """Whatever a check rests on: what was not looked at is `Change.UNSEEN`."""
+    checks = [check.id for check in ALL if any(rule.on is HoldTarget.BOOKIE for rule in check.holds)]
+    rows = [held(id) for id in checks]
+    unseen = [change(id, bookie=BOOKIE, change="unseen") for id in checks]
+    assert remembered(spark, rows, WHOLE, unseen) == {*checks}
+    assert remembered(spark, rows, WHOLE) == set()
+
+
+def test_other_logs_that_were_not_read_keep_no_hold(spark: SparkSession) -> None:
+    log = held("unindexed-bytes", f"{BOOKIE} 1", "entry-log")
+    other = replace(WHOLE, unread_logs=frozenset({"b:1", f"{BOOKIE} 2"}))
+    assert remembered(spark, [log, held("unindexed-bytes")], other) == set()
