@@ -13,10 +13,11 @@ A hold that this run makes again keeps the time at which it was first seen.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from auditor.checks import ALL
+from auditor.checks import ALL, GROUP_OF
 from auditor.findings.basis import STAGES
 from auditor.findings.table import ranks
 from auditor.model.columns import LEDGER
@@ -136,6 +137,32 @@ def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
         return None
     weak = tables.verdicts.where(F.col("potential_class") != LedgerClass.HEALTHY).select(*LEDGER)
     return tables.over_replicated.join(weak, [*LEDGER], "left_semi").select("bookie_id").distinct()
+
+
+_ON_COOKIES = tuple(
+    check.id
+    for check in ALL
+    if check.holds
+    and GROUP_OF[check.id] == "identity"
+    and check.id not in ("cookie-missing", "cookie-unreadable")
+)
+"""Checks that compare what cookies say: of one that cannot be read they find nothing."""
+_ON_ANSWERS = "index-incomplete"
+"""The check of what a bookie serves beyond its index: only its answer shows it."""
+
+
+def doubted_by_cookies(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
+    """Return checks and bookies of which a cookie could not be read, by rows of `Roster.every_cookie`."""
+    damaged = {row["bookie_id"] for row in cookies if row["damage"] is not None}
+    return frozenset((id, bookie) for id in _ON_COOKIES for bookie in damaged if bookie is not None)
+
+
+def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[str, str | None]]:
+    """Return the check of answers, and bookies of which a copy is unknown that an answer would have shown."""
+    if earlier.where(F.col("reason") == _ON_ANSWERS).isEmpty():
+        return frozenset()
+    names = tables.judged.select(F.explode("unknown.bookie_id").alias("bookie_id")).distinct().collect()
+    return frozenset((_ON_ANSWERS, row["bookie_id"]) for row in names)
 
 
 def undecided_ledgers(tables: Tables) -> DataFrame:

@@ -31,6 +31,8 @@ from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_
 from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.actions.memory import (
     Seen,
+    doubted_by_answers,
+    doubted_by_cookies,
     holders_of_weak_ledgers,
     needed_bookies,
     read_bookies,
@@ -113,7 +115,9 @@ def land_holds(
         if (unreachable := unreachable_ledgers(tables)) is not None:
             parts.append(unreachable)
         unseen: list[Any] = []
+        doubted = doubted_by_cookies(tables.roster.every_cookie)
         if earlier is not None:
+            doubted |= doubted_by_answers(tables, earlier)
             unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         holders = None if earlier is None else holders_of_weak_ledgers(tables)
         weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
@@ -123,7 +127,7 @@ def land_holds(
             bookies_read=read_bookies(tables),
             needed=needed_bookies(facts) | weak,
             anything_missing=missing,
-            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen),
+            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen) | doubted,
             found=frozenset(id for id, count in found.items() if count),
             lost_reasons=changes.lost,
             lost_carried=changes.lost_carried,

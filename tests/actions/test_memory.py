@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.actions.finding_holds import NEW_COLUMNS
-from auditor.actions.memory import Seen, unseen_findings, with_memory
+from auditor.actions.memory import Seen, doubted_by_cookies, unseen_findings, with_memory
 from auditor.actions.run_inputs import UNNAMED, RunInputs
 from auditor.checks import ALL
 from auditor.model.holds import ActionKind, FactReason, HoldTarget, Lift
@@ -237,3 +237,12 @@ def test_other_logs_that_were_not_read_keep_no_hold(spark: SparkSession) -> None
     log = held("unindexed-bytes", f"{BOOKIE} 1", "entry-log")
     other = replace(WHOLE, unread_logs=frozenset({"b:1", f"{BOOKIE} 2"}))
     assert remembered(spark, [log, held("unindexed-bytes")], other) == set()
+
+
+def test_a_cookie_that_cannot_be_read_lifts_no_hold_of_what_cookies_say() -> None:
+    cookies = [{"bookie_id": BOOKIE, "damage": "cut"}, {"bookie_id": "b:1", "damage": None}]
+    doubted = doubted_by_cookies(cookies)
+    assert {bookie for _, bookie in doubted} == {BOOKIE}
+    ids = {id for id, _ in doubted}
+    assert {"instance-mismatch", "cookie-key-mismatch", "dirset-mismatch"} <= ids
+    assert "cookie-unreadable" not in ids, "that cookie itself can be read again"
