@@ -142,9 +142,9 @@ def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
 _ON_COOKIES = tuple(
     check.id
     for check in ALL
-    if check.holds
-    and GROUP_OF[check.id] == "identity"
-    and check.id not in ("cookie-missing", "cookie-unreadable")
+    if check.holds and GROUP_OF[check.id] == "identity"
+    # That a cookie is there, and that it cannot be read, even such a cookie shows.
+    if check.id not in ("cookie-missing", "cookie-unreadable")
 )
 """Checks that compare what cookies say: of one that cannot be read they find nothing."""
 _ON_ANSWERS = "index-incomplete"

@@ -4,9 +4,10 @@
     hour_ago   the newest one that ended an hour or more before the first scan: orphans that it had already
                outlasted a collection. Only a live store has them deleted meanwhile
 
-Both are chosen once: a resumed run keeps to them. A bookie that never comes back, or an index that stays damaged, leaves the same replicas undecided every
-night. Once the finding that says so is suppressed, with a reason and a last day, those replicas are accepted:
-they stay undecided, and the report keeps saying so, but they do not make the exit code 3.
+Both are chosen once: a resumed run keeps to them. A bookie that never comes back, or an index that stays
+damaged, leaves the same replicas undecided every night. Once the finding that says so is suppressed, with a
+reason and a last day, those replicas are accepted: they stay undecided, and the report keeps saying so, but
+they do not make the exit code 3.
 """
 
 from collections import Counter
