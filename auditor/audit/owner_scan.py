@@ -173,7 +173,8 @@ def _with_current_stores(lists: DataFrame | None, owners: Owners) -> DataFrame |
         return lists
     # As many as there are stores.
     names = [row["store"] for row in lists.select("store").distinct().collect() if row["store"] is not None]
-    current = {name: current_store(name, owners.names, owners.matches.current) for name in names}
+    stores = [store for store in owners.names if store not in owners.matches.same]
+    current = {name: current_store(name, stores, owners.matches.current) for name in names}
     changed = {name: store for name, store in current.items() if name != store}
     if not changed:
         return lists
