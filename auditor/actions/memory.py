@@ -27,6 +27,8 @@ from auditor.model.states import (
     VANISHED,
     BookieRead,
     Change,
+    GcAction,
+    GcVerdict,
     IndexState,
     LedgerClass,
     TailRead,
@@ -63,6 +65,7 @@ class Seen:
         lost_reasons: Reasons of holds that the earlier run could see and this one could not.
         lost_carried: The same of holds that the earlier run carried on from any run before it.
         unread_logs: Bookies and entry logs, by the keys of holds, with bytes that this run could not read.
+        unread_records: Bookies with copies of ledgers whose records could not be decoded; None: all could.
     """
 
     metadata_whole: bool
@@ -75,6 +78,7 @@ class Seen:
     lost_reasons: frozenset[str] = frozenset()
     lost_carried: frozenset[str] = frozenset()
     unread_logs: frozenset[str] = frozenset()
+    unread_records: frozenset[str] | None = None
 
 
 _UNREAD_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexState.DAMAGED)
@@ -165,10 +169,38 @@ def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[st
     return frozenset((_ON_ANSWERS, row["bookie_id"]) for row in names)
 
 
+def doubted_by_foresight(tables: Tables) -> frozenset[tuple[str, str | None]]:
+    """Return the check of collections, and bookies that will delete a copy that may be needed."""
+    if "gc_foresight" in tables.known_empty:
+        return frozenset()
+    is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
+    names = tables.gc_foresight.where(is_doubt).select("bookie_id").distinct().collect()
+    return frozenset(("gc-would-delete-live", row["bookie_id"]) for row in names)
+
+
 def undecided_ledgers(tables: Tables) -> DataFrame:
-    """Ledgers of which some copy, or the whole record, is unknown: their columns of a key."""
-    is_unknown = F.col("class").isin(LedgerClass.UNDECIDED) | (F.col("class") != F.col("potential_class"))
-    return tables.verdicts.where(is_unknown).select(*LEDGER).distinct()
+    """Ledgers of which some copy is unknown, and whether (``unread_record``) all of them are."""
+    unread = _ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
+    is_unknown = F.col("class") != F.col("potential_class")
+    unknown = tables.verdicts.where(is_unknown).select(*LEDGER, F.lit(False).alias("unread_record"))
+    return unread.unionByName(unknown).groupBy(*LEDGER).agg(F.max("unread_record").alias("unread_record"))
+
+
+def _ledgers_with_unread_record(tables: Tables) -> DataFrame:
+    is_unread = F.col("ledger_id").isNotNull() & F.coalesce("undecidable", F.lit(False))
+    return tables.ledgers.where(is_unread).select(*LEDGER).distinct()
+
+
+def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
+    """Bookies with copies of ledgers whose records could not be decoded; None if all could.
+
+    Nobody knows which of these copies are the last ones.
+    """
+    unread = _ledgers_with_unread_record(tables)
+    if unread.isEmpty():
+        return None
+    rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(unread, [*LEDGER], "left_semi")
+    return frozenset(row["bookie_id"] for row in rows.select("bookie_id").distinct().collect())
 
 
 def with_memory(
@@ -201,9 +233,9 @@ def with_memory(
     unseen = of_ledger.select(*LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")).distinct()
     gone = gone.join(unseen, [*LEDGER, "reason"], "left")
     if undecided is None:
-        gone = gone.withColumn("undecided", F.lit(None).cast("boolean"))
+        gone = gone.withColumn("unread_record", F.lit(None).cast("boolean"))
     else:
-        gone = gone.join(undecided.withColumn("undecided", F.lit(True)), [*LEDGER], "left")
+        gone = gone.join(undecided, [*LEDGER], "left")
     gone = gone.where(~_is_lifted(seen))
     # Nobody accepts what was not looked for: what was accepted then may have become worse.
     carried = gone.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
@@ -220,21 +252,29 @@ def _is_lifted(seen: Seen) -> Column:
         .otherwise(~_finding_unseen(seen))
     )
     of_registrations = F.col("reason").isin(*_OF_REGISTRATIONS)
+    # A bookie that was not read may have copies of them too.
+    of_unread_record = (
+        F.lit(False) if seen.unread_records is None else _among(seen.unread_records) | ~bookie_read
+    )
     of_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
     of_unread = F.col("reason") == FactReason.UNREAD_DISK
     nothing_missing = F.lit(seen.metadata_whole and not seen.anything_missing)
     fact_gone = (
         F.when(of_bytes & _among(seen.unread_logs), False)
         # That a registered member has the entries again is not known while its copy is not.
-        .when((F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("undecided").isNotNull(), False)
+        .when(
+            (F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("unread_record").isNotNull(), False
+        )
+        .when((F.col("reason") == FactReason.NO_MEMBER_REGISTERED) & F.col("unread_record"), False)
         .when(of_unread, bookie_read | nothing_missing)
+        .when(of_registrations & is_bookie & of_unread_record, False)
         .when(of_registrations, F.lit(seen.registrations_whole and seen.metadata_whole))
         .when(
             F.col("object") == HoldObject.ENTRY_LOG,
             _among(seen.bookies_read, F.split("key", " ")[0]) & F.lit(seen.metadata_whole),
         )
         # Whose last copy it is, and whose ledger is open, the metadata says.
-        .when(is_bookie, bookie_read & F.lit(seen.metadata_whole))
+        .when(is_bookie, bookie_read & ~of_unread_record & F.lit(seen.metadata_whole))
         # What was read of a bookie is as old as it was until all of the bookie is read again.
         .when(
             F.col("reason") == FactReason.SOURCE_TOO_OLD,

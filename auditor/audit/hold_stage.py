@@ -33,6 +33,8 @@ from auditor.actions.memory import (
     Seen,
     doubted_by_answers,
     doubted_by_cookies,
+    doubted_by_foresight,
+    holders_of_unread_records,
     holders_of_weak_ledgers,
     needed_bookies,
     read_bookies,
@@ -117,7 +119,7 @@ def land_holds(
         unseen: list[Any] = []
         doubted = doubted_by_cookies(tables.roster.every_cookie)
         if earlier is not None:
-            doubted |= doubted_by_answers(tables, earlier)
+            doubted |= doubted_by_answers(tables, earlier) | doubted_by_foresight(tables)
             unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         holders = None if earlier is None else holders_of_weak_ledgers(tables)
         weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
@@ -131,6 +133,7 @@ def land_holds(
             found=frozenset(id for id, count in found.items() if count),
             lost_reasons=changes.lost,
             lost_carried=changes.lost_carried,
+            unread_records=None if earlier is None else holders_of_unread_records(tables),
             unread_logs=frozenset() if earlier is None else unread_log_holds(tables, earlier),
         )
         undecided = None if earlier is None else undecided_ledgers(tables)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ def remembered(
     holds: list[dict[str, Any]],
     seen: Seen,
     changes: Sequence[dict[str, Any]] = (),
-    undecided: Sequence[int] = (),
+    undecided: Mapping[int, bool] | None = None,
 ) -> set[str]:
     """Reasons that stay although nothing says them any more."""
     import pyarrow as pa
@@ -61,7 +61,10 @@ def remembered(
         rows,
         replace(seen, unseen=frozenset(unseen)),
         1,
-        spark.createDataFrame([(0, ledger) for ledger in undecided], "scope_id bigint, ledger_id bigint"),
+        spark.createDataFrame(
+            [(0, ledger, is_unread) for ledger, is_unread in (undecided or {}).items()],
+            "scope_id bigint, ledger_id bigint, unread_record boolean",
+        ),
     )
     return {row["reason"] for row in kept_rows.collect()}
 
@@ -178,22 +181,26 @@ UNREAD = {
     "registrations": replace(WHOLE, registrations_whole=False),
     "entry logs": replace(WHOLE, unread_logs=frozenset({BOOKIE, f"{BOOKIE} 1"})),
     "copies of the ledger": WHOLE,
+    "record of a ledger": replace(WHOLE, unread_records=frozenset({BOOKIE})),
 }
 """What a run did not read, and may therefore not find."""
+OF_LEDGERS = ("bookie", "metadata", "record of a ledger")
 RESTS_ON: dict[FactReason, tuple[str, ...]] = {
-    FactReason.LAST_KNOWN_COPY: ("bookie", "metadata"),
-    FactReason.LAST_SERVED_COPY: ("registrations", "metadata"),
-    FactReason.FOREIGN_COPY: ("bookie", "metadata"),
+    FactReason.LAST_KNOWN_COPY: OF_LEDGERS,
+    FactReason.LAST_SERVED_COPY: ("registrations", "metadata", "record of a ledger"),
+    FactReason.FOREIGN_COPY: OF_LEDGERS,
     FactReason.UNREAD_DISK: ("bookie",),
-    FactReason.INDEX_DAMAGED: ("bookie", "metadata"),
-    FactReason.UNINDEXED_BYTES: ("bookie", "metadata", "entry logs"),
-    FactReason.COPIES_DIFFER: ("bookie", "metadata"),
-    FactReason.NO_MEMBER_REGISTERED: ("registrations", "metadata"),
-    FactReason.COPIES_ON_DOWN_BOOKIES: ("registrations", "metadata", "copies of the ledger"),
-    FactReason.OPEN_LEDGERS: ("bookie", "metadata"),
+    FactReason.INDEX_DAMAGED: OF_LEDGERS,
+    FactReason.UNINDEXED_BYTES: (*OF_LEDGERS, "entry logs"),
+    FactReason.COPIES_DIFFER: OF_LEDGERS,
+    FactReason.NO_MEMBER_REGISTERED: ("registrations", "metadata", "record of a ledger"),
+    FactReason.COPIES_ON_DOWN_BOOKIES: (
+        "registrations", "metadata", "copies of the ledger", "record of a ledger",
+    ),
+    FactReason.OPEN_LEDGERS: OF_LEDGERS,
     FactReason.SOURCE_TOO_OLD: ("bookie",),
     FactReason.OWNERS_NOT_READ: ("metadata",),
-}
+}  # fmt: skip
 OBJECTS = {
     FactReason.NO_MEMBER_REGISTERED: ("7", "ledger"),
     FactReason.COPIES_ON_DOWN_BOOKIES: ("7", "ledger"),
@@ -217,7 +224,7 @@ def test_a_fact_that_is_absent_because_it_was_not_read_lifts_nothing(
     ]
     rows.append(held("unindexed-bytes", f"{BOOKIE} 1", "entry-log"))
     rows.append(held("bookie-alias") | {"lift": str(Lift.DATA_ELSEWHERE)})
-    undecided = [7] if unread == "copies of the ledger" else []
+    undecided = {"copies of the ledger": {7: False}, "record of a ledger": {7: True}}.get(unread)
     kept_reasons = remembered(spark, rows, UNREAD[unread], undecided=undecided)
     expected = {str(reason) for reason in FactReason if unread in RESTS_ON[reason]}
     expected |= {"bookie-alias"} if unread in ("bookie", "metadata") else set()
@@ -240,7 +247,10 @@ def test_other_logs_that_were_not_read_keep_no_hold(spark: SparkSession) -> None
 
 
 def test_a_cookie_that_cannot_be_read_lifts_no_hold_of_what_cookies_say() -> None:
-    cookies = [{"bookie_id": BOOKIE, "damage": "cut"}, {"bookie_id": "b:1", "damage": None}]
+    cookies: list[dict[str, Any]] = [
+        {"bookie_id": BOOKIE, "damage": "cut"},
+        {"bookie_id": "b:1", "damage": None},
+    ]
     doubted = doubted_by_cookies(cookies)
     assert {bookie for _, bookie in doubted} == {BOOKIE}
     ids = {id for id, _ in doubted}
