@@ -14,7 +14,7 @@ Rows of bookies and sources are few and made by the driver; those of ledgers are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,6 @@ from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.log_reads import bookies_with_unread_logs
 
 Row = dict[str, Any]
 
@@ -128,13 +127,15 @@ def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
     return dangling.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti")
 
 
-def unread_log_rows(tables: Tables, unlocated: int) -> Iterator[Row]:
-    """Holds on bookies whose entry logs were not all read and may have the bytes of ``unlocated`` ledgers."""
+def unread_log_rows(tables: Tables, unlocated: int, unread_logs: Collection[str]) -> Iterator[Row]:
+    """Holds on bookies whose entry logs were not all read and may have the bytes of ``unlocated`` ledgers.
+
+    ``unread_logs`` are the bookies with a log that could not be read, of a run that reads logs.
+    """
     if not unlocated:
         return
-    unread = bookies_with_unread_logs(tables) if "entry_logs" in tables.frames else None
     for bookie in tables.roster.bookies:
-        is_unread = unread is None or bookie["bookie_id"] in unread
+        is_unread = "entry_logs" not in tables.frames or bookie["bookie_id"] in unread_logs
         if is_unread and bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
             name = bookie["bookie_id"]
             ledgers = plural(unlocated, "ledger")

@@ -22,22 +22,11 @@ from auditor.findings.basis import STAGES
 from auditor.findings.table import ranks
 from auditor.model.columns import LEDGER
 from auditor.model.holds import FactReason, HoldObject, HoldTarget, Lift, bookie_source
-from auditor.model.states import (
-    FOUND,
-    VANISHED,
-    BookieRead,
-    Change,
-    GcAction,
-    GcVerdict,
-    IndexState,
-    LedgerClass,
-    TailRead,
-)
+from auditor.model.states import FOUND, BookieRead, Change, LedgerClass, TailRead
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
-from auditor.tables.log_reads import logs_with_unknown_bytes
 
 _KEY = ["object", "key", "reason"]
 _OF_REGISTRATIONS = (
@@ -81,10 +70,6 @@ class Seen:
     unread_records: frozenset[str] | None = None
 
 
-_UNREAD_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexState.DAMAGED)
-"""States of an index, or of a place in it, of which something is unknown."""
-
-
 def unseen_findings(changes: DataFrame) -> DataFrame:
     """Check, bookie and ledger of findings of an earlier run that this one did not look for as well.
 
@@ -100,31 +85,10 @@ def unseen_findings(changes: DataFrame) -> DataFrame:
 
 
 def read_bookies(tables: Tables) -> frozenset[str]:
-    """The bookies of which every index and the journal tail were read to the end."""
+    """The bookies whose index and journal tail were read to the end."""
     tails = (TailRead.READ, TailRead.STOPPED)
     rows = (row for row in tables.roster.bookies if row["read"] == BookieRead.READ and row["tail"] in tails)
-    names = frozenset(row["bookie_id"] for row in rows)
-    if "unreadable_indexes" in tables.known_empty:
-        return names
-    # The index of one ledger can be unreadable although all others of the bookie were read.
-    is_unread = F.col("state").isin(*_UNREAD_INDEX) & ~F.col("reason").eqNullSafe(VANISHED)
-    unread = tables.availability.where(is_unread).select("bookie_id").distinct()
-    return names - {row["bookie_id"] for row in unread.collect()}
-
-
-def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
-    """The keys of holds on entry logs of the earlier run, and on their bookies, whose bytes were not read."""
-    unread = logs_with_unknown_bytes(tables)
-    if unread is None:
-        return frozenset()
-    held = earlier.where(F.col("object") == HoldObject.ENTRY_LOG).select(
-        "key", F.regexp_replace("key", " [0-9]+$", "").alias("name")
-    )
-    named = unread.select(F.concat_ws(" ", "bookie_id", F.col("log_id").cast("string")).alias("unread"))
-    # The key of a directory that could not be listed is its bookie's.
-    is_of = (F.col("key") == F.col("unread")) | (F.col("name") == F.col("unread"))
-    rows = held.join(F.broadcast(named), is_of, "left_semi").collect()
-    return frozenset(name for row in rows for name in (row["key"], row["name"]))
+    return frozenset(row["bookie_id"] for row in rows)
 
 
 def needed_bookies(facts: Collection[Mapping[str, object]]) -> frozenset[str]:
@@ -151,8 +115,6 @@ _ON_COOKIES = tuple(
     if check.id not in ("cookie-missing", "cookie-unreadable")
 )
 """Checks that compare what cookies say: of one that cannot be read they find nothing."""
-_ON_ANSWERS = "index-incomplete"
-"""The check of what a bookie serves beyond its index: only its answer shows it."""
 
 
 def doubted_by_cookies(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
@@ -161,46 +123,18 @@ def doubted_by_cookies(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[
     return frozenset((id, bookie) for id in _ON_COOKIES for bookie in damaged if bookie is not None)
 
 
-def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return the check of answers, and bookies of which a copy is unknown that an answer would have shown."""
-    if earlier.where(F.col("reason") == _ON_ANSWERS).isEmpty():
-        return frozenset()
-    names = tables.judged.select(F.explode("unknown.bookie_id").alias("bookie_id")).distinct().collect()
-    return frozenset((_ON_ANSWERS, row["bookie_id"]) for row in names)
-
-
-def doubted_by_foresight(tables: Tables) -> frozenset[tuple[str, str | None]]:
-    """Return the check of collections, and bookies that will delete a copy that may be needed."""
-    if "gc_foresight" in tables.known_empty:
-        return frozenset()
-    is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
-    names = tables.gc_foresight.where(is_doubt).select("bookie_id").distinct().collect()
-    return frozenset(("gc-would-delete-live", row["bookie_id"]) for row in names)
-
-
 def undecided_ledgers(tables: Tables) -> DataFrame:
     """Ledgers of which some copy is unknown, and whether (``unread_record``) all of them are."""
-    unread = _ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
+    unread = ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
     is_unknown = F.col("class") != F.col("potential_class")
     unknown = tables.verdicts.where(is_unknown).select(*LEDGER, F.lit(False).alias("unread_record"))
     return unread.unionByName(unknown).groupBy(*LEDGER).agg(F.max("unread_record").alias("unread_record"))
 
 
-def _ledgers_with_unread_record(tables: Tables) -> DataFrame:
+def ledgers_with_unread_record(tables: Tables) -> DataFrame:
+    """Ledgers whose record is there and could not be decoded: their columns of a key."""
     is_unread = F.col("ledger_id").isNotNull() & F.coalesce("undecidable", F.lit(False))
     return tables.ledgers.where(is_unread).select(*LEDGER).distinct()
-
-
-def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
-    """Bookies with copies of ledgers whose records could not be decoded; None if all could.
-
-    Nobody knows which of these copies are the last ones.
-    """
-    unread = _ledgers_with_unread_record(tables)
-    if unread.isEmpty():
-        return None
-    rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(unread, [*LEDGER], "left_semi")
-    return frozenset(row["bookie_id"] for row in rows.select("bookie_id").distinct().collect())
 
 
 def with_memory(

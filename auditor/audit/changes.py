@@ -18,6 +18,7 @@ from pathlib import Path
 
 from auditor.actions.run_inputs import RunInputs
 from auditor.audit.landing import Landing
+from auditor.audit.unread_parts import bookies_with_unread_logs
 from auditor.checks import GROUP_OF, Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
@@ -59,7 +60,6 @@ from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.changes import CHANGED
-from auditor.tables.log_reads import bookies_with_unread_logs
 from auditor.tables.orphans import COLLECTED_WITHIN_MS
 from auditor.tables.scans import scan_ids
 

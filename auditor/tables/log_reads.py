@@ -18,13 +18,6 @@ def unread_logs(tables: Tables) -> DataFrame | None:
     return rows.select("bookie_id", "log_id").distinct()
 
 
-def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
-    """The bookies with an entry log, or a directory of them, that was not read to its end."""
-    unread = unread_logs(tables)
-    rows = [] if unread is None else unread.select("bookie_id").distinct().collect()
-    return frozenset(row["bookie_id"] for row in rows)
-
-
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
     """Return what `unread_logs` does, and the logs with bytes of which nobody knows whose they are."""
     unread = unread_logs(tables)

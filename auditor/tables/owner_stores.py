@@ -79,34 +79,6 @@ class StoreReferences:
     shared: Mapping[tuple[str, str], int]
 
 
-def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreReferences:
-    """Find the stores of owners that name the same ledgers under the same paths. Runs up to three queries.
-
-    An id is given to one ledger, so that no two stores do: those that share a reference are one store under
-    two names, or at two times.
-
-    Args:
-        owners: The table owners of this run.
-        lists: The table ownership of the earlier run; None: there is none.
-    """
-    is_own = (F.col("status") == "ok") & F.col("ledger_id").isNotNull()
-    now = owners.where(is_own & ~F.coalesce("borrowed", F.lit(False)))
-    now = now.select("store", "path", "ledger_id").distinct()
-    firsts = now.groupBy("store").agg(F.min("ledger_id").alias("first")).collect()
-    first = {row["store"]: row["first"] for row in firsts}
-    twins: list[tuple[str, str]] = []
-    if len(first) > 1:
-        pairs = now.join(now.withColumnRenamed("store", "other"), ["path", "ledger_id"])
-        pairs = pairs.where("store < other").select("store", "other").distinct()
-        twins = [(row["store"], row["other"]) for row in pairs.collect()]
-    if lists is None or "store" not in lists.columns:  # of an earlier release
-        return StoreReferences(first, twins, {})
-    named = lists.where("path is not null and store is not null and not coalesce(borrowed, false)")
-    then = named.select(F.col("store").alias("then"), "path", "ledger_id").distinct()
-    counts = now.join(then, ["path", "ledger_id"]).groupBy("store", "then").count().collect()
-    return StoreReferences(first, twins, {(row["store"], row["then"]): row["count"] for row in counts})
-
-
 @dataclass(frozen=True, slots=True)
 class StoreMatches:
     """Which stores of owners are the same ones.
