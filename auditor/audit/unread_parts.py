@@ -1,6 +1,6 @@
 """What of bookies a run could not read: holds of an earlier run that rest on it are not lifted."""
 
-from auditor.actions.memory import ledgers_with_unread_record
+from auditor.actions.memory import ledgers_with_unread_record, undecided_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HoldObject
 from auditor.model.states import LOGS_NOT_WHOLE, VANISHED, GcAction, GcVerdict, IndexState, SpaceClass
@@ -81,8 +81,14 @@ def doubted_by_foresight(tables: Tables) -> frozenset[tuple[str, str | None]]:
     if "gc_foresight" in tables.known_empty:
         return frozenset()
     is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
-    names = tables.gc_foresight.where(is_doubt).select("bookie_id").distinct().collect()
-    return frozenset(("gc-would-delete-live", row["bookie_id"]) for row in names)
+    names = tables.gc_foresight.where(is_doubt).select("bookie_id")
+    # A copy that no ensemble names may be the last one while another copy is unknown.
+    if "over_replicated" not in tables.known_empty:
+        unknown = undecided_ledgers(tables)
+        names = names.unionByName(
+            tables.over_replicated.join(unknown, [*LEDGER], "left_semi").select("bookie_id")
+        )
+    return frozenset(("gc-would-delete-live", row["bookie_id"]) for row in names.distinct().collect())
 
 
 def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
