@@ -14,7 +14,7 @@ Rows of bookies and sources are few and made by the driver; those of ledgers are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,17 +127,21 @@ def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
     return dangling.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti")
 
 
-def unread_log_rows(tables: Tables, unlocated: int) -> Iterator[Row]:
-    """Holds on bookies whose entry logs were not read and may have the bytes of ``unlocated`` ledgers."""
-    if not unlocated or "entry_logs" in tables.frames:
+def unread_log_rows(tables: Tables, unlocated: int, unread_logs: Collection[str]) -> Iterator[Row]:
+    """Holds on bookies whose entry logs were not all read and may have the bytes of ``unlocated`` ledgers.
+
+    ``unread_logs`` are the bookies with a log that could not be read, of a run that reads logs.
+    """
+    if not unlocated:
         return
     for bookie in tables.roster.bookies:
-        if bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
+        is_unread = "entry_logs" not in tables.frames or bookie["bookie_id"] in unread_logs
+        if is_unread and bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
             name = bookie["bookie_id"]
             ledgers = plural(unlocated, "ledger")
             message = (
-                f"the entry logs of {name} were not read (--entry-logs), and they may have {ledgers} that an "
-                "owner names and no index lists"
+                f"the entry logs of {name} were not all read (--entry-logs), and they may have {ledgers} "
+                "that an owner names and no index lists"
             )
             yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False, count=unlocated)
 

@@ -13,10 +13,11 @@ A hold that this run makes again keeps the time at which it was first seen.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from auditor.checks import ALL
+from auditor.checks import ALL, GROUP_OF
 from auditor.findings.basis import STAGES
 from auditor.findings.table import ranks
 from auditor.model.columns import LEDGER
@@ -52,6 +53,8 @@ class Seen:
         found: Checks that found something in this run.
         lost_reasons: Reasons of holds that the earlier run could see and this one could not.
         lost_carried: The same of holds that the earlier run carried on from any run before it.
+        unread_logs: Bookies and entry logs, by the keys of holds, with bytes that this run could not read.
+        unread_records: Bookies with copies of ledgers whose records could not be decoded; None: all could.
     """
 
     metadata_whole: bool
@@ -63,6 +66,8 @@ class Seen:
     found: frozenset[str] = frozenset()
     lost_reasons: frozenset[str] = frozenset()
     lost_carried: frozenset[str] = frozenset()
+    unread_logs: frozenset[str] = frozenset()
+    unread_records: frozenset[str] | None = None
 
 
 def unseen_findings(changes: DataFrame) -> DataFrame:
@@ -102,8 +107,43 @@ def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
     return tables.over_replicated.join(weak, [*LEDGER], "left_semi").select("bookie_id").distinct()
 
 
+_ON_COOKIES = tuple(
+    check.id
+    for check in ALL
+    if check.holds and GROUP_OF[check.id] == "identity"
+    # That a cookie is there, and that it cannot be read, even such a cookie shows.
+    if check.id not in ("cookie-missing", "cookie-unreadable")
+)
+"""Checks that compare what cookies say: of one that cannot be read they find nothing."""
+
+
+def doubted_by_cookies(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
+    """Return checks and bookies of which a cookie could not be read, by rows of `Roster.every_cookie`."""
+    damaged = {row["bookie_id"] for row in cookies if row["damage"] is not None}
+    return frozenset((id, bookie) for id in _ON_COOKIES for bookie in damaged if bookie is not None)
+
+
+def undecided_ledgers(tables: Tables) -> DataFrame:
+    """Ledgers of which some copy is unknown, and whether (``unread_record``) all of them are."""
+    unread = ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
+    is_unknown = F.col("class") != F.col("potential_class")
+    unknown = tables.verdicts.where(is_unknown).select(*LEDGER, F.lit(False).alias("unread_record"))
+    return unread.unionByName(unknown).groupBy(*LEDGER).agg(F.max("unread_record").alias("unread_record"))
+
+
+def ledgers_with_unread_record(tables: Tables) -> DataFrame:
+    """Ledgers whose record is there and could not be decoded: their columns of a key."""
+    is_unread = F.col("ledger_id").isNotNull() & F.coalesce("undecidable", F.lit(False))
+    return tables.ledgers.where(is_unread).select(*LEDGER).distinct()
+
+
 def with_memory(
-    holds: DataFrame, earlier: DataFrame | None, changes: DataFrame, seen: Seen, now: int
+    holds: DataFrame,
+    earlier: DataFrame | None,
+    changes: DataFrame,
+    seen: Seen,
+    now: int,
+    undecided: DataFrame | None = None,
 ) -> DataFrame:
     """The holds of this run and those of the earlier one that nothing has lifted, in the columns of `HOLDS`.
 
@@ -113,6 +153,7 @@ def with_memory(
         changes: The table changes of this run.
         seen: What this run looked at.
         now: When the findings of this run were complete, ms.
+        undecided: Ledgers of which this run does not know every copy (`undecided_ledgers`); None: none.
     """
     if earlier is None:
         rows = holds.withColumn("first_seen", F.lit(now).cast("bigint")).withColumn("carried", F.lit(False))
@@ -124,7 +165,12 @@ def with_memory(
     gone = earlier.join(holds.select(*_KEY), _KEY, "left_anti")
     of_ledger = unseen_findings(changes).where("ledger_id is not null")
     unseen = of_ledger.select(*LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")).distinct()
-    gone = gone.join(unseen, [*LEDGER, "reason"], "left").where(~_is_lifted(seen))
+    gone = gone.join(unseen, [*LEDGER, "reason"], "left")
+    if undecided is None:
+        gone = gone.withColumn("unread_record", F.lit(None).cast("boolean"))
+    else:
+        gone = gone.join(undecided, [*LEDGER], "left")
+    gone = gone.where(~_is_lifted(seen))
     # Nobody accepts what was not looked for: what was accepted then may have become worse.
     carried = gone.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
     return again.select(*HOLDS.names).unionByName(carried.select(*HOLDS.names))
@@ -140,17 +186,29 @@ def _is_lifted(seen: Seen) -> Column:
         .otherwise(~_finding_unseen(seen))
     )
     of_registrations = F.col("reason").isin(*_OF_REGISTRATIONS)
+    # A bookie that was not read may have copies of them too.
+    of_unread_record = (
+        F.lit(False) if seen.unread_records is None else _among(seen.unread_records) | ~bookie_read
+    )
+    of_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
     of_unread = F.col("reason") == FactReason.UNREAD_DISK
     nothing_missing = F.lit(seen.metadata_whole and not seen.anything_missing)
     fact_gone = (
-        F.when(of_unread, bookie_read | nothing_missing)
+        F.when(of_bytes & _among(seen.unread_logs), False)
+        # That a registered member has the entries again is not known while its copy is not.
+        .when(
+            (F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("unread_record").isNotNull(), False
+        )
+        .when((F.col("reason") == FactReason.NO_MEMBER_REGISTERED) & F.col("unread_record"), False)
+        .when(of_unread, bookie_read | nothing_missing)
+        .when(of_registrations & is_bookie & of_unread_record, False)
         .when(of_registrations, F.lit(seen.registrations_whole and seen.metadata_whole))
         .when(
             F.col("object") == HoldObject.ENTRY_LOG,
             _among(seen.bookies_read, F.split("key", " ")[0]) & F.lit(seen.metadata_whole),
         )
         # Whose last copy it is, and whose ledger is open, the metadata says.
-        .when(is_bookie, bookie_read & F.lit(seen.metadata_whole))
+        .when(is_bookie, bookie_read & ~of_unread_record & F.lit(seen.metadata_whole))
         # What was read of a bookie is as old as it was until all of the bookie is read again.
         .when(
             F.col("reason") == FactReason.SOURCE_TOO_OLD,

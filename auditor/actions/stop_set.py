@@ -6,12 +6,26 @@ serve an entry together, the run's ledgers show (`auditor.simulate.exposure.find
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+
+from auditor.model.amounts import first_names
 
 DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
 """Findings of bookies whose next collection deletes what is needed: they stop, or collect nothing."""
 NO_COLLECTION = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
 """A year, ms, before the first collection after a start, and before each one after that."""
+
+_NAMED = 5
+"""Bookies that a sentence names."""
+
+
+def why_last_of_set(holders: Sequence[str]) -> str:
+    """Return why one of these bookies must not stop: other steps of the plan stop the rest.
+
+    >>> why_last_of_set(["a:1", "b:1"])
+    'a:1, b:1 alone serve entries together, and this plan stops the others'
+    """
+    return f"{first_names(holders, _NAMED)} alone serve entries together, and this plan stops the others"
 
 
 class StopSet:

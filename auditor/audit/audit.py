@@ -51,6 +51,7 @@ from auditor.audit.owner_scan import (
     check_owners,
     land_owner_stores,
     land_ownership,
+    match_owner_stores,
     read_owners,
     resolve_cursors,
 )
@@ -181,6 +182,7 @@ class Audit:
         metadata = ClusterMetadata(first, scan_second(first))  # M1, after all that bookies were asked
         difference = land_difference(metadata)
         before = find_runs_before(landing, source.cluster, source.live, source.scan_time)
+        owners = match_owner_stores(owners, source, before)
         ownership = land_ownership(owners, metadata, difference, before, options)
         owner_stores = land_owner_stores(owners, ownership, source, options)
         tables = derive_tables(

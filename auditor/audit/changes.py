@@ -4,11 +4,10 @@
     hour_ago   the newest one that ended an hour or more before the first scan: orphans that it had already
                outlasted a collection. Only a live store has them deleted meanwhile
 
-Both are chosen once: a resumed run keeps to them.
-
-A bookie that never comes back, or an index that stays damaged, leaves the same replicas undecided every
-night. Once the finding that says so is suppressed, with a reason and a last day, those replicas are accepted:
-they stay undecided, and the report keeps saying so, but they do not make the exit code 3.
+Both are chosen once: a resumed run keeps to them. A bookie that never comes back, or an index that stays
+damaged, leaves the same replicas undecided every night. Once the finding that says so is suppressed, with a
+reason and a last day, those replicas are accepted: they stay undecided, and the report keeps saying so, but
+they do not make the exit code 3.
 """
 
 from collections import Counter
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from auditor.actions.run_inputs import RunInputs
 from auditor.audit.landing import Landing
+from auditor.audit.unread_parts import bookies_with_unread_logs
 from auditor.checks import GROUP_OF, Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
@@ -234,16 +234,17 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
 def _coverage_of(
     tables: Tables, holes: bool, not_run: Collection[str], lost_carried: Collection[str]
 ) -> RunCoverage:
-    owners_read = "ownership" not in tables.known_empty
+    unreadable_owners = tables.ownership.where("fault = 'owner-unreadable'")
     return RunCoverage(
         tables.verdicts,
         tables.bookies,
         holes,
         bool(tables.roster.unread),
-        owners=owners_read and tables.ownership.where("fault = 'owner-unreadable'").isEmpty(),
+        owners=owners_read and unreadable_owners.isEmpty(),
         asked={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
         not_run=frozenset(not_run),
         lost_carried=frozenset(lost_carried),
+        unread_logs=bookies_with_unread_logs(tables),
     )
 
 
@@ -271,18 +272,21 @@ class RunsBefore:
     def ledgers_listed(self, landing: Landing, since: int, scan_time: int) -> DataFrame | None:
         """The ids that the newest run listed from ``since`` to ``scan_time``, ms; None: no run did."""
         newest = self._newest_with("tables/ledgers", scan_time)
-        chosen = newest if newest is not None and newest.scan_time >= since else None
-        run = _first_choice(landing, "ledgers_before", chosen)
+        is_recent = newest is not None and newest.scan_time >= since
+        run = _first_choice(landing, "ledgers_before", newest if is_recent else None)
         return None if run is None else scan_ids(landing.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def with_ledgers(self, landing: Landing, scan_time: int) -> RunSummary | None:
         """The newest run that looked at the store by ``scan_time``, ms, and has its ledgers; chosen once."""
         return _first_choice(landing, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
 
+    def with_table(self, landing: Landing, name: str, scan_time: int) -> RunSummary | None:
+        """The newest run that looked at the store by ``scan_time``, ms, and has a table; chosen once."""
+        return _first_choice(landing, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
+
     def table(self, landing: Landing, name: str, scan_time: int) -> DataFrame | None:
         """A table of the newest run that looked at the store by ``scan_time``, ms; chosen once."""
-        newest = self._newest_with(f"tables/{name}", scan_time)
-        run = _first_choice(landing, f"{name}_before", newest)
+        run = self.with_table(landing, name, scan_time)
         return None if run is None else landing.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def with_owners(self, landing: Landing, scan_time: int) -> RunSummary | None:
@@ -329,9 +333,7 @@ def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSumm
     path = landing.pin_fact(key, run.path if run else None)
     if path is None:
         return None
-    if run is not None and run.path == path:
-        return run
-    return RunSummary.of(path, RunReader(path).report)
+    return run if run is not None and run.path == path else RunSummary.of(path, RunReader(path).report)
 
 
 def _has(run: RunSummary, name: str) -> bool:

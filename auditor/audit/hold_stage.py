@@ -31,14 +31,24 @@ from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_
 from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.actions.memory import (
     Seen,
+    doubted_by_cookies,
     holders_of_weak_ledgers,
     needed_bookies,
     read_bookies,
+    undecided_ledgers,
     unseen_findings,
     with_memory,
 )
 from auditor.audit.changes import RunChanges, RunsBefore
 from auditor.audit.landing import Landing
+from auditor.audit.unread_parts import (
+    bookies_with_unread_index,
+    bookies_with_unread_logs,
+    doubted_by_answers,
+    doubted_by_foresight,
+    holders_of_unread_records,
+    unread_log_holds,
+)
 from auditor.checks.check import MUST_HOLD
 from auditor.checks.configuration import kinds_without_holds
 from auditor.model.action_facts import HoldFacts
@@ -111,22 +121,27 @@ def land_holds(
         if (unreachable := unreachable_ledgers(tables)) is not None:
             parts.append(unreachable)
         unseen: list[Any] = []
+        doubted = doubted_by_cookies(tables.roster.every_cookie)
         if earlier is not None:
+            doubted |= doubted_by_answers(tables, earlier) | doubted_by_foresight(tables)
             unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         holders = None if earlier is None else holders_of_weak_ledgers(tables)
         weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
         sight = Seen(
             metadata_whole=scope.metadata_whole,
             registrations_whole=tables.cluster.bookies_listed,
-            bookies_read=read_bookies(tables),
+            bookies_read=read_bookies(tables) - bookies_with_unread_index(tables),
             needed=needed_bookies(facts) | weak,
             anything_missing=missing,
-            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen),
+            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen) | doubted,
             found=frozenset(id for id, count in counts.items() if count),
             lost_reasons=changes.lost,
             lost_carried=changes.lost_carried,
+            unread_records=None if earlier is None else holders_of_unread_records(tables),
+            unread_logs=frozenset() if earlier is None else unread_log_holds(tables, earlier),
         )
-        rows = with_memory(union_of(parts), earlier, changes.changes, sight, changes.finished)
+        undecided = None if earlier is None else undecided_ledgers(tables)
+        rows = with_memory(union_of(parts), earlier, changes.changes, sight, changes.finished, undecided)
         return rows.orderBy("object", "key", "reason")
 
     holds = landing.land("holds", make)
@@ -158,7 +173,7 @@ def _rows_of_facts(
     return [
         *exposure_rows(exposures),
         *unread_disk_rows(tables, missing),
-        *unread_log_rows(tables, unlocated),
+        *unread_log_rows(tables, unlocated, bookies_with_unread_logs(tables) if unlocated else ()),
         *damaged_database_rows(rows_of(damaged_databases(tables))),
         *foreign_copy_rows(rows_of(foreign_copies(tables))),
         *past_end_rows(rows_of(copies_past_end(tables))),

@@ -28,6 +28,7 @@ from auditor.model.owner_scope import (
 )
 from auditor.model.run_facts import WHOLE, Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.source_scope import SourceScope
+from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import NeighbourStore
 from auditor.sources.metadata.stores import is_live, source_options
 from auditor.sources.metadata.uri import OXIA
@@ -44,7 +45,15 @@ from auditor.spark import functions as F
 from auditor.spark.batches import read_source
 from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame
-from auditor.tables.owner_stores import OWNER_STORES, current_store, list_counts, store_facts
+from auditor.tables.owner_stores import (
+    OWNER_STORES,
+    StoreMatches,
+    StoreReferences,
+    current_store,
+    list_counts,
+    match_stores,
+    store_facts,
+)
 from auditor.tables.ownership import UNREADABLE, Moments, ownership
 
 _OPEN = {
@@ -54,6 +63,8 @@ _OPEN = {
     "unnamed": "without custom metadata",
 }
 """Standings of ledgers that no owner names and that are not called unowned."""
+
+NOTHING_MATCHED = StoreMatches({}, {}, {})
 
 
 def check_owners(options: AuditOptions) -> None:
@@ -70,13 +81,15 @@ def check_owners(options: AuditOptions) -> None:
 class Owners:
     """The owners that one audit has read: the table ``rows`` of all stores; None: there are none.
 
-    ``own`` is whether the metadata's own store was looked at, since nobody named another.
+    ``own`` is whether the metadata's own store was looked at, since nobody named another. ``matches`` says
+    which stores are the same, here and in the earlier run.
     """
 
     stores: tuple[OwnersUri, ...]
     rows: DataFrame | None
     own: bool
     notes: tuple[str, ...]
+    matches: StoreMatches = NOTHING_MATCHED
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -140,6 +153,63 @@ def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owner
     )
 
 
+def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreReferences:
+    """Find the stores of owners that name the same ledgers under the same paths. Runs up to three queries.
+
+    An id is given to one ledger, so that no two stores do: those that share a reference are one store under
+    two names, or at two times.
+
+    Args:
+        owners: The table owners of this run.
+        lists: The table ownership of the earlier run; None: there is none.
+    """
+    is_own = (F.col("status") == "ok") & F.col("ledger_id").isNotNull()
+    now = owners.where(is_own & ~F.coalesce("borrowed", F.lit(False)))
+    now = now.select("store", "path", "ledger_id").distinct()
+    firsts = now.groupBy("store").agg(F.min("ledger_id").alias("first")).collect()
+    first = {row["store"]: row["first"] for row in firsts}
+    twins: list[tuple[str, str]] = []
+    if len(first) > 1:
+        pairs = now.join(now.withColumnRenamed("store", "other"), ["path", "ledger_id"])
+        pairs = pairs.where("store < other").select("store", "other").distinct()
+        twins = [(row["store"], row["other"]) for row in pairs.collect()]
+    if lists is None or "store" not in lists.columns:  # of an earlier release
+        return StoreReferences(first, twins, {})
+    named = lists.where("path is not null and store is not null and not coalesce(borrowed, false)")
+    then = named.select(F.col("store").alias("then"), "path", "ledger_id").distinct()
+    counts = now.join(then, ["path", "ledger_id"]).groupBy("store", "then").count().collect()
+    return StoreReferences(first, twins, {(row["store"], row["then"]): row["count"] for row in counts})
+
+
+def match_owner_stores(owners: Owners, source: MetadataSource, before: RunsBefore) -> Owners:
+    """Find out which stores of owners are the same ones, in this run and in the earlier one."""
+    if owners.rows is None:
+        return owners
+    run = before.with_table(source.landing, "ownership", source.scan_time)
+    lists = None if run is None else before.table(source.landing, "ownership", source.scan_time)
+    earlier: dict[str, str | None] = {}
+    if run is not None and RunDirectory(run.path).exists(f"tables/owner_stores/{WHOLE}"):
+        rows = RunDirectory(run.path).read("tables/owner_stores").to_pylist()
+        earlier = {row["source"]: row.get("identity") for row in rows}
+    references = shared_references(owners.rows, lists)
+    return replace(owners, matches=match_stores(owners.names, references, earlier))
+
+
+def _with_current_stores(lists: DataFrame | None, owners: Owners) -> DataFrame | None:
+    """The table ownership of the earlier run, each store under its name in this run."""
+    if lists is None or "store" not in lists.columns:
+        return lists
+    # As many as there are stores.
+    names = [row["store"] for row in lists.select("store").distinct().collect() if row["store"] is not None]
+    stores = [store for store in owners.names if store not in owners.matches.same]
+    current = {name: current_store(name, stores, owners.matches.current) for name in names}
+    changed = {name: store for name, store in current.items() if name != store}
+    if not changed:
+        return lists
+    pairs = [F.lit(part) for pair in changed.items() for part in pair]
+    return lists.withColumn("store", F.coalesce(F.create_map(*pairs)[F.col("store")], F.col("store")))
+
+
 def land_ownership(
     owners: Owners,
     metadata: ClusterMetadata,
@@ -154,7 +224,7 @@ def land_ownership(
         return None
     grace_ms = round(options.owner_grace * 1000)
     earlier = before.with_owners(landing, source.scan_time - max(grace_ms, ROLLOVER_MS))
-    newest = before.table(landing, "ownership", source.scan_time)
+    newest = _with_current_stores(before.table(landing, "ownership", source.scan_time), owners)
     moments = Moments(
         source.scan_time,
         grace_ms,
@@ -202,7 +272,7 @@ def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, now: int) -> O
     counts = list_counts(ownership, owners.applications, now).collect()
     lists: dict[str, ListCounts] = {}
     for row in counts:
-        store = current_store(row["store"], owners.names)
+        store = owners.names[0] if row["store"] is None else row["store"]  # of an earlier release
         sums = lists.get(store, ListCounts())
         lists[store] = ListCounts(sums.listed_before + row["listed_before"], sums.dropped + row["dropped"])
     return OwnerCounts(
@@ -211,6 +281,8 @@ def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, now: int) -> O
         unowned=sum(row["unowned"] for row in counts),
         lists=lists,
         facts={row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in store_facts(rows).collect()},
+        same=owners.matches.same,
+        identities=owners.matches.identities,
     )
 
 

@@ -17,7 +17,8 @@ it is *unseen*, and stays known until a run can tell. How that is decided is the
     Who refers to ledgers. Looked at where the owners' trees were read, with every value in them, and the
     listing of ledgers has no holes.
 
-A basis with a ``table`` was looked at only by a run that has it. Holes are parts of the metadata that could
+A basis with a ``table`` was looked at only by a run that has it. What entry logs show was looked at only
+where every log of the bookie was read to its end. Holes are parts of the metadata that could
 not be read, and ids that these or a misplaced record leave in doubt. What marks show needs a listing without
 them. `auditor.findings.changes` asks the same in Spark.
 
@@ -37,7 +38,7 @@ from numpy.typing import NDArray
 from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
 from auditor.errors import RunError
-from auditor.model.states import GONE, BookieRead, LedgerClass
+from auditor.model.states import GONE, LOGS_NOT_WHOLE, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
 from auditor.tables.run_tables import TABLES
 
@@ -159,6 +160,15 @@ def ids_without_check(not_run: Collection[str]) -> list[str]:
     return [id for id, check in BY_ID.items() if check.id in not_run or check.id in stages]
 
 
+def of_logs(id: str) -> bool:
+    """Whether entry logs show it, or a part of it: the copy of their maps that a collector keeps.
+
+    >>> of_logs("entry-log-missing"), of_logs("replica-mismatch"), of_logs("disk-shared")
+    (True, True, False)
+    """
+    return basis(id).table in (ENTRY_LOGS, "digests") or id == "gc-would-delete-live"
+
+
 def of_marks(id: str) -> bool:
     """Whether under-replication marks show it.
 
@@ -169,6 +179,7 @@ def of_marks(id: str) -> bool:
 
 
 Flags = NDArray[np.bool_]
+ENTRY_LOGS = "entry_logs"
 _BASES = tuple(Basis)
 _KINDS = {id: place for place, id in enumerate(BY_ID)}
 OWNERS = "tables/owners"
@@ -261,6 +272,12 @@ def covers(run: Batches, holes: bool, found: Subjects, not_run: Collection[str] 
         if rows.any() and (each.table is None or _has_table(run, each.table)):
             answer[rows] = rules[each.way]()[rows]
     answer &= ~of_checks(found, not_run)
+    shown_by_logs = np.isin(found.kind, [_KINDS[id] for id in BY_ID if of_logs(id)])
+    if shown_by_logs.any():
+        unread = _bookies_with_unread_logs(run)
+        # The last place stands for no bookie: then the logs of all count.
+        unread_logs = np.array([*(name in unread for name in found.names), bool(unread)], np.bool_)
+        answer &= ~(shown_by_logs & unread_logs[found.bookie])
     return answer & ~(found.of_marks & holes)
 
 
@@ -268,6 +285,19 @@ def of_checks(found: Subjects, checks: Collection[str]) -> Flags:
     """Of each finding, whether one of these checks would show it (`ids_without_check`)."""
     shown: Flags = np.isin(found.kind, [_KINDS[id] for id in ids_without_check(checks)])
     return shown
+
+
+def _bookies_with_unread_logs(run: Batches) -> set[str]:
+    """The bookies with an entry log, or a directory of them, that was not read to its end."""
+    if not _has_table(run, ENTRY_LOGS):
+        return set()
+    names: set[str] = set()
+    for batch in run(f"tables/{ENTRY_LOGS}", ["bookie_id", "ledger_id", "state"]):
+        rows = among(batch["state"], LOGS_NOT_WHOLE) & ~batch["ledger_id"].is_valid().to_numpy(
+            zero_copy_only=False
+        )
+        names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().to_pylist())
+    return names
 
 
 def _has_table(run: Batches, name: str) -> bool:

@@ -27,6 +27,7 @@ from auditor.findings.basis import (
     ids_resting_on,
     ids_without_check,
     of_checks,
+    of_logs,
     of_marks,
     subjects,
     to_codes,
@@ -52,7 +53,8 @@ class RunCoverage:
     """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
     bookie was unread, whether all owners were read; the tables of a `Basis` that it was asked for; the checks
     that were left out or saw less than in the run before. ``lost_carried`` are checks that saw less than in
-    any run before: what the run before knew without having seen it may rest on that."""
+    any run before: what the run before knew without having seen it may rest on that. ``unread_logs`` are
+    bookies with an entry log that was not read to its end."""
 
     verdicts: DataFrame
     bookies: DataFrame
@@ -62,6 +64,7 @@ class RunCoverage:
     asked: Set[str] = frozenset()
     not_run: Set[str] = frozenset()
     lost_carried: Set[str] = frozenset()
+    unread_logs: Set[str] = frozenset()
 
 
 def findings_with_changes(
@@ -238,6 +241,9 @@ def _was_looked_at(looked: RunCoverage) -> Column:
     unseen = [*ids_resting_on(*unasked), *ids_without_check(looked.not_run)]
     carried = F.col("was_unseen") & F.col("id").isin(*ids_without_check(looked.lost_carried))
     answer = F.when((marked & ~no_holes) | F.col("id").isin(*unseen) | carried, False)
+    if looked.unread_logs:
+        unread_logs = F.coalesce(F.col("bookie_id").isin(*sorted(looked.unread_logs)), F.lit(True))
+        answer = answer.when(F.col("id").isin(*filter(of_logs, BY_ID)) & unread_logs, False)
     for way in ("records", "copies", "owners"):
         resting = ids_resting_on(*(each for each in Basis if each.way == way))
         answer = answer.when(F.col("id").isin(*resting), rules[way])

@@ -10,10 +10,11 @@ set of stores proves absence only if all of these hold:
                 lost its lists leaves it there
     declared    the operator names exactly the stores that were read in ``owners_complete``
     listed      every place of the stores could be listed
+    different   no store is another one under a second name
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from auditor.model.amounts import plural
@@ -60,13 +61,19 @@ class StoreFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OwnerCounts:
-    """What a run counts to judge its stores of owners; ``lists`` and ``facts`` are by store."""
+    """What a run counts to judge its stores of owners; ``lists`` and ``facts`` are by store.
+
+    ``same`` are stores that are another one under a second name, and ``identities`` what names all others in
+    every run.
+    """
 
     claims: int
     foreign_claims: int
     unowned: int
     lists: Mapping[str, ListCounts]
     facts: Mapping[str, StoreFacts]
+    same: Mapping[str, str] = field(default_factory=dict)
+    identities: Mapping[str, str] = field(default_factory=dict)
 
 
 def owner_store_rows(
@@ -107,6 +114,7 @@ def owner_store_rows(
                 **asdict(scope),
                 **lists._asdict(),
                 "declared": source in declared,
+                "identity": counts.identities.get(source),
                 "gaps": facts.gaps,
                 "claims": counts.claims,
                 "foreign_claims": counts.foreign_claims,
@@ -132,6 +140,8 @@ def _store_reasons(
         yield "owners_complete does not name it" if source in stores else "it was not read in this run"
     elif source not in stores:
         yield "owners_complete names it, and it was not read"
+    if source in counts.same:
+        yield f"it is the store {counts.same[source]} under a second name"
     lists = counts.lists.get(source, ListCounts())
     if lists.dropped > MAX_DROPPED_SHARE * lists.listed_before:
         lost = f"{plural(lists.dropped, 'ledger')} of {lists.listed_before:,}"

@@ -150,6 +150,10 @@ class EntryLogState(StoredWord):
     UNREADABLE = "unreadable"
 
 
+LOGS_NOT_WHOLE = (EntryLogState.DAMAGED, EntryLogState.UNREADABLE)
+"""States of an entry log, or of a directory of them, of which what was not found may be there."""
+
+
 class CollectorScan(StoredWord):
     """What a collector's scan makes of a damaged entry log: column ``collector_scan`` of entry_logs."""
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
+from auditor.actions.action_list import JointHolders
 from auditor.actions.gate import HeldRun
 from auditor.actions.stop_set import DANGERS
 from auditor.codecs.ledger_metadata import one as ledger_metadata
@@ -32,11 +33,12 @@ from auditor.model.plan import (
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.model.states import BookieRead
 from auditor.plan.parts import LedgerRow, ledgers_of
-from auditor.plan.permissions import OF_FUTURE, StepPermission, ask_gate, without_run
+from auditor.plan.permissions import OF_FUTURE, StepPermission, ask_gate, forbid_last_stops, without_run
 from auditor.plan.situation import EXCHANGED, INDEX_FAULTS, MarkTimes, cookie_digest
 from auditor.reports.plan import condition_text
 from auditor.runs.owners import has_every_owner, has_owners
 from auditor.runs.reader import RunReader
+from auditor.simulate.exposure import find_joint_holders
 from auditor.sources.metadata.ledgers import path_of, read_paths
 from auditor.sources.metadata.store import MetadataStore, StoreOptions, Tree
 from auditor.sources.metadata.stores import check_reachable, choose_layout, open_store
@@ -65,7 +67,8 @@ class Answers:
     ``bookies_listed``: who is in neither mapping has neither; ``unclear`` are bookies of which that is not
     known. ``named`` and ``findings`` are None of a store: it does not say them. Of ``read`` bookies a finding
     that is not there is gone, unless its check saw nothing (``blind``). ``run`` is the run that was asked,
-    whose gate permits each step or not; None of a store.
+    whose gate permits each step or not; None of a store. ``joint_holders`` are, of bookies that would stop,
+    those that alone serve an entry together; None of a store.
     """
 
     asked: str
@@ -83,6 +86,7 @@ class Answers:
     read: frozenset[str] = frozenset()
     blind: frozenset[str] = frozenset()
     run: HeldRun | None = None
+    joint_holders: JointHolders | None = None
 
 
 def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
@@ -98,6 +102,7 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
         raise RunUsageError(f"{path}: this run is older than the one that the plan was made of")
     bookies = run.table("bookies", ["bookie_id", "named", "registered", "read"]).to_pylist()
     listed = facts.bookies_listed
+    is_listed = listed is not None and listed["hidden"] is None
     replication, auditor = _recovery(
         run.table("cluster", ["fact", "value", "damage"]).to_pylist(), facts.keeps_marks
     )
@@ -107,7 +112,7 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
         instance_id=run.report.cluster.instance_id,
         registered={row["bookie_id"]: row["registered"] for row in bookies if row["registered"]},
         cookies={row["bookie_id"]: cookie_digest(row) for row in run.table("cookies").to_pylist()},
-        bookies_listed=listed is not None and listed["hidden"] is None,
+        bookies_listed=is_listed,
         unclear=frozenset(listed["unclear"]) if listed else frozenset(),
         replication=replication,
         auditor=auditor,
@@ -117,6 +122,7 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
         read=frozenset(row["bookie_id"] for row in bookies if row["read"] == BookieRead.READ),
         blind=frozenset(facts.blind or ()),
         run=run,
+        joint_holders=lambda stopping: find_joint_holders(run.directory, is_listed, stopping),
     )
 
 
@@ -255,6 +261,8 @@ def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> Plan
         now.run.holds.now = now.time if clock is None else clock
     of_future = clock is not None and max(plan.scan_time, now.time) - clock > MAX_CLOCK_AHEAD_MS
     steps = tuple(_check_step(step, now, time, of_future) for step in plan.steps)
+    if now.joint_holders is not None:
+        steps = forbid_last_stops(zip(plan.steps, steps, strict=True), now.registered, now.joint_holders)
     return PlanCheck(now.asked, now.time, plan.expires, time > plan.expires, steps)
 
 

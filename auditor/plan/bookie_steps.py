@@ -9,8 +9,8 @@ from auditor.actions import procedures
 from auditor.actions.action_list import ALL_WOULD_STOP, COPY_FIRST
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie as bookie_object
-from auditor.actions.stop_set import DANGERS, NO_COLLECTION
-from auditor.model.amounts import first_names, plural
+from auditor.actions.stop_set import DANGERS, NO_COLLECTION, why_last_of_set
+from auditor.model.amounts import plural
 from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed, Refused
@@ -32,7 +32,6 @@ VERIFY, KEEP_FOREIGN = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTim
 _SETTINGS = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
 _DOES_NOT_START = {"cookie-missing", "start-refused"}
 """Holds on a bookie that would not start again."""
-_NAMED = 5
 _STOPPED = "none of its copies can be read while it is stopped"
 
 
@@ -287,15 +286,13 @@ def refuse_last_of_set(
 
     Other steps stop the rest of ``holders``. A restart is the way out only where a start is permitted.
     """
-    names = first_names(holders, _NAMED)
-    why = f"{names} alone serve entries together, and this plan stops the others"
     starts = permit(now.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way = (
         "stop once these entries have copies elsewhere, or one of the others runs again: audit then, and plan"
     )
     if not isinstance(starts, Refused):
         way = f"restart one at a time with {NO_COLLECTION}, so that nothing is deleted meanwhile; {way}"
-    return refuse(kind, RefusalReason.LAST_COPY, about, why, way, groups.named())
+    return refuse(kind, RefusalReason.LAST_COPY, about, why_last_of_set(holders), way, groups.named())
 
 
 def _not_by_shell(kind: ActionKind, about: str, groups: FindingGroups) -> RefusedStep:

@@ -1,15 +1,17 @@
 """What the gate of a newer run says to the steps of a plan: holds that came after the plan forbid a step."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from auditor.actions.action_list import JointHolders
 from auditor.actions.commands import is_cluster_wide
 from auditor.actions.gate import HeldRun, permit, permit_everywhere, permit_ledgers
 from auditor.actions.objects import bookie, ledger
 from auditor.actions.procedures import kind_by_hand
+from auditor.actions.stop_set import StopSet, why_last_of_set
 from auditor.model.holds import ActionKind, HoldObject
 from auditor.model.permission import Refused
-from auditor.model.plan import CommandRole, Fact, PlanStep
+from auditor.model.plan import CommandRole, Fact, PlanStep, StepCheck, StepState
 
 _OF_BOOKIES = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED)
 """Conditions whose object is a bookie that the step is about."""
@@ -88,12 +90,17 @@ def _bookies_of(step: PlanStep) -> list[str]:
 
 def _by_hand(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
     """Refusals of bookies that the step's commands stop or start besides."""
+    for kind, name in _typed_by_hand(step):
+        answer = permit(run, kind, [bookie(name)])
+        if isinstance(answer, Refused):
+            yield answer
+
+
+def _typed_by_hand(step: PlanStep) -> Iterator[tuple[ActionKind, str]]:
+    """Stops and starts of bookies among the commands of a step, in order."""
     for command in step.commands:
         if command.role is CommandRole.HAND and (of := kind_by_hand(command.text)) is not None:
-            kind, name = of
-            answer = permit(run, kind, [bookie(name)])
-            if isinstance(answer, Refused):
-                yield answer
+            yield of
 
 
 def _is_cluster_wide(step: PlanStep) -> bool:
@@ -105,3 +112,51 @@ def _copies_all(step: PlanStep) -> bool:
     """Whether a command of the step copies ledgers that it does not name, those too that are held."""
     typed = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
     return step.kind is ActionKind.RECOVER and any("-l" not in words for words in typed)
+
+
+def forbid_last_stops(
+    steps: Iterable[tuple[PlanStep, StepCheck]], registered: Iterable[str], joint_holders: JointHolders
+) -> tuple[StepCheck, ...]:
+    """Forbid each stop after which the steps that are still true would leave an entry unserved.
+
+    Holds know each bookie alone, and what two of them serve together can have changed since the plan.
+    Steps after which the bookie runs again are asked last, because the others stay stopped meanwhile.
+
+    Args:
+        steps: The steps of one plan, each with what was found out about it.
+        registered: The bookies that run now.
+        joint_holders: Of bookies that would stop, those that alone serve an entry together.
+    """
+    pairs, running = list(steps), frozenset(registered)
+    stops = {step.number: _stops_of(step, running) for step, _ in pairs}
+    asked = sorted({name for step, check in pairs if _is_open(check) for name in stops[step.number]})
+    stop_set = StopSet(joint_holders(asked) if len(asked) > 1 else ())
+    answers = {step.number: check for step, check in pairs}
+    for step, check in sorted(pairs, key=lambda pair: (_starts_again(pair[0]), pair[0].number)):
+        names = stops[step.number]
+        if not names or not _is_open(check):
+            continue
+        if holders := stop_set.last_holders(*names):
+            why = (*check.why, f"not permitted: {why_last_of_set(holders)}")
+            answers[step.number] = replace(check, state=StepState.CHANGED, why=why)
+        elif check.state is StepState.TRUE and not _starts_again(step):
+            stop_set.add(*names)
+    return tuple(answers[step.number] for step, _ in pairs)
+
+
+def _is_open(check: StepCheck) -> bool:
+    return check.state in (StepState.TRUE, StepState.UNKNOWN)
+
+
+def _stops_of(step: PlanStep, running: frozenset[str]) -> Sequence[str]:
+    return [name for kind, name in _typed_by_hand(step) if kind is ActionKind.STOP and name in running]
+
+
+def _starts_again(step: PlanStep) -> bool:
+    """Whether the step starts each bookie again that it stops, as soon as its index is rebuilt.
+
+    A step with settings starts its bookie too, but nobody knows when: somebody has to set them.
+    """
+    return step.kind is ActionKind.REBUILD_INDEX and any(
+        kind is ActionKind.START for kind, _ in _typed_by_hand(step)
+    )

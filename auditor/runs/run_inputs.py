@@ -41,13 +41,14 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
     One whose lists lost ledgers that are still there may be another store under the same name.
     """
-    return tuple(
-        sorted(
-            store_identity(row["source"])
-            for row in rows
-            if row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_SHARE * row["listed_before"]
-        )
-    )
+    identities = []
+    for row in rows:
+        has_lists = row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_SHARE * row["listed_before"]
+        identity = row["identity"] if "identity" in row else store_identity(row["source"])
+        # A store under a second name has none.
+        if has_lists and identity is not None:
+            identities.append(identity)
+    return tuple(sorted(identities))
 
 
 def checks_without_sight(sight: Sight) -> frozenset[str]:

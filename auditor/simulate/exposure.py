@@ -59,7 +59,10 @@ class ExposureSums:
         self._count("open_ledgers", windows, member & windows.open_end[:, None])
         present, unknown, served = self.copies(windows, numbers)
         self._add_last(windows, present, unknown, "last_known")
-        self._add_last(windows, present & served, unknown & served, "last_served")
+        # A window of an open end counts where one registered bookie alone may have its entries.
+        in_open_end = _members_of_open_ends(windows) & served
+        is_single = in_open_end & (count_true(in_open_end) == 1)[:, None]
+        self._add_last(windows, present & served, unknown & served | is_single, "last_served")
 
     def copies(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
         """Return which copies are known, which may be there, and which are on a bookie that answers.
@@ -97,6 +100,12 @@ class ExposureSums:
         )
         exposures = (BookieExposure(name, *map(int, counts)) for name, *counts in rows)
         return tuple(sorted((row for row in exposures if row.is_exposed), key=lambda row: row.bookie_id))
+
+
+def _members_of_open_ends(windows: Windows) -> Bools:
+    """Return which seats are of open ends: their bookies may have entries that no metadata counts."""
+    members: Bools = (windows.bookies != NO_BOOKIE) & windows.open_end[:, None]
+    return members
 
 
 def possible_last_copies(present: Bools, unknown: Bools) -> Bools:
@@ -168,7 +177,8 @@ def find_joint_holders(
 ) -> list[frozenset[str]] | None:
     """Return the sets of two or more of these bookies that alone serve, or may serve, an entry together.
 
-    What one bookie alone serves is not among them (`find_exposures`). One pass over the run's ledgers.
+    All members of the end of an open ledger may have its entries. What one bookie alone serves is not among
+    the sets (`find_exposures`). One pass over the run's ledgers.
     Returns None if there are more than `MAX_JOINT_HOLDERS`.
 
     Args:
@@ -187,6 +197,7 @@ def find_joint_holders(
     holder_sets: set[frozenset[str]] = set()
     for batch in windows:
         present, unknown, served = sums.copies(batch, windows.numbers)
+        unknown |= _members_of_open_ends(batch)
         some_known = count_true(present & served) > 0
         holders = np.where(some_known[:, None], present & served, unknown & served)
         is_joint = (count_true(holders) > 1) & (count_true(holders & ~chosen[batch.bookies]) == 0)

@@ -1,6 +1,9 @@
 """owner_stores: one row per store of owners, and what it proves (`auditor.model.owner_scope`)."""
 
-from collections.abc import Collection, Sequence
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -22,6 +25,11 @@ OWNER_STORES = schema_of(
     ("declared", pa.bool_(), "whether owners_complete names it"),
     ("listed_before", pa.int64(), "ledgers that an earlier run saw it name and that are still there"),
     ("dropped", pa.int64(), "of these, ledgers that no owner has named for a week or less"),
+    (
+        "identity",
+        pa.string(),
+        "what names it in every run; null: it was not read, or another row is the same store",
+    ),
     ("gaps", pa.int64(), "places of it that could not be listed"),
     ("claims", pa.int64(), "of the set: ledgers whose custom metadata claim an owner"),
     ("foreign_claims", pa.int64(), "of the set: claims in a namespace that no store has"),
@@ -56,24 +64,102 @@ def store_facts(owners: DataFrame) -> DataFrame:
     return owners.groupBy("store").agg(gaps, F.max("mtime").alias("newest"))
 
 
-def current_store(earlier: str | None, stores: Sequence[str]) -> str:
-    """Return which of the stores an earlier run's store is; ``earlier`` itself if it is none of them.
+@dataclass(frozen=True, slots=True)
+class StoreReferences:
+    """What stores of owners have in common, by their names as ``--owners`` takes them.
 
-    Saved stores have another file every night, so the chroot tells them apart. Runs of earlier releases name
-    no store and had one.
+    Args:
+        first: The lowest id of a ledger that each store of this run names.
+        twins: Pairs of stores of this run that share a reference.
+        shared: How many references a store of this run shares with one of the earlier run.
+    """
 
-    >>> current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"])
+    first: Mapping[str, int]
+    twins: Sequence[tuple[str, str]]
+    shared: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMatches:
+    """Which stores of owners are the same ones.
+
+    Args:
+        same: Stores that are another store of this run under a second name, and that other one.
+        current: Stores of the earlier run, and which store of this run each is.
+        identities: What names each store of this run in every run; without those in ``same``.
+    """
+
+    same: Mapping[str, str]
+    current: Mapping[str, str]
+    identities: Mapping[str, str]
+
+
+def match_stores(
+    stores: Sequence[str], references: StoreReferences, earlier: Mapping[str, str | None]
+) -> StoreMatches:
+    """Match the stores of owners of a run with each other, and with those of the earlier run.
+
+    Args:
+        stores: The stores that were read, as ``--owners`` takes them.
+        references: What they have in common.
+        earlier: The stores of the earlier run, and what named each in every run; None: it does not say.
+    """
+    same: dict[str, str] = {}
+    for store in stores:
+        if store not in same:
+            same |= dict.fromkeys(_connected(store, references.twins) - {store} - same.keys(), store)
+    current: dict[str, str] = {}
+    identities: dict[str, str] = {}
+    for (store, then), _ in sorted(references.shared.items(), key=lambda pair: (-pair[1], pair[0])):
+        name = same.get(store, store)
+        current.setdefault(then, name)
+        identities.setdefault(name, earlier.get(then) or store_identity(then))
+    for store in stores:
+        if store not in same:
+            identities.setdefault(store, _new_identity(store, references.first.get(store)))
+    return StoreMatches(same, current, identities)
+
+
+def _connected(store: str, pairs: Sequence[tuple[str, str]]) -> set[str]:
+    found, waiting = set[str](), {store}
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= {other for pair in pairs if name in pair for other in pair} - found
+    return found
+
+
+def _new_identity(store: str, first: int | None) -> str:
+    """What names a store that no earlier run read: a saved one by a ledger that it names, if it names any."""
+    identity = store_identity(store)
+    return f"{identity} of ledger {first}" if identity != store and first is not None else identity
+
+
+def current_store(earlier: str | None, stores: Sequence[str], matched: Mapping[str, str]) -> str:
+    """Return which of the stores an earlier run's store is; a name of its own if it is none of them.
+
+    Saved stores have another file every night. What they name tells which is which (``matched``), and the
+    chroot only of a store that shares nothing with any earlier one. Runs of earlier releases name no store
+    and had one.
+
+    >>> current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"], {})
     'pulsar:dump:///tue.jsonl?root=/east'
     """
-    if earlier is None or earlier in stores:
-        return earlier or stores[0]
+    if earlier is None:
+        return stores[0]
+    if earlier in matched:
+        return matched[earlier]
+    others = [store for store in stores if store not in matched.values()]
     place = _saved_place(earlier)
-    same = (store for store in stores if place is not None and _saved_place(store) == place)
-    return next(same, earlier)
+    same = [store for store in others if place is not None and _saved_place(store) == place]
+    if earlier in others or not same:
+        # Another store has the name by now.
+        return earlier if earlier not in matched.values() else f"{earlier} of an earlier run"
+    return same[0]
 
 
 def store_identity(store: str) -> str:
-    """Return what names a store of owners in every run: a saved one by application and chroot.
+    """Return what named a store of owners in runs of earlier versions: a saved one by application and chroot.
 
     >>> store_identity("pulsar:dump:///mon.jsonl?root=/east"), store_identity("pulsar:zk://h1:2181/east")
     ('pulsar saved /east', 'pulsar:zk://h1:2181/east')

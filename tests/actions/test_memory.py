@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from auditor.actions.finding_holds import NEW_COLUMNS
-from auditor.actions.memory import Seen, unseen_findings, with_memory
+from auditor.actions.memory import Seen, doubted_by_cookies, unseen_findings, with_memory
 from auditor.actions.run_inputs import UNNAMED, RunInputs
-from auditor.model.holds import ActionKind, Lift
+from auditor.checks import ALL
+from auditor.model.holds import ActionKind, FactReason, HoldTarget, Lift
 from auditor.spark.batches import arrow_frame
 from auditor.tables.changes import CHANGES
 from auditor.tables.holds import HOLDS
@@ -42,7 +43,11 @@ WHOLE = Seen(
 
 
 def remembered(
-    spark: SparkSession, holds: list[dict[str, Any]], seen: Seen, changes: Sequence[dict[str, Any]] = ()
+    spark: SparkSession,
+    holds: list[dict[str, Any]],
+    seen: Seen,
+    changes: Sequence[dict[str, Any]] = (),
+    undecided: Mapping[int, bool] | None = None,
 ) -> set[str]:
     """Reasons that stay although nothing says them any more."""
     import pyarrow as pa
@@ -56,6 +61,10 @@ def remembered(
         rows,
         replace(seen, unseen=frozenset(unseen)),
         1,
+        spark.createDataFrame(
+            [(0, ledger, is_unread) for ledger, is_unread in (undecided or {}).items()],
+            "scope_id bigint, ledger_id bigint, unread_record boolean",
+        ),
     )
     return {row["reason"] for row in kept_rows.collect()}
 
@@ -164,3 +173,86 @@ def test_entries_in_logs_that_are_gone_are_lost_to_those_who_read_logs() -> None
     assert "entry-lost" in RunInputs().reasons_unseen(read)
     assert "entry-lost" not in RunInputs(entry_logs=1).reasons_unseen(read)
     assert "entry-lost" not in RunInputs().reasons_unseen(RunInputs(entry_logs=1))
+
+
+UNREAD = {
+    "bookie": replace(WHOLE, bookies_read=frozenset(), anything_missing=True),
+    "metadata": replace(WHOLE, metadata_whole=False, anything_missing=True),
+    "registrations": replace(WHOLE, registrations_whole=False),
+    "entry logs": replace(WHOLE, unread_logs=frozenset({BOOKIE, f"{BOOKIE} 1"})),
+    "copies of the ledger": WHOLE,
+    "record of a ledger": replace(WHOLE, unread_records=frozenset({BOOKIE})),
+}
+"""What a run did not read, and may therefore not find."""
+OF_LEDGERS = ("bookie", "metadata", "record of a ledger")
+RESTS_ON: dict[FactReason, tuple[str, ...]] = {
+    FactReason.LAST_KNOWN_COPY: OF_LEDGERS,
+    FactReason.LAST_SERVED_COPY: ("registrations", "metadata", "record of a ledger"),
+    FactReason.FOREIGN_COPY: OF_LEDGERS,
+    FactReason.UNREAD_DISK: ("bookie",),
+    FactReason.INDEX_DAMAGED: OF_LEDGERS,
+    FactReason.UNINDEXED_BYTES: (*OF_LEDGERS, "entry logs"),
+    FactReason.COPIES_DIFFER: OF_LEDGERS,
+    FactReason.NO_MEMBER_REGISTERED: ("registrations", "metadata", "record of a ledger"),
+    FactReason.COPIES_ON_DOWN_BOOKIES: (
+        "registrations", "metadata", "copies of the ledger", "record of a ledger",
+    ),
+    FactReason.OPEN_LEDGERS: OF_LEDGERS,
+    FactReason.SOURCE_TOO_OLD: ("bookie",),
+    FactReason.OWNERS_NOT_READ: ("metadata",),
+}  # fmt: skip
+OBJECTS = {
+    FactReason.NO_MEMBER_REGISTERED: ("7", "ledger"),
+    FactReason.COPIES_ON_DOWN_BOOKIES: ("7", "ledger"),
+    FactReason.SOURCE_TOO_OLD: (f"bookie {BOOKIE}", "source"),
+    FactReason.OWNERS_NOT_READ: ("owners", "source"),
+}
+
+
+def test_every_fact_rests_on_something() -> None:
+    assert RESTS_ON.keys() == {*FactReason}
+
+
+@pytest.mark.parametrize("unread", UNREAD)
+def test_a_fact_that_is_absent_because_it_was_not_read_lifts_nothing(
+    spark: SparkSession, unread: str
+) -> None:
+    """Absence in a source that was not read completely is unknown."""
+    rows = [
+        held(str(reason), *OBJECTS.get(reason, (BOOKIE, "bookie"))) | {"lift": str(Lift.FACT_GONE)}
+        for reason in FactReason
+    ]
+    rows.append(held("unindexed-bytes", f"{BOOKIE} 1", "entry-log"))
+    rows.append(held("bookie-alias") | {"lift": str(Lift.DATA_ELSEWHERE)})
+    undecided = {"copies of the ledger": {7: False}, "record of a ledger": {7: True}}.get(unread)
+    kept_reasons = remembered(spark, rows, UNREAD[unread], undecided=undecided)
+    expected = {str(reason) for reason in FactReason if unread in RESTS_ON[reason]}
+    expected |= {"bookie-alias"} if unread in ("bookie", "metadata") else set()
+    assert kept_reasons == expected
+
+
+def test_a_finding_that_was_not_looked_for_lifts_nothing(spark: SparkSession) -> None:
+    """Whatever a check rests on: what was not looked at is `Change.UNSEEN`."""
+    checks = [check.id for check in ALL if any(rule.on is HoldTarget.BOOKIE for rule in check.holds)]
+    rows = [held(id) for id in checks]
+    unseen = [change(id, bookie=BOOKIE, change="unseen") for id in checks]
+    assert remembered(spark, rows, WHOLE, unseen) == {*checks}
+    assert remembered(spark, rows, WHOLE) == set()
+
+
+def test_other_logs_that_were_not_read_keep_no_hold(spark: SparkSession) -> None:
+    log = held("unindexed-bytes", f"{BOOKIE} 1", "entry-log")
+    other = replace(WHOLE, unread_logs=frozenset({"b:1", f"{BOOKIE} 2"}))
+    assert remembered(spark, [log, held("unindexed-bytes")], other) == set()
+
+
+def test_a_cookie_that_cannot_be_read_lifts_no_hold_of_what_cookies_say() -> None:
+    cookies: list[dict[str, Any]] = [
+        {"bookie_id": BOOKIE, "damage": "cut"},
+        {"bookie_id": "b:1", "damage": None},
+    ]
+    doubted = doubted_by_cookies(cookies)
+    assert {bookie for _, bookie in doubted} == {BOOKIE}
+    ids = {id for id, _ in doubted}
+    assert {"instance-mismatch", "cookie-key-mismatch", "dirset-mismatch"} <= ids
+    assert "cookie-unreadable" not in ids, "that cookie itself can be read again"

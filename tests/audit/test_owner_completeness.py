@@ -22,6 +22,7 @@ from auditor.model.holds import ActionKind
 from auditor.model.options import AuditOptions
 from auditor.plan.plan_file import make_plan
 from auditor.runs.reader import RunReader
+from auditor.runs.run_inputs import inputs_of_run
 from tests.corpora.audited import Audited
 
 if TYPE_CHECKING:
@@ -50,6 +51,17 @@ class Hazard:
 
     def store(self, chroot: str = "") -> str:
         return f"pulsar:dump://{self.dump}" + (f"?root={chroot}" if chroot else "")
+
+    def east_alone(self) -> str:
+        """The store of the second Pulsar in a dump of its own, at the top as the first one's."""
+        head, *nodes, _ = self.dump.read_text("utf-8").splitlines()
+        rows = [json.loads(node) for node in nodes]
+        of_east = [row for row in rows if row["path"].startswith("/east/managed-ledgers")]
+        kept = [row | {"path": row["path"].removeprefix("/east")} for row in of_east]
+        path = self.dump.with_name("second-pulsar.jsonl")
+        lines = [head, *map(json.dumps, [*kept, {"end": {"nodes": len(kept)}}])]
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        return f"pulsar:dump://{path}"
 
     def audit(
         self, run: str, owners: Sequence[str] = (), complete: Sequence[str] = (), **more: Any
@@ -124,6 +136,28 @@ def test_all_stores_of_owners_are_joined_and_a_store_that_goes_missing_is_notice
         assert (severity, "lost 5 ledgers of 5" in message) == ("warning", True)
         assert deleted(run) == []
     assert {row["seen_before"] for row in later.table("ownership") if row["ledger_id"] in T2} == {True}
+
+
+def test_a_store_that_is_named_twice_takes_the_place_of_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    """Both Pulsars keep their lists at the top of a store of their own: their chroots do not differ."""
+    first, second = (Hazard(tmp_path, spark, name) for name in ("tp1", "tp2"))
+    both = [first.store(), first.east_alone()]
+    joined = first.audit("1", both, both)
+    assert (unowned(joined), suspect(joined)) == ({}, [])
+    before, _ = inputs_of_run(RunReader(joined.out))
+    assert len({*before.owner_stores}) == 2
+    copy = second.dump.with_name("copy.jsonl")
+    copy.write_bytes(second.dump.read_bytes())
+    twice = [second.store(), f"pulsar:dump://{copy}"]
+    run = second.audit("2", twice, twice)
+    assert unowned(run) == dict.fromkeys(T2, "suspect")
+    [(_, message)] = suspect(run)
+    assert f"it is the store {twice[0]} under a second name" in message
+    assert f"{both[1]}: it was not read in this run; its lists lost 5 ledgers of 5" in message
+    now, _ = inputs_of_run(RunReader(run.out))
+    assert set(now.owner_stores) < {*before.owner_stores}
+    assert len(now.owner_stores) == 1
+    assert "owner-dangling" in now.reasons_unseen(before)
 
 
 def test_of_a_store_that_is_proved_complete_leaks_are_deleted_after_two_runs(

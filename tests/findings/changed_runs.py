@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,14 @@ def write_run(
     bookies: Iterable[tuple[str, str]] = (),
     files: int = 1,
     logs: bool = False,
+    unread_logs: Collection[str] = (),
     **changes: Any,
 ) -> Report:
     """Write a run: ``classes`` are ledger, class and potential class; ``bookies`` ids and how far read.
 
     ``changes`` are of the report's run, and ``instance_id`` of its cluster; ``files`` is how many Parquet
-    files the rows go to; ``logs`` says whether it read entry logs.
+    files the rows go to; ``logs`` says whether it read entry logs, and
+    ``unread_logs`` of which bookies it could not read one.
     """
     rows = list(rows)
     unread = tuple(name for name, read in bookies if read != "read")
@@ -95,7 +97,14 @@ def write_run(
         ],
     }
     if logs:
-        tables["entry_logs"] = [{"bookie_id": name, "path": f"/{name}/0.log"} for name, _ in bookies]
+        tables["entry_logs"] = [
+            {
+                "bookie_id": name,
+                "path": f"/{name}/0.log",
+                "state": "unreadable" if name in unread_logs else "ok",
+            }
+            for name, _ in bookies
+        ]
     for name, content in tables.items():
         (where / "tables" / name).mkdir(parents=True)
         count = files if name == "changes" else 1

@@ -26,7 +26,8 @@ TODAY = date(2026, 11, 21)
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 CONFIDENCES = ("confirmed", "confirmed", "confirmed", "suspect")
 CLASSES = ("healthy", "healthy", "below-write-quorum", "undecided")
-OF_LOGS = [check.id for check in ALL if check.rests_on is Basis.ENTRY_LOGS]
+OF_ENTRY_LOGS = [check.id for check in ALL if check.rests_on is Basis.ENTRY_LOGS]
+OF_LOGS = [*OF_ENTRY_LOGS, "gc-would-delete-live"]
 FINDINGS = (
     "id string, urgency string, severity string, confidence string, scope_id bigint, ledger_id bigint, "
     "bookie_id string, missing array<struct<bookie_id:string,groups:binary,count:bigint>>, fingerprint string"
@@ -54,11 +55,21 @@ def _found(each: Row) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(
-    ("seed", "gaps", "reads", "logs"),
-    [(1, False, ("read", "partial"), True), (2, True, ("read", "read"), False)],
+    ("seed", "gaps", "reads", "logs", "unread_logs"),
+    [
+        (1, False, ("read", "partial"), True, set()),
+        (2, True, ("read", "read"), False, set()),
+        (3, False, ("read", "read"), True, {B}),
+    ],
 )
 def test_spark_and_diff_agree(
-    spark: SparkSession, tmp_path: Path, seed: int, gaps: bool, reads: tuple[str, str], logs: bool
+    spark: SparkSession,
+    tmp_path: Path,
+    seed: int,
+    gaps: bool,
+    reads: tuple[str, str],
+    logs: bool,
+    unread_logs: set[str],
 ) -> None:
     dice = random.Random(seed)
     older, newer = _random_rows(dice), _random_rows(dice)
@@ -75,20 +86,23 @@ def test_spark_and_diff_agree(
     bookies = [(A, reads[0]), (B, reads[1])]
     run = {"gaps": ["x"] if gaps else []}
     write_run(tmp_path / "old", older)
-    write_run(tmp_path / "seen", [], classes=classes, bookies=bookies, logs=logs)
+    write_run(tmp_path / "seen", [], classes=classes, bookies=bookies, logs=logs, unread_logs=unread_logs)
     looked = RunCoverage(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         gaps,
         "partial" in reads,
         asked={"entry_logs"} if logs else set(),
+        unread_logs=unread_logs,
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
     compared = findings_with_changes(findings, before, looked, INSTANCE, 77)
     rows = apply_suppressions(compared, (), {}, {}, TODAY)
     said = [each.asDict() for each in rows.collect()]
-    write_run(tmp_path / "new", said, classes=classes, bookies=bookies, run=run, logs=logs)
+    write_run(
+        tmp_path / "new", said, classes=classes, bookies=bookies, run=run, logs=logs, unread_logs=unread_logs
+    )
 
     difference = RunDifference(str(tmp_path / "old"), str(tmp_path / "new"))
     by_diff = {each.fingerprint: each.change for each in difference.changes()}
@@ -97,8 +111,13 @@ def test_spark_and_diff_agree(
     assert {"new", "worse", "better", "fixed", "unseen"} <= set(by_spark.values())
     of_logs = {(each["id"], each["bookie_id"]): each["change"] for each in said if each["id"] in OF_LOGS}
     whole = {A: reads[0] == "read", B: reads[1] == "read"}
+
+    def is_looked_at(id: str, bookie: str) -> bool:
+        asked = logs or id not in OF_ENTRY_LOGS
+        return asked and whole[bookie] and bookie not in unread_logs
+
     assert of_logs == {
-        (id, bookie): "fixed" if logs and whole[bookie] else "unseen" for id in OF_LOGS for bookie in (A, B)
+        (id, bookie): "fixed" if is_looked_at(id, bookie) else "unseen" for id in OF_LOGS for bookie in (A, B)
     }
     assert difference.summary.counts["same"] == sum(each["change"] == "same" for each in said) > 0
     known = {each["trouble"]: each["first_seen"] for each in older if each["change"] != "fixed"}

@@ -202,3 +202,22 @@ def generated_store(seed: int, groups: int) -> tuple[Cluster, list[Group]]:
         group.write(cluster)
         made.append(group)
     return cluster, made
+
+
+def blind(cluster: Cluster, group: Group) -> str:
+    """Make a part of a written group unreadable, and return which: nothing is mended by that."""
+    bookie = group.some_bookie()
+    ledger = group.choice.choice([*{*group.ledgers} - group.without_metadata] or group.ledgers)
+    members = sorted(name for id, name in cluster.held if id == ledger)
+    spot = group.choice.choice(("disk", "index", "record", "cookie"))
+    if spot == "disk":
+        place = f"{bookie.replace(':', '_')}/"
+        cluster.files = {path: data for path, data in cluster.files.items() if not path.startswith(place)}
+        cluster.held = {key: entries for key, entries in cluster.held.items() if key[1] != bookie}
+    elif spot == "index" and members:
+        cluster.index(ledger, group.choice.choice(members), b"JUNK" + bytes(1020))
+    elif spot == "record" and ledger not in group.without_metadata:
+        cluster.record(ledger, b"JUNK")
+    elif spot == "cookie" and bookie not in group.without_cookie:
+        cluster.node(f"/ledgers/cookies/{bookie}", b"JUNK")
+    return f"{spot} {bookie} {ledger}"

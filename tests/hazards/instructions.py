@@ -121,3 +121,10 @@ def _contradicting(instructions: Iterable[Instruction]) -> Iterator[str]:
         for (one, one_origin), (two, two_origin) in combinations(sorted(kinds), 2):
             if frozenset((one, two)) in CONTRADICTIONS:
                 yield f"{subject.key}: {one} ({one_origin}) and {two} ({two_origin})"
+
+
+def forbidden_by(run: RunReader) -> set[tuple[str, str, ActionKind]]:
+    """Return what the holds of a run forbid: the object, its key, and the kind of action."""
+    holds = [hold for holds in run.holds.by_key.values() for hold in holds]
+    holds += [hold for kind in ActionKind for hold in run.holds.on_ledgers(kind)]
+    return {(str(hold.object), hold.key, kind) for hold in holds for kind in hold.forbids}

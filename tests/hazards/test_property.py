@@ -10,8 +10,8 @@ import pytest
 from auditor import Audit
 from tests.corpora.shared import SOURCES
 from tests.hazards.cases import CASES, Hazards, opened
-from tests.hazards.generated import generated_store
-from tests.hazards.instructions import instructions_of, problems_of
+from tests.hazards.generated import blind, generated_store
+from tests.hazards.instructions import forbidden_by, instructions_of, problems_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,11 +37,19 @@ def test_a_corpus_gives_no_instruction_that_destroys(name: str, runs: Runs) -> N
 def test_generated_clusters_give_none(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     cluster, groups = generated_store(seed, GROUPS)
     cluster.write(tmp_path)
+    faults = {f"g{group.number}b": group.faults for group in groups}
     for number in ("1", "2"):
-        out = str(tmp_path / "runs" / number)
-        Audit(f"dump://{tmp_path}/metadata.jsonl", [str(tmp_path / "bookies")], out).run(spark)
+        audit(spark, tmp_path, tmp_path / "runs" / number)
     run = opened(tmp_path / "runs" / "2")
     assert instructions_of(run)
-    problems = problems_of(run)
-    faults = {f"g{group.number}b": group.faults for group in groups}
-    assert problems == [], faults
+    assert problems_of(run) == [], faults
+    # Nothing was mended, and less can be read: what was forbidden stays forbidden.
+    blind_spots = [blind(cluster, group) for group in groups]
+    audit(spark, cluster.write(tmp_path / "later"), tmp_path / "runs" / "3")
+    later = opened(tmp_path / "runs" / "3")
+    assert forbidden_by(run) - forbidden_by(later) == set(), (faults, blind_spots)
+    assert problems_of(later) == [], (faults, blind_spots)
+
+
+def audit(spark: SparkSession, store: Path, run: Path) -> None:
+    Audit(f"dump://{store}/metadata.jsonl", [str(store / "bookies")], str(run)).run(spark)

@@ -563,3 +563,37 @@ def test_a_run_without_holds_permits_no_step(tmp_path: Path) -> None:
     [step] = asked(plan, str(tmp_path / "new"))
     assert step.state is StepState.UNKNOWN
     assert any("without holds" in sentence for sentence in step.why)
+
+
+WIDE = ledger(7, "a:1", "b:1", "c:1", quorum=3)
+ON_TWO = ledger(7, "a:1", "b:1", version=4)
+"""The same ledger after its third copy was given up."""
+REINDEX = found("ledger-not-indexed", 7, "b:1", path="/x/current/locations/1.sst", reason="-")
+STOPS = [found("metadata-suspect", None, name, severity=Severity.CRITICAL) for name in ("a:1", "b:1")]
+
+
+@pytest.mark.parametrize(
+    ("findings", "bookies", "states"),
+    [
+        (STOPS, {}, [StepState.TRUE, StepState.CHANGED]),
+        # What stopped since is no part of the set: holds of the run know whose last copies there are now.
+        (STOPS, {"a:1": {"registered": None}}, [StepState.TRUE, StepState.TRUE]),
+        (STOPS[1:], {}, [StepState.DONE, StepState.TRUE]),
+        ([STOPS[0], REINDEX], {}, [StepState.TRUE, StepState.CHANGED]),
+    ],
+    ids=["both", "stopped", "mended", "rebuild"],
+)
+def test_stops_that_together_leave_an_entry_unserved_are_no_longer_true(
+    findings: Any, bookies: Any, states: list[StepState], tmp_path: Path
+) -> None:
+    planned = [STOPS[0], REINDEX] if REINDEX in findings else STOPS
+    facts = {"entry_logs": True}
+    plan = make_plan(run_of(tmp_path / "old", planned, {}, facts, ledgers=[WIDE]))
+    assert [step.bookie_id for step in plan.steps] == ["a:1", "b:1"]
+    run_of(tmp_path / "new", findings, bookies, facts, ledgers=[ON_TWO])
+    steps = asked(plan, str(tmp_path / "new"))
+    assert [step.state for step in steps] == states
+    refused = [why for step in steps for why in step.why]
+    assert refused == [
+        "not permitted: a:1, b:1 alone serve entries together, and this plan stops the others"
+    ] * (states.count(StepState.CHANGED))

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from auditor.audit.changes import RunsBefore
 from auditor.cli import main
 from auditor.errors import RunError
 from auditor.model.report import Cluster
+from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.reports import history as history_table
-from auditor.runs.history import history, runs_beside
+from auditor.runs.history import Previous, history, runs_beside
 from tests.findings.changed_runs import INSTANCE, write_run
 from tests.reports.samples import CHANGES, tally
 
@@ -93,6 +95,22 @@ def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
     assert lost.run is None
     assert "not compared with any earlier run" in lost.notes[0]
     assert "top of a file system" in runs_beside("s3://bucket", HERE).newest(2**62).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "names"), [(0, []), (MAX_CLOCK_AHEAD_MS, []), (MAX_CLOCK_AHEAD_MS + 1, ["b"])]
+)
+def test_a_run_that_ended_after_this_one_is_no_earlier_run(runs: Path, ahead: int, names: list[str]) -> None:
+    """A clock was wrong: nobody knows which of the two saw the cluster last."""
+    beside = runs_beside(str(runs / "new"), HERE)
+    now = 1_795_200_000_000 - ahead
+    notes = beside.notes_of_future(now)
+    assert [note.split(": ")[0] for note in notes] == [f"not compared with {name}" for name in names]
+    before = RunsBefore(Previous(None, ()), None, beside)
+    assert before.of_future(now) == bool(names)
+    earlier = beside.newest(now).run
+    assert earlier is not None
+    assert earlier.name == ("a" if ahead else "b")
 
 
 def bkaudit(*arguments: str) -> Any:

@@ -14,7 +14,15 @@ from auditor.model.owner_scope import (
     incomplete_reasons,
     owner_store_rows,
 )
-from auditor.tables.owner_stores import OWNER_STORES, current_store
+from auditor.runs.run_inputs import owner_identities
+from auditor.tables.owner_stores import (
+    OWNER_STORES,
+    StoreMatches,
+    StoreReferences,
+    current_store,
+    match_stores,
+    store_identity,
+)
 
 WEST, EAST = "pulsar:zk://west:2181", "pulsar:zk://east:2181/east"
 
@@ -62,11 +70,71 @@ def test_what_is_not_proved_is_said(found: list[str], said: str) -> None:
     assert any(said in reason for reason in found)
 
 
+MONDAY, TUESDAY, OTHER, EAST_SAVED = (
+    f"pulsar:dump:///{name}" for name in ("mon.jsonl", "tue.jsonl", "b.jsonl", "tue.jsonl?root=/east")
+)
+
+
 def test_a_saved_store_is_the_same_one_under_another_name() -> None:
-    monday, tuesday, east = (
-        f"pulsar:dump:///{name}" for name in ("mon.jsonl", "tue.jsonl", "tue.jsonl?root=/east")
-    )
-    assert current_store(monday, [east, tuesday]) == tuesday
-    assert current_store(monday, [east]) == monday
-    assert current_store(None, [east]) == east, "of a run of an earlier release"
-    assert current_store(WEST, [EAST]) == WEST
+    assert current_store(MONDAY, [EAST_SAVED, TUESDAY], {}) == TUESDAY
+    assert current_store(MONDAY, [EAST_SAVED], {}) == MONDAY
+    assert current_store(None, [EAST_SAVED], {}) == EAST_SAVED, "of a run of an earlier release"
+    assert current_store(WEST, [EAST], {}) == WEST
+
+
+def test_another_store_with_the_same_chroot_is_not_the_same_one() -> None:
+    matched = {MONDAY: TUESDAY}
+    assert current_store(OTHER, [TUESDAY], matched) == OTHER, "a store that was not read"
+    assert current_store(OTHER, [TUESDAY, OTHER], matched) == OTHER
+    # The file that had the one store has the other by now.
+    swapped = {OTHER: MONDAY}
+    assert current_store(OTHER, [MONDAY], swapped) == MONDAY
+    assert current_store(MONDAY, [MONDAY], swapped) == f"{MONDAY} of an earlier run"
+
+
+def matches(
+    stores: list[str],
+    shared: dict[tuple[str, str], int] | None = None,
+    twins: list[tuple[str, str]] | None = None,
+    earlier: dict[str, str | None] | None = None,
+) -> StoreMatches:
+    first = {store: number for number, store in enumerate(stores, 10)}
+    return match_stores(stores, StoreReferences(first, twins or [], shared or {}), earlier or {})
+
+
+def test_two_saved_stores_with_one_chroot_are_two() -> None:
+    found = matches([MONDAY, OTHER])
+    assert (found.same, found.current) == ({}, {})
+    assert found.identities == {MONDAY: "pulsar saved  of ledger 10", OTHER: "pulsar saved  of ledger 11"}
+    # Each keeps its name in every run, whatever its file is called.
+    earlier: dict[str, str | None] = dict(found.identities)
+    again = matches([OTHER, TUESDAY], {(TUESDAY, MONDAY): 3, (OTHER, OTHER): 1}, earlier=earlier)
+    assert again.identities == {TUESDAY: earlier[MONDAY], OTHER: earlier[OTHER]}
+    assert again.current == {MONDAY: TUESDAY, OTHER: OTHER}
+
+
+def test_one_store_that_is_named_twice_is_one() -> None:
+    found = matches([MONDAY, OTHER, TUESDAY], twins=[(MONDAY, TUESDAY)])
+    assert found.same == {TUESDAY: MONDAY}
+    assert found.identities.keys() == {MONDAY, OTHER}
+    # It takes the place of no other store of the earlier run.
+    earlier: dict[str, str | None] = dict(matches([MONDAY, OTHER]).identities)
+    shared = {(MONDAY, MONDAY): 3, (TUESDAY, MONDAY): 3}
+    twice = matches([MONDAY, TUESDAY], shared, [(MONDAY, TUESDAY)], earlier)
+    assert list(twice.identities.values()) == [earlier[MONDAY]]
+
+
+def test_a_running_store_is_named_by_its_uri() -> None:
+    assert matches([WEST, EAST]).identities == {WEST: WEST, EAST: EAST}
+    # Of a run of an earlier version, which says less.
+    found = matches([TUESDAY], {(TUESDAY, MONDAY): 3}, earlier={MONDAY: None})
+    assert found.identities == {TUESDAY: store_identity(MONDAY)}
+
+
+def test_a_set_that_names_one_store_twice_is_not_complete() -> None:
+    counts = OwnerCounts(10, 0, 0, {}, {}, same={EAST: WEST}, identities={WEST: WEST})
+    rows = owner_store_rows(counts, (WEST, EAST), (WEST, EAST), {})
+    assert f"{EAST}: it is the store {WEST} under a second name" in incomplete_reasons(rows)
+    assert [row["identity"] for row in rows] == [WEST, None]
+    lists = [row | {"dropped": 0, "listed_before": 0} for row in rows]
+    assert owner_identities(lists) == (WEST,)

@@ -1,0 +1,103 @@
+"""What of bookies a run could not read: holds of an earlier run that rest on it are not lifted."""
+
+from auditor.actions.memory import ledgers_with_unread_record, undecided_ledgers
+from auditor.model.columns import LEDGER
+from auditor.model.holds import HoldObject
+from auditor.model.states import LOGS_NOT_WHOLE, VANISHED, GcAction, GcVerdict, IndexState, SpaceClass
+from auditor.spark import functions as F
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
+
+_UNREAD_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexState.DAMAGED)
+"""States of an index, or of a place in it, of which something is unknown."""
+
+
+def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
+    """The bookies with an index of some ledger, or a part of one, that could not be read."""
+    if "unreadable_indexes" in tables.known_empty:
+        return frozenset()
+    is_unread = F.col("state").isin(*_UNREAD_INDEX) & ~F.col("reason").eqNullSafe(VANISHED)
+    rows = tables.availability.where(is_unread).select("bookie_id").distinct().collect()
+    return frozenset(row["bookie_id"] for row in rows)
+
+
+def unread_logs(tables: Tables) -> DataFrame | None:
+    """Return bookie_id and log_id of logs that were not read to their end; None if no log was read.
+
+    The log_id of a directory that could not be listed is null: it stands for all logs of the bookie.
+    """
+    if "entry_logs" not in tables.frames:
+        return None
+    is_unread = F.col("ledger_id").isNull() & F.col("state").isin(*LOGS_NOT_WHOLE)
+    rows = tables.entry_logs.where(is_unread & F.col("bookie_id").isNotNull())
+    return rows.select("bookie_id", "log_id").distinct()
+
+
+def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
+    """Return what `unread_logs` does, and the logs with bytes of which nobody knows whose they are."""
+    unread = unread_logs(tables)
+    if unread is None or "space" not in tables.frames or "space" in tables.known_empty:
+        return unread
+    is_unknown = (F.col("class") == SpaceClass.OWNER_UNKNOWN) & F.col("bookie_id").isNotNull()
+    return unread.unionByName(tables.space.where(is_unknown).select("bookie_id", "log_id")).distinct()
+
+
+def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
+    """The bookies with an entry log, or a directory of them, that was not read to its end."""
+    unread = unread_logs(tables)
+    rows = [] if unread is None else unread.select("bookie_id").distinct().collect()
+    return frozenset(row["bookie_id"] for row in rows)
+
+
+def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
+    """The keys of holds on entry logs of the earlier run, and on their bookies, whose bytes were not read."""
+    unread = logs_with_unknown_bytes(tables)
+    if unread is None:
+        return frozenset()
+    held = earlier.where(F.col("object") == HoldObject.ENTRY_LOG).select(
+        "key", F.regexp_replace("key", " [0-9]+$", "").alias("name")
+    )
+    named = unread.select(F.concat_ws(" ", "bookie_id", F.col("log_id").cast("string")).alias("unread"))
+    # The key of a directory that could not be listed is its bookie's.
+    is_of = (F.col("key") == F.col("unread")) | (F.col("name") == F.col("unread"))
+    rows = held.join(F.broadcast(named), is_of, "left_semi").collect()
+    return frozenset(name for row in rows for name in (row["key"], row["name"]))
+
+
+_ON_ANSWERS = "index-incomplete"
+"""The check of what a bookie serves beyond its index: only its answer shows it."""
+
+
+def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[str, str | None]]:
+    """Return the check of answers, and bookies of which a copy is unknown that an answer would have shown."""
+    if earlier.where(F.col("reason") == _ON_ANSWERS).isEmpty():
+        return frozenset()
+    names = tables.judged.select(F.explode("unknown.bookie_id").alias("bookie_id")).distinct().collect()
+    return frozenset((_ON_ANSWERS, row["bookie_id"]) for row in names)
+
+
+def doubted_by_foresight(tables: Tables) -> frozenset[tuple[str, str | None]]:
+    """Return the check of collections, and bookies that will delete a copy that may be needed."""
+    if "gc_foresight" in tables.known_empty:
+        return frozenset()
+    is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
+    names = tables.gc_foresight.where(is_doubt).select("bookie_id")
+    # A copy that no ensemble names may be the last one while another copy is unknown.
+    if "over_replicated" not in tables.known_empty:
+        unknown = undecided_ledgers(tables)
+        names = names.unionByName(
+            tables.over_replicated.join(unknown, [*LEDGER], "left_semi").select("bookie_id")
+        )
+    return frozenset(("gc-would-delete-live", row["bookie_id"]) for row in names.distinct().collect())
+
+
+def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
+    """Bookies with copies of ledgers whose records could not be decoded; None if all could.
+
+    Nobody knows which of these copies are the last ones.
+    """
+    unread = ledgers_with_unread_record(tables)
+    if unread.isEmpty():
+        return None
+    rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(unread, [*LEDGER], "left_semi")
+    return frozenset(row["bookie_id"] for row in rows.select("bookie_id").distinct().collect())

@@ -1,0 +1,65 @@
+"""Which collections are too old, or of the future, to prove that a bookie lacks anything."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from auditor.audit import source_age
+from auditor.audit.source_age import MAX_SOURCE_AGE_MS, collection_times, find_old_sources
+
+SCAN = 1_795_237_669_000
+HOUR = 3_600_000
+
+
+def bookies(*made: int | None) -> Any:
+    """Bookies a, b ...: each with an index in a collection that was made at this time; None: in none."""
+    names = "abcdefgh"[: len(made)]
+    manifests = [
+        (f"/collected/{name}", SimpleNamespace(id=f"id-{name}", made=time))
+        for name, time in zip(names, made, strict=True)
+        if time is not None
+    ]
+    owners = {f"id-{name}:0": SimpleNamespace(bookie_id=f"{name}:1") for name in names}
+    return SimpleNamespace(
+        collected=SimpleNamespace(whole=manifests),
+        settled=SimpleNamespace(owner_of_piece=owners),
+        members=[],
+    )
+
+
+def old_sources(now: int, *made: int | None, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setattr(source_age, "now_ms", lambda: now)
+    first: Any = SimpleNamespace(source=SimpleNamespace(scan_time=SCAN))
+    indexes: Any = SimpleNamespace(bookies=bookies(*made))
+    return find_old_sources(first, indexes)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (SCAN, None),
+        (SCAN - MAX_SOURCE_AGE_MS, None),
+        (SCAN - MAX_SOURCE_AGE_MS - 1, "before the metadata"),
+        # Later than a saved scan: it shows more than the metadata, never less.
+        (SCAN + 2 * HOUR, None),
+        (SCAN + 3 * HOUR + 1, "after this audit: a clock was wrong"),
+    ],
+)
+def test_a_collection_is_as_old_as_its_manifest_says(
+    made: int, reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = old_sources(SCAN + 2 * HOUR, made, SCAN, monkeypatch=monkeypatch)
+    assert list(found) == ([] if reason is None else ["a:1"])
+    assert reason is None or reason in found["a:1"]
+
+
+def test_the_oldest_collection_of_a_bookie_counts() -> None:
+    several = bookies(SCAN, SCAN - 1, None)
+    several.settled.owner_of_piece = dict.fromkeys(
+        several.settled.owner_of_piece, SimpleNamespace(bookie_id="a:1")
+    )
+    assert collection_times(several) == {"a:1": SCAN - 1}
+    assert collection_times(bookies(None)) == {}

@@ -1,0 +1,90 @@
+"""Which bookies alone serve entries together, against the same entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.runs.directory import RunDirectory
+from auditor.simulate.exposure import find_exposures, find_joint_holders
+from tests.examples import examples
+from tests.made_runs import write_tables
+from tests.simulate.small_clusters import BOOKIES, SEVERAL, Ledger, numbered, run_of
+
+PAIR = Ledger(7, "CLOSED", 2, 2, 2, 9, ((0, ("a", "b")),))
+
+
+def registered(run: Path, *names: str) -> None:
+    """Register these bookies of a run, all of which were read."""
+    rows = [
+        {"bookie_id": name, "read": "read", "registered": "writable" if name in names else None}
+        for name in BOOKIES
+    ]
+    write_tables(run, bookies=rows)
+
+
+def holders_of(ledger: Ledger, unread: set[str]) -> Iterator[set[str]]:
+    """The bookies that have each entry of a ledger; where nobody surely has it, those that may."""
+    for entry, names in ledger.entries():
+        lacking = {name for name in names if entry in ledger.missing.get(name, ())}
+        absent = set() if ledger.doubted else lacking
+        unclear = ({*names} & (ledger.unknown | unread) | lacking) - absent
+        yield {*names} - absent - unclear or unclear
+    if not ledger.closed:
+        _, ensemble = ledger.segments[-1]
+        for start in range(ledger.size):
+            yield {ensemble[(start + i) % ledger.size] for i in range(ledger.write)}
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(SEVERAL, st.sets(st.sampled_from(BOOKIES)), st.sets(st.sampled_from(BOOKIES), max_size=2))
+def test_joint_holders_are_those_of_a_look_at_every_entry(
+    drawn_run: Path, drawn: list[Ledger], stopping: set[str], unread: set[str]
+) -> None:
+    ledgers = numbered(drawn)
+    every_set = [holders for ledger in ledgers for holders in holders_of(ledger, unread)]
+    expected = {frozenset(names) for names in every_set if len(names) > 1 and names <= stopping}
+    found = find_joint_holders(run_of(drawn_run, ledgers, unread), False, stopping)
+    assert found == sorted(expected, key=sorted)
+
+
+def joint(run: RunDirectory, *stopping: str) -> list[set[str]]:
+    found = find_joint_holders(run, True, stopping)
+    assert found is not None
+    return [set(holders) for holders in found]
+
+
+def test_a_bookie_that_is_down_serves_nothing(drawn_run: Path) -> None:
+    triple = Ledger(7, "CLOSED", 3, 3, 2, 9, ((0, ("a", "b", "c")),))
+    run = run_of(drawn_run, [triple], set())
+    registered(drawn_run, "a", "b", "c")
+    assert joint(run, "a", "b") == []
+    assert joint(run, "a", "b", "c") == [{"a", "b", "c"}]
+    registered(drawn_run, "a", "b")
+    assert joint(run, "a", "b") == [{"a", "b"}]
+    assert joint(run, "a", "a") == []
+    registered(drawn_run, "a")
+    assert joint(run, "a", "b") == [], "a alone serves them: that is a hold on a"
+
+
+def test_the_end_of_an_open_ledger_is_served_by_its_members(drawn_run: Path) -> None:
+    run = run_of(drawn_run, [Ledger(7, "OPEN", 2, 2, 2, -1, ((0, ("a", "b")),))], set())
+    registered(drawn_run, "a", "b", "c")
+    assert joint(run, "a", "b") == [{"a", "b"}]
+    assert {exposure.last_served_possible for exposure in find_exposures(run, True)} == {0}
+    registered(drawn_run, "a", "c")
+    [exposure] = [exposure for exposure in find_exposures(run, True) if exposure.last_served_possible]
+    assert exposure.bookie_id == "a"
+    assert (exposure.last_served, exposure.last_served_degraded) == (0, 1)
+
+
+def test_too_many_sets_are_not_listed(drawn_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(drawn_run, [PAIR], set())
+    assert find_joint_holders(run, False, ["a", "b"]) == [frozenset("ab")]
+    monkeypatch.setattr("auditor.simulate.exposure.MAX_JOINT_HOLDERS", 0)
+    assert find_joint_holders(run, False, ["a", "b"]) is None
+    assert find_joint_holders(run, False, ["a"]) == []
