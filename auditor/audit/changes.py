@@ -240,7 +240,7 @@ def _coverage_of(
         tables.bookies,
         holes,
         bool(tables.roster.unread),
-        owners=owners_read and unreadable_owners.isEmpty(),
+        owners="ownership" not in tables.known_empty and unreadable_owners.isEmpty(),
         asked={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
         not_run=frozenset(not_run),
         lost_carried=frozenset(lost_carried),
