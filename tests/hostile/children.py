@@ -100,6 +100,8 @@ def run(
     child = os.fork()
     if child == 0:
         try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)  # until the command begins
             os.setsid()
             os.chdir(place)
             _set_streams(pipes, streams)
@@ -151,8 +153,6 @@ def _end(words: Sequence[str], spark: Path) -> None:
         except OSError:
             setattr(sys, name, None)
             setattr(sys, f"__{name}__", None)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)  # until the command begins
     code: Any = 0
     try:
         _command(words, spark)

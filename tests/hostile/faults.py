@@ -274,7 +274,8 @@ def bad_output(bench: Bench, call: Call, random: Random) -> Fault:
     else:
         damages["a directory in the way"] = (lambda: path.mkdir(), frozenset((2, 4)))
     for label, there in (("no room", bench.small), ("read-only", bench.read_only)):
-        if there is not None:
+        # A single file is so small that there is room for it.
+        if there is not None and (is_directory or label != "no room"):
             codes = frozenset((2, 4)) if label == "read-only" else None
             damages[label] = (lambda there=there: _link(path.parent, there), codes)  # type: ignore[misc]
     kind = random.choice([*damages])
