@@ -241,7 +241,7 @@ def _coverage_of(
         holes,
         bool(tables.roster.unread),
         owners="ownership" not in tables.known_empty and unreadable_owners.isEmpty(),
-        asked={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
+        asked_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
         not_run=frozenset(not_run),
         lost_carried=frozenset(lost_carried),
         unread_logs=bookies_with_unread_logs(tables),

@@ -75,10 +75,12 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
     return joined.view(">u8").ravel().astype(np.uint64)
 
 
-def among(column: pa.Array, wanted: Sequence[str]) -> NDArray[np.bool_]:
+def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
     """Which values are among a few texts; null is not."""
-    found: NDArray[np.bool_] = pc.is_in(column, pa.array(wanted, pa.string())).to_numpy(zero_copy_only=False)
-    return found
+    is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
+        zero_copy_only=False
+    )
+    return is_among
 
 
 def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
@@ -92,8 +94,8 @@ def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
     if encoded.null_count or not codes.keys() >= set(values):
         raise RunError(f"one of {values} is not among {', '.join(codes)}")
     numbers = np.array([codes[value] for value in values], np.int8)
-    taken: NDArray[np.int8] = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
-    return taken
+    row_codes: NDArray[np.int8] = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
+    return row_codes
 
 
 def whole(column: pa.Array) -> NDArray[np.int64]:
@@ -114,16 +116,16 @@ def keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
     return packed.view(f"S{8 * len(columns)}").ravel()
 
 
-def find(ascending: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
+def find(ascending: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
     """Where each value stands in a sorted array; -1 where it is not there.
 
     >>> find(np.array([3, 5, 9]), np.array([9, 4, 3])).tolist()
     [2, -1, 0]
     """
     if not len(ascending):
-        return np.full(len(wanted), -1, np.int64)
-    place = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
-    return np.where(ascending[place] == wanted, place, -1)
+        return np.full(len(values), -1, np.int64)
+    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.where(ascending[place] == values, place, -1)
 
 
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
@@ -143,9 +145,9 @@ def basis(id: str) -> Basis:
     return Basis.DISKS if check is None else check.rests_on
 
 
-def ids_resting_on(*wanted: Basis) -> list[str]:
+def ids_resting_on(*bases: Basis) -> list[str]:
     """The ids of the checks that rest on any of these."""
-    return [id for id in BY_ID if basis(id) in wanted]
+    return [id for id in BY_ID if basis(id) in bases]
 
 
 def ids_without_check(not_run: Collection[str]) -> list[str]:
@@ -231,59 +233,59 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
     """The rows at these places of a run's table changes, ascending; read only as far as there are any."""
-    start = taken = 0
+    start = first = 0
     if not len(rows):
         return
     for batch in batches(CHANGED, columns):
         end = int(np.searchsorted(rows, start + batch.num_rows))
-        if end > taken:
-            yield batch.take(pa.array(rows[taken:end] - start))
-        start, taken = start + batch.num_rows, end
-        if taken == len(rows):
+        if end > first:
+            yield batch.take(pa.array(rows[first:end] - start))
+        start, first = start + batch.num_rows, end
+        if first == len(rows):
             return
 
 
-def covers(run: Batches, holes: bool, found: Subjects, not_run: Collection[str] = ()) -> Flags:
+def covers(run: Batches, holes: bool, findings: Subjects, not_run: Collection[str] = ()) -> Flags:
     """Of each finding, whether ``run`` would have shown it.
 
     ``holes``: its listings of metadata had some. ``not_run``: the checks that it left out.
     """
-    if not len(found.bookie):
+    if not len(findings.bookie):
         return np.empty(0, np.bool_)
-    listed, judged, decided = _ledgers(run, found)
-    known, read, some_unread = _bookies(run, found.names)
-    listed &= found.has_ledger
-    gone = ~listed & (not holes)
+    listed, judged, decided = _ledgers(run, findings)
+    is_known, read, some_unread = _bookies(run, findings.names)
+    listed &= findings.has_ledger
+    is_deleted = ~listed & (not holes)
     # No bookie is meant, or one: -1 takes the last place, which stands for none.
-    here = np.append(known, True)[found.bookie]
-    disks = np.where(here, np.append(read, not some_unread)[found.bookie], not holes)
-    ledger = np.where(found.has_ledger, np.where(listed, judged, not holes), True)
+    bookie_is_known = np.append(is_known, True)[findings.bookie]
+    disks = np.where(bookie_is_known, np.append(read, not some_unread)[findings.bookie], not holes)
+    ledger = np.where(findings.has_ledger, np.where(listed, judged, not holes), True)
     # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
     counted = not holes and not some_unread
     rules: dict[Way, Callable[[], Flags]] = {
         "records": lambda: listed | (not holes),
-        "copies": lambda: np.where(found.has_ledger, (listed & decided) | gone, counted),
-        "disks": lambda: disks & ledger & ~_unreadable(run, found),
+        "copies": lambda: np.where(findings.has_ledger, (listed & decided) | is_deleted, counted),
+        "disks": lambda: disks & ledger & ~_unreadable(run, findings),
         "owners": lambda: np.full_like(listed, not holes and _owners_read(run)),
     }
     answer = np.zeros_like(listed)
-    for place, each in enumerate(_BASES):
-        rows = found.basis == place
-        if rows.any() and (each.table is None or _has_table(run, each.table)):
-            answer[rows] = rules[each.way]()[rows]
-    answer &= ~of_checks(found, not_run)
-    shown_by_logs = np.isin(found.kind, [_KINDS[id] for id in BY_ID if of_logs(id)])
+    for place, finding_basis in enumerate(_BASES):
+        rows = findings.basis == place
+        if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
+            answer[rows] = rules[finding_basis.way]()[rows]
+    answer &= ~of_checks(findings, not_run)
+    shown_by_logs = np.isin(findings.kind, [_KINDS[id] for id in BY_ID if of_logs(id)])
     if shown_by_logs.any():
         unread = _bookies_with_unread_logs(run)
         # The last place stands for no bookie: then the logs of all count.
-        unread_logs = np.array([*(name in unread for name in found.names), bool(unread)], np.bool_)
-        answer &= ~(shown_by_logs & unread_logs[found.bookie])
-    return answer & ~(found.of_marks & holes)
+        unread_logs = np.array([*(name in unread for name in findings.names), bool(unread)], np.bool_)
+        answer &= ~(shown_by_logs & unread_logs[findings.bookie])
+    return answer & ~(findings.of_marks & holes)
 
 
-def of_checks(found: Subjects, checks: Collection[str]) -> Flags:
+def of_checks(findings: Subjects, checks: Collection[str]) -> Flags:
     """Of each finding, whether one of these checks would show it (`ids_without_check`)."""
-    shown: Flags = np.isin(found.kind, [_KINDS[id] for id in ids_without_check(checks)])
+    shown: Flags = np.isin(findings.kind, [_KINDS[id] for id in ids_without_check(checks)])
     return shown
 
 
@@ -308,34 +310,34 @@ def _has_table(run: Batches, name: str) -> bool:
         return False
 
 
-def _ledgers(run: Batches, found: Subjects) -> tuple[Flags, Flags, Flags]:
+def _ledgers(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
     """Of each finding's ledger: whether the run lists it, whether it could judge it, and whether its class is
     decided."""
-    wanted, place = np.unique(found.ledger[found.has_ledger], return_inverse=True)
-    listed, judged, decided = (np.full(len(wanted), start) for start in (False, True, True))
-    if len(wanted):
+    ledger_keys, place = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
+    listed, judged, decided = (np.full(len(ledger_keys), start) for start in (False, True, True))
+    if len(ledger_keys):
         for batch in run("tables/verdicts", ["scope_id", "ledger_id", "class", "potential_class"]):
-            at = find(wanted, keys(whole(batch["scope_id"]), whole(batch["ledger_id"])))
-            rows = np.flatnonzero(at >= 0)
-            known = ~among(batch["class"], [LedgerClass.UNDECIDED])[rows]
+            positions = find(ledger_keys, keys(whole(batch["scope_id"]), whole(batch["ledger_id"])))
+            rows = np.flatnonzero(positions >= 0)
+            has_class = ~among(batch["class"], [LedgerClass.UNDECIDED])[rows]
             same = pc.equal(batch["class"], batch["potential_class"]).fill_null(False)
-            listed[at[rows]] = True
+            listed[positions[rows]] = True
             # Two records may say that they are one ledger: what both allow is known.
-            np.logical_and.at(judged, at[rows], known)
-            np.logical_and.at(decided, at[rows], known & same.to_numpy(zero_copy_only=False)[rows])
-    every = np.zeros((3, len(found.has_ledger)), np.bool_)
-    every[:, found.has_ledger] = np.stack([listed, judged, decided])[:, place]
-    return every[0], every[1], every[2]
+            np.logical_and.at(judged, positions[rows], has_class)
+            np.logical_and.at(decided, positions[rows], has_class & same.to_numpy(zero_copy_only=False)[rows])
+    by_finding = np.zeros((3, len(findings.has_ledger)), np.bool_)
+    by_finding[:, findings.has_ledger] = np.stack([listed, judged, decided])[:, place]
+    return by_finding[0], by_finding[1], by_finding[2]
 
 
 def _owners_read(run: Batches) -> bool:
     """Whether the run read the owners' trees, all of them and every value."""
-    seen = False
+    has_rows = False
     for batch in run(OWNERS, ["status"]):
         if not among(batch["status"], ["ok"]).all():
             return False
-        seen = seen or batch.num_rows > 0
-    return seen
+        has_rows = has_rows or batch.num_rows > 0
+    return has_rows
 
 
 def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
@@ -347,23 +349,30 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
     ]
     complete = {row["bookie_id"]: row["found"] and row["read"] == BookieRead.READ for row in rows}
     some_unread = any((row["named"] or row["found"]) and row["read"] != BookieRead.READ for row in rows)
-    known = np.array([name in complete for name in names], np.bool_)
-    return known, np.array([complete.get(name, False) for name in names], np.bool_), some_unread
+    is_known = np.array([name in complete for name in names], np.bool_)
+    return is_known, np.array([complete.get(name, False) for name in names], np.bool_), some_unread
 
 
-def _unreadable(run: Batches, found: Subjects) -> Flags:
+def _unreadable(run: Batches, findings: Subjects) -> Flags:
     """Whether the run could not read the index of that very ledger on that very bookie."""
-    numbers = {name: number for number, name in enumerate(found.names)}
+    numbers = {name: number for number, name in enumerate(findings.names)}
     parts = [np.empty(0, "S24")]
     for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):
         rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
         rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         if rows.any():
-            some = batch.filter(pa.array(rows))
-            bookies = np.array([numbers.get(name, -2) for name in some["bookie_id"].to_pylist()], np.int64)
-            parts.append(keys(whole(some["scope_id"]), whole(some["ledger_id"]), bookies))
-    hit = find(np.unique(np.concatenate(parts)), keys(found.scope_id, found.ledger_id, found.bookie)) >= 0
-    return hit & found.has_ledger
+            unreadable_rows = batch.filter(pa.array(rows))
+            bookies = np.array(
+                [numbers.get(name, -2) for name in unreadable_rows["bookie_id"].to_pylist()], np.int64
+            )
+            parts.append(
+                keys(whole(unreadable_rows["scope_id"]), whole(unreadable_rows["ledger_id"]), bookies)
+            )
+    hit = (
+        find(np.unique(np.concatenate(parts)), keys(findings.scope_id, findings.ledger_id, findings.bookie))
+        >= 0
+    )
+    return hit & findings.has_ledger
 
 
 def _to_numbers(column: Any, numbers: dict[str, int]) -> NDArray[np.int64]:
@@ -371,5 +380,5 @@ def _to_numbers(column: Any, numbers: dict[str, int]) -> NDArray[np.int64]:
     codes = [numbers.setdefault(name, len(numbers)) for name in encoded.dictionary.to_pylist()]
     indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     # The last place is for null, which is -1.
-    taken: NDArray[np.int64] = np.array([*codes, -1], np.int64)[indices]
-    return taken
+    row_numbers: NDArray[np.int64] = np.array([*codes, -1], np.int64)[indices]
+    return row_numbers

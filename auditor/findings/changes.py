@@ -45,7 +45,7 @@ from auditor.tables.changes import CHANGED
 _SUBJECT = (
     "fingerprint", "id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
 )  # fmt: skip
-_KNOWN = ("known_severity", "known_missing", "known_confidence")
+_KNOWN_COLUMNS = ("known_severity", "known_missing", "known_confidence")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RunCoverage:
     holes: bool
     some_unread: bool
     owners: bool = False
-    asked: Set[str] = frozenset()
+    asked_tables: Set[str] = frozenset()
     not_run: Set[str] = frozenset()
     lost_carried: Set[str] = frozenset()
     unread_logs: Set[str] = frozenset()
@@ -76,36 +76,36 @@ def findings_with_changes(
     ``finished`` is the end of this run, ms. The columns are those of the table but for its suppressions.
     """
     moment = F.lit(finished).cast("bigint")
-    now = _troubles(findings, instance_id)
+    troubles = _troubles(findings, instance_id)
     if before is None:
-        return _all_new(now, moment)
-    known = _earlier_findings(before)
-    was = F.struct("severity", *_KNOWN, "first_seen", "was_unseen").alias("was")
-    met = now.join(known.select("trouble", was), "trouble", "left")
-    found = met.select(
+        return _all_new(troubles, moment)
+    earlier = _earlier_findings(before)
+    was = F.struct("severity", *_KNOWN_COLUMNS, "first_seen", "was_unseen").alias("was")
+    met = troubles.join(earlier.select("trouble", was), "trouble", "left")
+    matches = met.select(
         "trouble",
         *_SUBJECT,
         F.col("was.severity").alias("previous_severity"),
         _change().alias("change"),
         # Kept apart until it is clear that what is better is not only less looked at.
-        *(f"was.{name}" for name in _KNOWN),
+        *(f"was.{name}" for name in _KNOWN_COLUMNS),
         F.coalesce("was.first_seen", moment).alias("first_seen"),
         moment.alias("last_seen"),
         "was.was_unseen",
     )
-    gone = known.join(now.select("trouble"), "trouble", "left_anti").select(
+    absent_rows = earlier.join(troubles.select("trouble"), "trouble", "left_anti").select(
         "trouble",
         *_SUBJECT,
         F.col("severity").alias("previous_severity"),
         F.lit(Change.FIXED).alias("change"),
-        *_KNOWN,
+        *_KNOWN_COLUMNS,
         "first_seen",
         "last_seen",
         "was_unseen",
     )
     # Better or gone because less was looked at is neither. Confirmed by now is worse, and may be milder.
     is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & _milder())
-    claimed = _with_coverage(found.where(is_claim).unionByName(gone), findings, looked)
+    claimed = _with_coverage(matches.where(is_claim).unionByName(absent_rows), findings, looked)
     honest = claimed.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
@@ -113,7 +113,7 @@ def findings_with_changes(
         .when(F.col("change") == Change.WORSE, Change.WORSE)
         .otherwise(Change.UNSEEN),
     )
-    rows = found.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(honest)
+    rows = matches.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(honest)
     is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & _milder() & ~F.col("looked")
     doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
     sure = (F.col("change") == Change.SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
@@ -128,8 +128,8 @@ def findings_with_changes(
     ).drop("looked", "was_unseen")
 
 
-def _all_new(now: DataFrame, moment: Column) -> DataFrame:
-    return now.select(
+def _all_new(troubles: DataFrame, moment: Column) -> DataFrame:
+    return troubles.select(
         "trouble",
         *_SUBJECT,
         F.lit(None).cast("string").alias("previous_severity"),
@@ -164,20 +164,20 @@ def _earlier_findings(before: DataFrame) -> DataFrame:
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
     was_unseen = (F.col("change") == Change.UNSEEN) | (F.col("known_severity") != F.col("severity"))
     rows = rows.withColumn("was_unseen", was_unseen)
-    columns = (*_SUBJECT, *_KNOWN, "first_seen", "last_seen", "was_unseen")
+    columns = (*_SUBJECT, *_KNOWN_COLUMNS, "first_seen", "last_seen", "was_unseen")
     worst = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
     return rows.groupBy("trouble").agg(worst).select("trouble", *(f"worst.{name}" for name in columns))
 
 
 def _change() -> Column:
     rank, was = ranks(), ranks("was.known_severity")
-    more = F.col("missing") > F.col("was.known_missing")
+    lacks_more = F.col("missing") > F.col("was.known_missing")
     sure = Confidence.CONFIRMED.value
     # Nobody was woken for a suspect: one that is confirmed by now is worse, and would be if it got milder.
     confirmed = (F.col("confidence") == sure) & (F.col("was.known_confidence") != sure)
     return (
         F.when(F.col("was.severity").isNull(), Change.NEW)
-        .when((rank < was) | ((rank == was) & more) | confirmed, Change.WORSE)
+        .when((rank < was) | ((rank == was) & lacks_more) | confirmed, Change.WORSE)
         .when(_milder("was."), Change.BETTER)
         .otherwise(Change.SAME)
     )
@@ -185,8 +185,8 @@ def _change() -> Column:
 
 def _milder(was: str = "") -> Column:
     """Whether a finding is less bad than what was known; of a lower rank it may lack more entries."""
-    rank, known = ranks(), ranks(f"{was}known_severity")
-    return (rank > known) | ((rank == known) & (F.col("missing") < F.col(f"{was}known_missing")))
+    rank, known_rank = ranks(), ranks(f"{was}known_severity")
+    return (rank > known_rank) | ((rank == known_rank) & (F.col("missing") < F.col(f"{was}known_missing")))
 
 
 def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) -> DataFrame:
@@ -221,7 +221,7 @@ def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) ->
 def _was_looked_at(looked: RunCoverage) -> Column:
     no_holes, listed = F.lit(not looked.holes), F.col("judged").isNotNull()
     marked = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
-    gone = ~listed & no_holes
+    is_deleted = ~listed & no_holes
     ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", no_holes))
     disks = (
         F.when(F.col("bookie_id").isNull(), F.lit(not looked.some_unread))
@@ -230,14 +230,14 @@ def _was_looked_at(looked: RunCoverage) -> Column:
     )
     # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
     counted = no_holes & F.lit(not looked.some_unread)
-    decided = F.coalesce("decided", F.lit(False)) | gone
+    decided = F.coalesce("decided", F.lit(False)) | is_deleted
     rules: dict[Way, Column] = {
         "records": listed | no_holes,
         "copies": F.when(F.col("ledger_id").isNull(), counted).otherwise(decided),
         "disks": disks & ledger & F.col("unreadable").isNull(),
         "owners": no_holes & F.lit(looked.owners),
     }
-    unasked = [each for each in Basis if each.table is not None and each.table not in looked.asked]
+    unasked = [basis for basis in Basis if basis.table is not None and basis.table not in looked.asked_tables]
     unseen = [*ids_resting_on(*unasked), *ids_without_check(looked.not_run)]
     carried = F.col("was_unseen") & F.col("id").isin(*ids_without_check(looked.lost_carried))
     answer = F.when((marked & ~no_holes) | F.col("id").isin(*unseen) | carried, False)
@@ -245,7 +245,7 @@ def _was_looked_at(looked: RunCoverage) -> Column:
         unread_logs = F.coalesce(F.col("bookie_id").isin(*sorted(looked.unread_logs)), F.lit(True))
         answer = answer.when(F.col("id").isin(*filter(of_logs, BY_ID)) & unread_logs, False)
     for way in ("records", "copies", "owners"):
-        resting = ids_resting_on(*(each for each in Basis if each.way == way))
+        resting = ids_resting_on(*(basis for basis in Basis if basis.way == way))
         answer = answer.when(F.col("id").isin(*resting), rules[way])
     return answer.otherwise(rules["disks"])
 
@@ -284,14 +284,14 @@ class Marks:
 class FindingPairs:
     """Each finding of the new run with its change and its pair in the old one, and those only the old has.
 
-    ``pair`` are positions in the old `Marks`, -1 for none; ``gone`` are positions there too, ascending.
+    ``pair`` are positions in the old `Marks`, -1 for none; ``gone_rows`` are positions there too, ascending.
     """
 
     old: Marks
     new: Marks
     pair: NDArray[np.int64]
     change: NDArray[np.int8]
-    gone: NDArray[np.int64]
+    gone_rows: NDArray[np.int64]
     gone_change: NDArray[np.int8]
 
     def counts(self) -> dict[str, int]:
@@ -302,8 +302,8 @@ class FindingPairs:
         return {kind: int(count) for kind, count in zip(KINDS, total, strict=True)}
 
 
-def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
-    """Read the findings of a run whose change is one of ``known``: severity, missing and confidence.
+def marks(batches: Batches, changes: Sequence[str], prefix: str = "") -> Marks:
+    """Read the findings of a run whose change is one of ``changes``: severity, missing and confidence.
 
     ``prefix`` is that of their columns: "" as the run found them, "known_" as it leaves them known.
 
@@ -314,7 +314,7 @@ def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
     severity, missing, confidence = (f"{prefix}{name}" for name in ("severity", "missing", "confidence"))
     names = dict.fromkeys(["trouble", "change", severity, missing, confidence, "severity", "known_severity"])
     for batch in batches(CHANGED, [*names]):
-        rows = np.flatnonzero(among(batch["change"], known))
+        rows = np.flatnonzero(among(batch["change"], changes))
         parts.append(
             (
                 fingerprint_numbers(batch["trouble"])[rows],
@@ -350,33 +350,33 @@ def pair_findings(
     What the old run did not see and still knew takes part, as what it last was.
     """
     before = marks(old, (*FOUND, Change.UNSEEN), "known_")
-    now = marks(new, FOUND)
+    after = marks(new, FOUND)
     order = np.argsort(before.trouble, kind="stable")
-    pair = find(before.trouble[order], now.trouble)
+    pair = find(before.trouble[order], after.trouble)
     met = pair >= 0
     pair[met] = order[pair[met]]
-    change = np.full(len(now.trouble), _NEW, np.int8)
-    change[met] = _compare_marks(before, now, pair, met)
-    gone = np.flatnonzero(find(np.sort(now.trouble), before.trouble) < 0)
+    change = np.full(len(after.trouble), _NEW, np.int8)
+    change[met] = _compare_marks(before, after, pair, met)
+    gone_rows = np.flatnonzero(find(np.sort(after.trouble), before.trouble) < 0)
 
     better = np.flatnonzero(change == _BETTER)
     # Better or gone because less was looked at is neither.
-    found = subjects(new, now.row[better])
-    hidden = before.unseen[pair[better]] & of_checks(found, lost_carried)
-    change[better[~covers(new, holes, found, not_run) | hidden]] = _SAME
-    found = subjects(old, before.row[gone])
-    hidden = before.unseen[gone] & of_checks(found, lost_carried)
-    fixed = covers(new, holes, found, not_run) & ~hidden
+    findings = subjects(new, after.row[better])
+    hidden = before.unseen[pair[better]] & of_checks(findings, lost_carried)
+    change[better[~covers(new, holes, findings, not_run) | hidden]] = _SAME
+    findings = subjects(old, before.row[gone_rows])
+    hidden = before.unseen[gone_rows] & of_checks(findings, lost_carried)
+    fixed = covers(new, holes, findings, not_run) & ~hidden
     gone_change = np.where(fixed, _FIXED, _UNSEEN).astype(np.int8)
-    return FindingPairs(before, now, pair, change, gone, gone_change)
+    return FindingPairs(before, after, pair, change, gone_rows, gone_change)
 
 
 def _compare_marks(
-    before: Marks, now: Marks, pair: NDArray[np.int64], met: NDArray[np.bool_]
+    before: Marks, after: Marks, pair: NDArray[np.int64], met: NDArray[np.bool_]
 ) -> NDArray[np.int8]:
-    rank, was = now.rank[met], before.rank[pair[met]]
-    missing, had = now.missing[met], before.missing[pair[met]]
-    confirmed = (now.confidence[met] == _CONFIRMED) & (before.confidence[pair[met]] != _CONFIRMED)
+    rank, was = after.rank[met], before.rank[pair[met]]
+    missing, had = after.missing[met], before.missing[pair[met]]
+    confirmed = (after.confidence[met] == _CONFIRMED) & (before.confidence[pair[met]] != _CONFIRMED)
     worse = (rank < was) | ((rank == was) & (missing > had)) | confirmed
     better = (rank > was) | ((rank == was) & (missing < had))
     return np.select([worse, better], [_WORSE, _BETTER], _SAME).astype(np.int8)

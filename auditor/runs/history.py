@@ -195,7 +195,7 @@ class RunDifference:
         pairs = self._paired
         changed = np.flatnonzero(pairs.change != KINDS.index(Change.SAME))
         yield self.new, pairs.new.row[changed], pairs.change[changed], pairs.pair[changed]
-        yield self.old, pairs.old.row[pairs.gone], pairs.gone_change, pairs.gone
+        yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
 
     def _was(self, place: int) -> dict[str, Any]:
         """What the old run knew of a finding, by its place in the old marks; -1: nothing."""

@@ -92,7 +92,7 @@ def test_spark_and_diff_agree(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         gaps,
         "partial" in reads,
-        asked={"entry_logs"} if logs else set(),
+        asked_tables={"entry_logs"} if logs else set(),
         unread_logs=unread_logs,
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
