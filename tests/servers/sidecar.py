@@ -20,7 +20,7 @@ PROTOCOLS = ["h2"]
 
 @contextmanager
 def running_sidecar(host: str, port: int, server: tuple[str, int], files: Certificates) -> Iterator[None]:
-    """Listen at ``host`` and ``port``, and pass all connections on to ``server``, for as long as the block."""
+    """Listen at ``host`` and ``port``, and pass connections on to ``server``, for as long as the block."""
     inward = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     inward.load_cert_chain(files.server, files.server_key)
     outward = ssl.create_default_context(cafile=str(files.ca))
