@@ -172,6 +172,8 @@ def test_the_commands_of_the_page_audit_a_cluster_that_wants_a_certificate_and_a
     assert dangling["ledger_id"] == DELETED
     assert {row["standing"] for row in audited.table("ownership")} == {"owned", "dangling"}
     assert {row["answer"] for row in audited.table("witness")} == {"served", "no-such-entry"}
+    # Oxia's notifications told the second scan that nothing had changed.
+    assert {row["reused"] for row in audited.table("ledgers_again")} == {True}
     assert cluster.oxia.offsets() == before
     secret = cluster.secured.token.encode()
     written = [path for path in (place / "run").rglob("*") if path.is_file()]
