@@ -66,13 +66,13 @@ def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Both:
     bookies = on_disk(cluster, root / "bookies")
     with stored(cluster, root / "stores", "zk-live", "oxia-live") as uris:
         # The servers' clocks are today's, and the files are the cluster's; its bookies do not run.
-        runs = [
-            audit(spark, uri, bookies, root / kind / "run", scan_time=NOW, witness="no")
-            for kind, uri in uris.items()
-        ]
-        with compare_stores(*uris.values(), spark=spark) as (comparison, _):
+        zookeeper, oxia = (
+            audit(spark, uris[kind], bookies, root / kind / "run", scan_time=NOW, witness="no")
+            for kind in ("zk-live", "oxia-live")
+        )
+        with compare_stores(uris["zk-live"], uris["oxia-live"], spark=spark) as (comparison, _):
             compared = comparison.exit_code, comparison.differences
-    return Both(*runs, compared)
+    return Both(zookeeper, oxia, compared)
 
 
 def tree() -> Cluster:
@@ -129,6 +129,6 @@ def test_the_tree_is_the_same_and_the_run_says_how_it_was_read(both: Both) -> No
     for name in ("registrations", "verdicts"):
         assert len(both.oxia.table(name)) == len(both.zookeeper.table(name))
     # Rows of directories above marks come from where a store was read in parts.
-    tables = [run.table("marks") for run in both[:2]]
+    tables = [run.table("marks") for run in (both.zookeeper, both.oxia)]
     queued = [{(row["kind"], row["path"]) for row in rows if row["kind"] != "directory"} for rows in tables]
     assert queued[0] == queued[1]
