@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from auditor.sources.bookies.rpc.access import read_access
+from auditor.spark.java import find_java
 from tests.servers.certificates import certificates
 from tests.test_document_commands import blocks
 
@@ -26,8 +27,6 @@ ANSWERS = {
 
 @pytest.mark.process
 def test_key_stores_of_java_become_files_that_the_credentials_name(tmp_path: Path) -> None:
-    if shutil.which("keytool") is None:
-        pytest.skip("needs keytool")
     made = certificates(tmp_path / "made")
     run(
         tmp_path,
@@ -60,5 +59,7 @@ def test_key_stores_of_java_become_files_that_the_credentials_name(tmp_path: Pat
 
 
 def run(folder: Path, *command: str) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    path = f"{find_java().executable.resolve().parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}  # keytool is beside Java
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

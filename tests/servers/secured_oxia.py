@@ -8,7 +8,6 @@ host leads in the bookies' JVM alone.
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -78,7 +77,7 @@ def _write_driver_files(secured: SecuredOxia, token: str) -> None:
     (secured.folder / "driver.properties").write_text("".join(lines))
     own_name = f"127.0.0.1 {socket.gethostname()}\n"
     (secured.folder / "hosts").write_text(f"{SIDECAR_ADDRESS} {HOST}\n{own_name}")
-    keytool = shutil.which("keytool", path=str(find_java().executable.parent)) or "keytool"
+    keytool = str(find_java().executable.resolve().with_name("keytool"))
     imported = ["-importcert", "-noprompt", "-alias", "ca", "-file", str(secured.files.ca)]
     store = ["-keystore", str(secured.folder / "authority.p12"), "-storepass", STORE_PASSWORD]
     subprocess.run([keytool, *imported, *store], check=True, capture_output=True)
