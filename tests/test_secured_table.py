@@ -1,4 +1,4 @@
-"""docs/sources.md: each way to secure a store or server names a release and a test, and both are so."""
+"""docs/sources.md: each store, plain and secured, and each server names a release and a test that exist."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 def rows() -> list[Row]:
     text = (ROOT / "docs" / "sources.md").read_text("utf-8")
-    lines = text.partition("## Secured stores and servers\n\n")[2].partition("\n\n")[0].splitlines()
+    lines = text.partition("## Stores and servers\n\n")[2].partition("\n\n")[0].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert cells[0] == COLUMNS
     return [Row(*each) for each in cells[2:]]

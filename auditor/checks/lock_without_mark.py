@@ -31,7 +31,7 @@ def lock_without_mark(tables: Tables) -> DataFrame:
 
     What to do:
         Find out whether autorecovery, or a bookie's garbage collection, still works on the machine that the
-        lock names. Restarting that process ends its ZooKeeper session, and the lock.
+        lock names. Restarting that process ends its session, and the lock.
 
     Commands:
         - `bookkeeper shell listunderreplicated -prw`

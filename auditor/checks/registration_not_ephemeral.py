@@ -11,29 +11,33 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
     """A bookie's registration is not ephemeral: nothing says that the bookie is alive.
 
     What it finds:
-        Registrations, writable or read-only, whose znode is persistent (`ephemeralOwner` 0), or whose etcd
-        key has no lease. Such a bookie counts as not registered everywhere else. One finding per bookie.
+        Registrations, writable or read-only, whose znode is persistent (`ephemeralOwner` 0), whose etcd key
+        has no lease, or whose Oxia record has no session (0 is a session). Such a bookie counts as not
+        registered everywhere else. One finding per bookie.
 
     Why it matters:
-        Tools that copy a ZooKeeper tree leave such znodes. They outlive the bookie: clients choose it for
-        ensembles and wait, the auditor never marks its ledgers, and a bookie of this id cannot register
-        beside it.
+        Tools that copy a tree from one store to another leave such registrations. They outlive the bookie:
+        clients choose it for ensembles and wait, the auditor never marks its ledgers, and a bookie of this id
+        cannot register beside it.
 
     How sure:
         Confirmed: the store says whose each registration is. Of a dump that leaves the field out nothing is
         said.
 
     What to do:
-        See that no tool copies trees into this store any more. Then delete the znode `ROOT/available/BOOKIE`
-        (or below `readonly`) with ZooKeeper's own client, where `stat PATH` shows `ephemeralOwner = 0x0`, and
-        start the bookie, which registers anew. If there is no such bookie, deleting the znode is all.
+        See that no tool copies trees into this store any more. Then delete the registration, and start the
+        bookie, which registers anew. If there is no such bookie, deleting it is all. In ZooKeeper it is the
+        znode `ROOT/available/BOOKIE` (or below `readonly`), where `stat PATH` of ZooKeeper's own client shows
+        `ephemeralOwner = 0x0`. In Oxia it is the record of that path: `oxia client get -v PATH` shows
+        `"ephemeral":false` and a `version_id`, and `oxia client delete -e VERSION_ID PATH` deletes that
+        version only.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        A bookie may run all the same, if the znode was put there after it had registered.
+        A bookie may run all the same, if the registration was put there after the bookie's own.
     """
     persistent = [row for row in roster.registrations if row["ephemeral"] is False]
     bookies = {row["bookie_id"]: row for row in roster.bookies}

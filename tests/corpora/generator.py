@@ -29,10 +29,13 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.store import Znode
 from tests.codecs.bbolt_writer import History
 from tests.corpora.cluster import NOW, Cluster, Ledger, set_clocks, write_files
-from tests.servers import etcd
+from tests.servers import etcd, oxia
 from tests.sources.rocksdb_databases import KNOWN, key, ledger_key, location, write_database
 
-STORES = ("zk-dump", "zk-logs", "zk-snapshot", "zk-live", "etcd-dump", "etcd-snapshot", "etcd-live")
+STORES = (
+    *("zk-dump", "zk-logs", "zk-snapshot", "zk-live"),
+    *("etcd-dump", "etcd-snapshot", "etcd-live", "oxia-live"),
+)
 STORAGES = ("index", "rocksdb")
 
 ROOT = "/ledgers"
@@ -78,6 +81,8 @@ def stored(cluster: Cluster, folder: Path, *kinds: str) -> Iterator[dict[str, st
                 server.load((path, data) for path, data in keys.items() if not _is_registration(path))
                 server.load(((path, data) for path, data in keys.items() if _is_registration(path)), 3600)
                 uris["etcd-live"] = f"etcd://{server.host}{ROOT}"
+        if "oxia-live" in kinds:
+            uris["oxia-live"] = servers.enter_context(_in_oxia(cluster, folder))
         yield {kind: uris[kind] for kind in kinds}
 
 
@@ -98,6 +103,18 @@ def _in_zookeeper(cluster: Cluster, folder: Path) -> Iterator[dict[str, str]]:
             "zk-snapshot": f"zk-snapshot://{folder}/snapshot",
             "zk-live": f"zk://{server.hosts}{ROOT}",
         }
+
+
+@contextmanager
+def _in_oxia(cluster: Cluster, folder: Path) -> Iterator[str]:
+    """A running server with two shards: what has an owner in ZooKeeper has a session."""
+    with oxia.running(folder / "oxia", shards=2) as server:
+        sessions = server.open_sessions()
+        for is_ephemeral in (False, True):
+            rows = [row for row in cluster.znodes.values() if bool(row["ephemeralOwner"]) is is_ephemeral]
+            values = [(str(row["path"]), base64.b64decode(str(row["data"]))) for row in rows]
+            server.load(values, sessions if is_ephemeral else None)
+        yield server.uri
 
 
 def etcd_keys(cluster: Cluster) -> dict[str, bytes]:

@@ -30,7 +30,7 @@ from tests.corpora.plain_readers import PlainLedger
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-A, B, C, D, E, F, G = (f"bk{letter}.example:3181" for letter in "abcdefg")
+BOOKIES = A, B, C, D, E, F, G = tuple(f"bk{letter}.example:3181" for letter in "abcdefg")
 OTHER_CLUSTER = "99999999-8888-7777-6666-555555555555"
 
 
@@ -287,7 +287,7 @@ class Synthetic:
 @pytest.fixture(scope="module")
 def synthetic(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Synthetic:
     odd = Oddities()
-    for bookie in (A, B, C, D, E, F, G):
+    for bookie in BOOKIES:
         odd.cluster.bookie(bookie)
     for add in (storage, replication, metadata, identity, marks, suspicion):
         add(odd)

@@ -12,9 +12,9 @@ from kazoo.client import KazooClient
 from auditor.codecs.zookeeper.txnlog import CloseSession, Transaction, read_log
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from tests.corpora.plain_readers import ledger_znodes
-from tests.servers import etcd
+from tests.servers import etcd, oxia
 
-ETCD = "etcd"
+ETCD, OXIA = "etcd", "oxia"
 SCOPE = "/bk/live"
 
 
@@ -35,10 +35,13 @@ class Metadata(Protocol):
 
 @contextmanager
 def metadata_store(layout: str, root: Path) -> Iterator[Metadata]:
-    """A server of its own: etcd, or a ZooKeeper for a cluster of this layout."""
+    """A server of its own: etcd, Oxia, or a ZooKeeper for a cluster of this layout."""
     if layout == ETCD:
         with etcd.running(root / "etcd") as member:
             yield InEtcd(member)
+    elif layout == OXIA:
+        with oxia.running(root / "oxia", shards=2) as server:
+            yield InOxia(server)
     else:
         with EmbeddedZooKeeper(root / "zookeeper") as server:
             yield InZooKeeper(server, layout)
@@ -107,4 +110,24 @@ class InEtcd:
 
     def writes_after(self, position: int) -> list[Any]:
         """Every write, and nothing else, makes a revision."""
+        return list(range(position, self.position()))
+
+
+class InOxia:
+    """Its server writes nothing by itself: each entry of a shard's log is a client's."""
+
+    def __init__(self, server: oxia.Oxia) -> None:
+        self._server = server
+        self.uri = server.uri
+
+    def position(self) -> int:
+        return sum(self._server.offsets().values())
+
+    def ledgers(self) -> dict[int, bytes]:
+        return ledger_znodes({path: {"data": value} for path, value in self._server.read("/ledgers").items()})
+
+    def registered(self, bookie: str) -> bool:
+        return f"/ledgers/available/{bookie}" in self._server.read("/ledgers/available")
+
+    def writes_after(self, position: int) -> list[Any]:
         return list(range(position, self.position()))

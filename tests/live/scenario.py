@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tests.corpora.brute_force import World
 from tests.corpora.plain_readers import PlainIndex, read_metadata
-from tests.live.metadata import ETCD, Metadata, metadata_store
+from tests.live.metadata import ETCD, OXIA, Metadata, metadata_store
 from tests.servers.bookies.driver import Bookies, Held
 
 HEADER_BYTES, SLOT_BYTES = 1024, 8
@@ -51,6 +51,8 @@ KINDS = (
     Kind("SortedLedgerStorage", "flat", 1_000, ledger_dirs=2, index_apart=True),
     Kind("DbLedgerStorage", "longhierarchical", 2**40, ledger_dirs=2, index_apart=False),
     Kind("InterleavedLedgerStorage", ETCD, 2**33, ledger_dirs=1, index_apart=False),
+    # Its first ledgers lie in the tree of short ids, the others in that of long ones.
+    Kind("InterleavedLedgerStorage", OXIA, 2**31 - 16, ledger_dirs=1, index_apart=False),
 )
 NAMES = ("bk-a.rack1", None, "bk-c.rack2", None)
 QUORUMS = ((1, 1, 1), (2, 2, 1), (2, 2, 2), (3, 2, 2), (3, 3, 2), (4, 2, 1), (4, 3, 2), (4, 4, 3))

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.live.metadata import ETCD, metadata_store
+from tests.live.metadata import ETCD, OXIA, metadata_store
 from tests.live.scenario import KINDS, LiveCluster
 from tests.servers.bookies.driver import Bookies
 
-TRIOS = [kind for kind in KINDS if kind.layout != ETCD]
+TRIOS = [kind for kind in KINDS if kind.layout not in (ETCD, OXIA)]
 """What the bookies of each are like; the metadata is laid out as for the first."""
 
 LISTED = tuple(trio for trio, kind in enumerate(TRIOS) if kind.storage != "DbLedgerStorage")

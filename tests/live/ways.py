@@ -136,6 +136,7 @@ WAYS: dict[str, tuple[Way, ...]] = {
     "SortedLedgerStorage-flat": (DISK, RPC),
     "DbLedgerStorage-longhierarchical": (DISK, COMMANDS_COLLECTED),  # it lists no entries
     "InterleavedLedgerStorage-etcd": (DISK, COMMANDS_RPC),
+    "InterleavedLedgerStorage-oxia": (DISK,),  # all commands: `tests.clusters.test_oxia`
 }
 """Each storage and layout once; Interleaved on ZooKeeper is the witness's (`tests.live.test_witness`)."""
 

@@ -26,17 +26,24 @@ from tests.servers.bookies.jars import kept_directory
 from tests.servers.certificates import Certificates
 
 RELEASE = "0.14.0"
+OTHER_PROGRAM = "OXIA_PROGRAM"
+"""The variable of the environment that names the program of a later release, which no Go module has whole."""
+
 MODULE = Path(__file__).parent / "oxia_build" / "go.mod"
 SERVICE = "/io.streamnative.oxia.proto.OxiaClient"
 BUILD_LIMIT_S = 1800.0
 START_S = 30.0
 ELECTION_S = 120.0
 PUTS_AT_ONCE = 500
+SESSION_MS = 300_000
+"""The longest that a server allows."""
 _VARINT, _BYTES = 0, 2
 
 
 def program() -> Path:
-    """The server's program, built now or in an earlier run."""
+    """The server's program, built now or in an earlier run; or of another release, which a variable names."""
+    if other := os.environ.get(OTHER_PROGRAM):
+        return Path(other)
     if shutil.which("go") is None:
         pytest.skip("needs go")
     assert f"oxia v{RELEASE}" in MODULE.read_text("utf-8")
@@ -153,28 +160,41 @@ class Oxia:
             call.cancel()
         return found
 
-    def load(self, items: Iterable[tuple[str, bytes]], session: int | None = None) -> None:
+    def read(self, path: str) -> dict[str, bytes]:
+        """All records below a path, each with one above it, as Pulsar's driver makes them."""
+        found = {}
+        request = {"start": f"{path}/".encode(), "end": f"{path}//".encode()}
+        for shard, leader in self.leaders().items():
+            asked = pb.OxiaRangeRequest(shard=shard, **request)
+            for answer in self._stream(leader, "RangeScan", pb.OxiaRecords, asked):
+                found.update({record.key.decode(): record.value for record in answer.records})
+        for child in [*found]:
+            found.update(self.read(child))
+        return found
+
+    def load(self, items: Iterable[tuple[str, bytes]], sessions: Mapping[int, int] | None = None) -> None:
         """Put many records, quickly, and those of their parents as Pulsar's driver makes them.
 
-        The shard of a key is not the one that Oxia's clients would choose, as with a partition key.
+        With ``sessions``, one for each shard, they are ephemeral, and their parents are not. The shard of a
+        key is not the one that Oxia's clients would choose, as with a partition key.
         """
         leaders = self.leaders()
         waiting: dict[int, list[bytes]] = {shard: [] for shard in leaders}
         made: set[str] = set()
 
-        def put(path: str, value: bytes, owner: int | None) -> None:
+        def put(path: str, value: bytes, owners: Mapping[int, int]) -> None:
             parent = path.rpartition("/")[0]
             if parent and parent not in made:
-                put(parent, b"", None)
+                put(parent, b"", {})
             made.add(path)
             shard = self.shard_of(path, leaders)
             fields = [_field(1, path.encode()), _field(2, value)]
-            waiting[shard].append(b"".join([*fields, *([_field(4, owner)] if owner is not None else [])]))
+            waiting[shard].append(b"".join([*fields, *([_field(4, owners[shard])] if owners else [])]))
             if len(waiting[shard]) >= PUTS_AT_ONCE:
                 self._write(leaders[shard], shard, 2, waiting[shard])
 
         for path, value in items:
-            put(path, value, session)
+            put(path, value, sessions or {})
         for shard, puts in waiting.items():
             self._write(leaders[shard], shard, 2, puts)
 
@@ -183,11 +203,13 @@ class Oxia:
         shard = self.shard_of(path, leaders)
         self._write(leaders[shard], shard, 3, [_field(1, path.encode())])
 
-    def open_session(self, shard: int = 0) -> int:
-        """A session of a shard that lasts for the length of a test without being kept alive."""
-        request = _field(1, shard) + _field(2, 60_000)
-        answer = self._unary(self.leaders()[shard], "CreateSession", request)
-        return int(pb.OxiaChange.FromString(answer).kind)  # the one field: a number
+    def open_sessions(self) -> dict[int, int]:
+        """A session of each shard that lasts for the length of a test without being kept alive."""
+        sessions = {}
+        for shard, leader in self.leaders().items():
+            answer = self._unary(leader, "CreateSession", _field(1, shard) + _field(2, SESSION_MS))
+            sessions[shard] = int(pb.OxiaChange.FromString(answer).kind)  # the one field: a number
+        return sessions
 
     @staticmethod
     def shard_of(path: str, shards: Mapping[int, object]) -> int:
@@ -201,9 +223,10 @@ class Oxia:
 
     def _write(self, leader: str, shard: int, number: int, items: list[bytes]) -> None:
         if items:
-            self._unary(
-                leader, "Write", b"".join([_field(1, shard), *(_field(number, item) for item in items)])
-            )
+            request = b"".join([_field(1, shard), *(_field(number, item) for item in items)])
+            # The answers to puts look like records: the first field is what came of each, 0 is well.
+            done = pb.OxiaRecords.FromString(self._unary(leader, "Write", request))
+            assert not [record.status for record in done.records if record.status]
             items.clear()
 
     def _unary(self, server: str, method: str, request: bytes) -> bytes:
@@ -278,7 +301,7 @@ def running_cluster(
     With ``tls`` a certificate is asked of every client. ``token`` is what servers take that ``flags`` tell to
     ask for one.
     """
-    ports = free_ports(3 * servers + 2)
+    ports = free_ports(3 * servers + 3)
     named = [
         (f"{host}:{ports[3 * n]}", f"127.0.0.1:{ports[3 * n + 1]}", ports[3 * n + 2]) for n in range(servers)
     ]
@@ -313,6 +336,8 @@ def running_cluster(
     coordinator = ["coordinator", "-i", f"127.0.0.1:{ports[-2]}", "-m", f"127.0.0.1:{ports[-1]}"]
     coordinator += ["--metadata", "file", "--file-clusters-status-path", str(folder / "status.json")]
     coordinator += ["-f", str(folder / "cluster.yaml")]
+    if OTHER_PROGRAM in os.environ:  # from 0.15 on it listens for the program's admin commands too
+        coordinator += ["-p", f"127.0.0.1:{ports[-3]}"]
     oxia.processes["coordinator"] = OxiaProcess(folder, "coordinator", coordinator)
     with ExitStack() as stack:
         stack.callback(oxia.close)

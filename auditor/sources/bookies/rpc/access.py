@@ -133,7 +133,7 @@ def _context(tls: Tls) -> ssl.SSLContext:
         except (OSError, ValueError):
             raise UsageError(
                 f"bookies.tls.certificate: {tls.certificate} and its key are no pair in PEM that the "
-                "key_password opens; docs/sources.md says how to convert JKS and PKCS12"
+                "key_password opens; docs/secured.md says how to convert JKS and PKCS12"
             ) from None
     return context
 

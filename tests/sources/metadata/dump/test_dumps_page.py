@@ -1,4 +1,4 @@
-"""The scripts of docs/dumps.md, as they stand there, against servers: what they write is the store."""
+"""The scripts of docs/dumps.md, as they stand there: what they write is the store."""
 
 from __future__ import annotations
 
@@ -94,6 +94,52 @@ def test_the_dump_of_an_etcd_is_the_etcd(tmp_path: Path) -> None:
     cluster = open_store(uri).cluster()
     assert (cluster.proves_absence, cluster.gaps, cluster.cut) == (True, (), None)
     assert open_store(f"dump://{packed(dump)}?root=/bk/cluster1").cluster().nodes == cluster.nodes
+
+
+OXIA_CLIENT = """
+import datetime
+
+RECORDS = {
+    "/ledgers": None,
+    "/ledgers/available": None,
+    "/ledgers/available/b:1": 0,
+    "/ledgers/cookies": None,
+    "/ledgers/cookies/b:1": None,
+}
+
+class ex:
+    KeyNotFound = KeyError
+
+class Version:
+    def __init__(self, session): self.session = session
+    def version_id(self): return 7
+    def modifications_count(self): return 0
+    def created_timestamp(self): return datetime.datetime.fromtimestamp(1_700_000_000)
+    modified_timestamp = created_timestamp
+    def session_id(self): return self.session
+    def is_ephemeral(self): return self.session is not None
+
+class Client:
+    def __init__(self, address, namespace): pass
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def list(self, start, end): return [key for key in RECORDS if key.rpartition("/")[0] + "/" == start]
+    def get(self, key): return key, b"x", Version(RECORDS[key])
+"""
+"""Of the package oxia 0.2.1, which cannot be installed beside a current protobuf, what the script uses."""
+
+
+@pytest.mark.process
+def test_the_script_for_oxia_keeps_session_zero_apart_from_no_session(tmp_path: Path) -> None:
+    (tmp_path / "oxia.py").write_text(OXIA_CLIENT)
+    program = script("oxia_dump.py", tmp_path)  # which finds the module beside itself
+    dump = tmp_path / "oxia.jsonl"
+    dump.write_bytes(ran(sys.executable, str(program), "oxia:6648", "bookkeeper", "/ledgers"))
+    nodes = open_store(f"dump://{dump}").cluster().nodes
+    assert {name: node.ephemeral_owner for name, node in nodes.items() if name.endswith("b:1")} == {
+        "available/b:1": 1,  # one more than the session's id
+        "cookies/b:1": 0,
+    }
 
 
 def packed(dump: Path) -> Path:
