@@ -171,6 +171,11 @@ def of_logs(id: str) -> bool:
     return basis(id).table in (ENTRY_LOGS, "digests") or id == "gc-would-delete-live"
 
 
+def of_copies(id: str) -> bool:
+    """Return whether the check weighs all copies on a bookie: an unreadable index may hide one of them."""
+    return id in ("gc-would-delete-live", "metadata-suspect", "disk-content-mismatch", "alias-gc-danger")
+
+
 def of_marks(id: str) -> bool:
     """Whether under-replication marks show it.
 
@@ -274,13 +279,27 @@ def covers(run: Batches, holes: bool, findings: Subjects, not_run: Collection[st
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
             answer[rows] = rules[finding_basis.way]()[rows]
     answer &= ~of_checks(findings, not_run)
-    shown_by_logs = np.isin(findings.kind, [_KINDS[id] for id in BY_ID if of_logs(id)])
-    if shown_by_logs.any():
-        unread = _bookies_with_unread_logs(run)
-        # The last place stands for no bookie: then the logs of all count.
-        unread_logs = np.array([*(name in unread for name in findings.names), bool(unread)], np.bool_)
-        answer &= ~(shown_by_logs & unread_logs[findings.bookie])
+    for is_shown, unread_bookies in (
+        (of_logs, _bookies_with_unread_logs),
+        (of_copies, _bookies_with_unreadable_index),
+    ):
+        shown = np.isin(findings.kind, [_KINDS[id] for id in BY_ID if is_shown(id)])
+        if shown.any():
+            names = unread_bookies(run)
+            # The last place stands for no bookie: then any of them counts.
+            is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
+            answer &= ~(shown & is_unread[findings.bookie])
     return answer & ~(findings.of_marks & holes)
+
+
+def _bookies_with_unreadable_index(run: Batches) -> set[str]:
+    """The bookies with a ledger whose index could not be read."""
+    names: set[str] = set()
+    for batch in run(CHANGED, ["id", "change", "ledger_id", "bookie_id"]):
+        rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
+        rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
+        names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().unique().to_pylist())
+    return names
 
 
 def of_checks(findings: Subjects, checks: Collection[str]) -> Flags:
@@ -361,17 +380,11 @@ def _unreadable(run: Batches, findings: Subjects) -> Flags:
         rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
         rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         if rows.any():
-            unreadable_rows = batch.filter(pa.array(rows))
-            bookies = np.array(
-                [numbers.get(name, -2) for name in unreadable_rows["bookie_id"].to_pylist()], np.int64
-            )
-            parts.append(
-                keys(whole(unreadable_rows["scope_id"]), whole(unreadable_rows["ledger_id"]), bookies)
-            )
-    hit = (
-        find(np.unique(np.concatenate(parts)), keys(findings.scope_id, findings.ledger_id, findings.bookie))
-        >= 0
-    )
+            part = batch.filter(pa.array(rows))
+            bookies = np.array([numbers.get(name, -2) for name in part["bookie_id"].to_pylist()], np.int64)
+            parts.append(keys(whole(part["scope_id"]), whole(part["ledger_id"]), bookies))
+    places = keys(findings.scope_id, findings.ledger_id, findings.bookie)
+    hit = find(np.unique(np.concatenate(parts)), places) >= 0
     return hit & findings.has_ledger
 
 

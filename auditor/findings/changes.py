@@ -27,6 +27,7 @@ from auditor.findings.basis import (
     ids_resting_on,
     ids_without_check,
     of_checks,
+    of_copies,
     of_logs,
     of_marks,
     subjects,
@@ -209,12 +210,14 @@ def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) ->
         .select(*LEDGER, "bookie_id", F.lit(True).alias("unreadable"))
         .distinct()
     )
+    unread_index = unreadable.select("bookie_id", F.lit(True).alias("unread_index")).distinct()
     return (
         rows.join(verdicts, [*LEDGER], "left")
         .join(F.broadcast(whole), "bookie_id", "left")
         .join(unreadable, [*LEDGER, "bookie_id"], "left")
+        .join(F.broadcast(unread_index), "bookie_id", "left")
         .withColumn("looked", _was_looked_at(looked))
-        .drop("judged", "decided", "whole", "unreadable")
+        .drop("judged", "decided", "whole", "unreadable", "unread_index")
     )
 
 
@@ -241,6 +244,9 @@ def _was_looked_at(looked: RunCoverage) -> Column:
     unseen = [*ids_resting_on(*unasked), *ids_without_check(looked.not_run)]
     carried = F.col("was_unseen") & F.col("id").isin(*ids_without_check(looked.lost_carried))
     answer = F.when((marked & ~no_holes) | F.col("id").isin(*unseen) | carried, False)
+    answer = answer.when(
+        F.col("id").isin(*filter(of_copies, BY_ID)) & F.col("unread_index").isNotNull(), False
+    )
     if looked.unread_logs:
         unread_logs = F.coalesce(F.col("bookie_id").isin(*sorted(looked.unread_logs)), F.lit(True))
         answer = answer.when(F.col("id").isin(*filter(of_logs, BY_ID)) & unread_logs, False)

@@ -114,7 +114,9 @@ def test_spark_and_diff_agree(
 
     def is_looked_at(id: str, bookie: str) -> bool:
         asked = logs or id not in OF_ENTRY_LOGS
-        return asked and whole[bookie] and bookie not in unread_logs
+        # A has ledgers whose index cannot be read: the collector's next deletions are not all known.
+        has_all_copies = bookie != A or id != "gc-would-delete-live"
+        return asked and has_all_copies and whole[bookie] and bookie not in unread_logs
 
     assert of_logs == {
         (id, bookie): "fixed" if is_looked_at(id, bookie) else "unseen" for id in OF_LOGS for bookie in (A, B)

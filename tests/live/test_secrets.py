@@ -99,9 +99,10 @@ def call(scene: Scene, command: Sequence[str]) -> Told:
     with (scene.home / "printed").open("w+b") as printed:
         running = subprocess.Popen(command, stdout=printed, stderr=printed, env=environment, cwd=work)
         while running.poll() is None:
-            for process in Path("/proc").glob("[0-9]*/cmdline"):
+            # Path.glob asks for each file, and fails where a process ends meanwhile.
+            for number in filter(str.isdecimal, os.listdir("/proc")):
                 try:
-                    seen.add(process.read_bytes())
+                    seen.add(Path("/proc", number, "cmdline").read_bytes())
                 except OSError:
                     continue
             time.sleep(0.1)
