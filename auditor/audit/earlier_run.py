@@ -57,14 +57,14 @@ def writer() -> dict[str, Any]:
 def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:
     """Note of which bookies' directories the table availability is going to be read, unless it is there."""
     if not landing.run.exists(f"tables/availability/{WHOLE}"):
-        read = {name: bookie_facts(each) for name, each in bookies.items() if each.index_directories}
+        read = {name: bookie_facts(bookie) for name, bookie in bookies.items() if bookie.index_directories}
         _note(landing, "availability", {"began": now_ms(), "bookies": read})
 
 
 def note_ledgers(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:
     """Note at which moment of which etcd the table ledgers is going to be read; None: that is not known."""
-    said = None if history is None else list(history)
-    _note(landing, "ledgers", {"scope": scope, "history": said, "notes": list(notes)})
+    moment = None if history is None else list(history)
+    _note(landing, "ledgers", {"scope": scope, "history": moment, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
@@ -96,19 +96,19 @@ def files_of(table: str) -> dict[str, int]:
     """
     files, base = run_files(table)
     try:
-        found = files.get_file_info(fs.FileSelector(base))
+        infos = files.get_file_info(fs.FileSelector(base))
     except (OSError, pa.ArrowException) as error:
         raise RunError(f"{table}: {error}") from error
-    return {info.base_name: info.size for info in found if info.base_name.endswith(".parquet")}
+    return {info.base_name: info.size for info in infos if info.base_name.endswith(".parquet")}
 
 
 def _note(landing: Landing, table: str, facts: dict[str, Any]) -> None:
     manifest = landing.run.read_manifest()
-    kept = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
-    landing.run.add_to_manifest({REUSABLE: kept})
+    reusable = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
+    landing.run.add_to_manifest({REUSABLE: reusable})
 
 
-_TAKEN = ("availability", "ledgers")
+_TAKEN_TABLES = ("availability", "ledgers")
 """The tables that rows are taken from."""
 
 _BOOKIES_NAMED = 5
@@ -164,8 +164,8 @@ class EarlierRun:
             then, began = facts["bookies"], int(facts["began"])
             changed = {
                 name: why
-                for name, each in bookies.items()
-                if (why := _why_not_reusable(then.get(name), each))
+                for name, bookie in bookies.items()
+                if (why := _why_not_reusable(then.get(name), bookie))
             }
             files = _whole(table, facts["files"])
         except RunError as error:
@@ -185,15 +185,15 @@ class EarlierRun:
         """Read all of these parts, for a reason that the report has."""
         return IndexPlan(parts, False, (f"no index was taken from {self.name}: {why}",))
 
-    def ledgers(self, scope: str, now: History) -> EarlierLedgers | None:
-        """What may be taken of the ledgers of an etcd that stands at ``now``; None where there is no run.
+    def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
+        """What may be taken of the ledgers of an etcd that stands at ``history``; None where there is no run.
 
         Raises:
             RunError: none may, and why.
         """
         if not self.usable:
             return None
-        return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), scope, now)
+        return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), scope, history)
 
     def reused(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
         """What the report says of it; ``notes`` are those of the scans."""
@@ -204,13 +204,13 @@ class EarlierRun:
 
 def _bookie_notes(changed: Mapping[str, str]) -> tuple[str, ...]:
     notes = [f"{name} was read anew: {why}" for name, why in sorted(changed.items())[:_BOOKIES_NAMED]]
-    if (more := len(changed) - len(notes)) > 0:
-        notes.append(f"{more:,} more bookies were read anew for such reasons")
+    if (further_count := len(changed) - len(notes)) > 0:
+        notes.append(f"{further_count:,} more bookies were read anew for such reasons")
     return tuple(notes)
 
 
-def earlier_ledgers(table: str, facts: Any, scope: str, now: History) -> EarlierLedgers:
-    """What may be taken of a table of ledgers, by what was noted of it, where etcd stands at ``now``.
+def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> EarlierLedgers:
+    """What may be taken of a table of ledgers, by what was noted of it, where etcd stands at ``history``.
 
     Raises:
         RunError: none may, and why.
@@ -222,9 +222,9 @@ def earlier_ledgers(table: str, facts: Any, scope: str, now: History) -> Earlier
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         why = f"its manifest does not say when they were read: {type(error).__name__}: {error}"
         raise RunError(why) from error
-    if not same_scope or then.cluster != now.cluster:
+    if not same_scope or then.cluster != history.cluster:
         raise RunError("it read another etcd, or another scope of it")
-    if not now.continues(then):
+    if not history.continues(then):
         raise RunError(f"etcd was restored since it was read at revision {then.revision}")
     _check_files(table, files)
     return find_ledgers(table, list(files))
@@ -279,13 +279,13 @@ def _last(out: str, cluster: Cluster) -> str | None:
 
     What could not be read then has no earlier rows, and is read now.
     """
-    found = sorted(
+    runs = sorted(
         (summary.finished, path, summary.complete)
         for path, summary in siblings(out, cluster, renew_index=True)
         if isinstance(summary, RunSummary) and path != out
     )
-    whole = (path for _, path, _ in reversed(found) if _tables_whole(path))
-    return next(whole, next((path for _, path, complete in reversed(found) if complete), None))
+    whole = (path for _, path, _ in reversed(runs) if _tables_whole(path))
+    return next(whole, next((path for _, path, complete in reversed(runs) if complete), None))
 
 
 def _tables_whole(path: str) -> bool:
@@ -294,7 +294,7 @@ def _tables_whole(path: str) -> bool:
         facts = RunDirectory(path).read_manifest().get(REUSABLE, {})
         if {name: facts.get(name) for name in writer()} != writer():
             return False
-        noted = {name: facts[name]["files"] for name in _TAKEN if "files" in facts.get(name, {})}
+        noted = {name: facts[name]["files"] for name in _TAKEN_TABLES if "files" in facts.get(name, {})}
         return bool(noted) and all(files_of(f"{path}/tables/{name}") == noted[name] for name in noted)
     except (OSError, ValueError, AttributeError, TypeError, RunError):
         return False
@@ -306,10 +306,10 @@ def _why_not_reusable(then: Mapping[str, Any] | None, bookie: AttributedBookie) 
         return None  # nothing to read
     if then is None:
         return "it was not read then"
-    now = bookie_facts(bookie)
-    if then["directories"] != now["directories"]:
+    facts = bookie_facts(bookie)
+    if then["directories"] != facts["directories"]:
         return "its index directories, or their VERSION, are others now"
-    before, after = then["index_time"], now["index_time"]
+    before, after = then["index_time"], facts["index_time"]
     if before is not None and (after is None or after < before):
         return "its index is older than it was: a disk was restored"
     return None

@@ -44,7 +44,7 @@ from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables import Tables
 from auditor.tables.gone_entries import GONE_ENTRIES, entries_in_no_log, gone_entries
 
-NAMED = 5
+BOOKIES_NAMED = 5
 """So many bookies a note names."""
 
 _WHY = {
@@ -89,18 +89,20 @@ def digest_remarks(digests: DataFrame, collected: Sequence[str] = ()) -> list[Re
     }
     checked = sum(count for (state, _), count in counts.items() if state != DigestState.NOT_CHECKED)
     text = f"digests: {plural(checked, 'copy')} of sampled entries compared with their digests"
-    found = [remark(RemarkKind.DIGESTS, text)]
-    left = [
+    remarks = [remark(RemarkKind.DIGESTS, text)]
+    unchecked = [
         f"{counts[DigestState.NOT_CHECKED, reason]:,} {why}"
         for reason, why in _WHY.items()
         if counts.get((DigestState.NOT_CHECKED, reason))
     ]
-    if left:
-        found.append(remark(RemarkKind.DIGESTS, "digests: some copies of entries were not checked", *left))
+    if unchecked:
+        remarks.append(
+            remark(RemarkKind.DIGESTS, "digests: some copies of entries were not checked", *unchecked)
+        )
     if collected:
         text = "digests: collections have no entries to check"
-        found.append(remark(RemarkKind.DIGESTS, text, first_names(collected, NAMED)))
-    return found
+        remarks.append(remark(RemarkKind.DIGESTS, text, first_names(collected, BOOKIES_NAMED)))
+    return remarks
 
 
 NOT_COLLECTED = "its collection was made without --entry-logs"
@@ -112,7 +114,7 @@ class EntryLogScan(NamedTuple):
     """The tables ``entry_logs``, ``locations`` and ``disks``.
 
     ``whole_entries`` are the sampled ones, not read yet; None without --deep. ``collected`` are the bookies
-    whose indexes are in collections. ``gone`` is the table gone_entries.
+    whose indexes are in collections. ``gone_entries`` is the table gone_entries.
     """
 
     entry_logs: DataFrame
@@ -120,7 +122,7 @@ class EntryLogScan(NamedTuple):
     disks: DataFrame
     whole_entries: DataFrame | None
     collected: Sequence[str]
-    gone: DataFrame
+    gone_entries: DataFrame
 
 
 def read_entry_logs(
@@ -133,22 +135,24 @@ def read_entry_logs(
     if not options.entry_logs:
         return None
     spark = landing.spark
-    wanted = spark.sparkContext.defaultParallelism * options.parts_per_core
-    found = [each for each in bookies.attribution.bookies.values() if each.index_directories]
-    indexes = index_parts.plan_parts([(each.bookie_id, each.index_directories) for each in found], wanted)
-    homes = {each.bookie_id: bookies.attribution.ledger_directories(each.bookie_id) for each in found}
+    part_count = spark.sparkContext.defaultParallelism * options.parts_per_core
+    indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
+    indexes = index_parts.plan_parts(
+        [(bookie.bookie_id, bookie.index_directories) for bookie in indexed], part_count
+    )
+    homes = {bookie.bookie_id: bookies.attribution.ledger_directories(bookie.bookie_id) for bookie in indexed}
     directories = _Directories(bookies)
 
     def locations() -> DataFrame:
-        here = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), indexes).frame()
+        on_disk = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), indexes).frame()
         owners = bookies.settled.owner_of_piece
         rows = collected_rows(spark, "locations", LOCATIONS, directories.collections, owners)
-        return here if rows is None else here.unionByName(rows.select(*LOCATION_ROWS.names))
+        return on_disk if rows is None else on_disk.unionByName(rows.select(*LOCATION_ROWS.names))
 
     def entry_logs() -> DataFrame:
-        parts = slice_parts(directories.log_parts(options.deep), wanted)
-        here = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
-        return directories.with_collected(here, "entry_logs", LOGS, ENTRY_LOGS)
+        parts = slice_parts(directories.log_parts(options.deep), part_count)
+        on_disk = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
+        return directories.with_collected(on_disk, "entry_logs", LOGS, ENTRY_LOGS)
 
     where = landing.land("locations", locations)
     logs = landing.land("entry_logs", entry_logs)
@@ -163,8 +167,10 @@ def read_entry_logs(
     if parts:
         reread = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), parts)
         again = landing.land("locations_again", reread.frame, f"tables/{STEPS}")
-    gone = landing.land_some(bool(lacking), "gone_entries", GONE_ENTRIES, lambda: gone_entries(wrong, again))
-    return EntryLogScan(logs, where, disks, sampled, collected, gone)
+    lost_entries = landing.land_some(
+        bool(lacking), "gone_entries", GONE_ENTRIES, lambda: gone_entries(wrong, again)
+    )
+    return EntryLogScan(logs, where, disks, sampled, collected, lost_entries)
 
 
 class _Directories:
@@ -173,19 +179,23 @@ class _Directories:
     def __init__(self, bookies: ClusterBookies) -> None:
         self._bookies = bookies
         self._in_rocksdb = {
-            name: any(each.storage == ROCKSDB for each in bookie.index_directories)
+            name: any(directory.storage == ROCKSDB for directory in bookie.index_directories)
             for name, bookie in bookies.attributed.bookies.items()
         }
-        current = {each.found.path: each.found for each in bookies.attributed.found}
-        self._found = [
-            (row, found)
+        current = {directory.found.path: directory.found for directory in bookies.attributed.found}
+        self._current = [
+            (row, found_directory)
             for row in bookies.attributed.directories
-            if (found := current.get(row.path)) is not None and found.has_current
+            if (found_directory := current.get(row.path)) is not None and found_directory.has_current
         ]
-        made = {name: each for name, each in bookies.collected.directories.items() if each.trouble is None}
-        self._collected = made
+        places = {
+            name: place for name, place in bookies.collected.directories.items() if place.trouble is None
+        }
+        self._collected = places
         self.collections: list[tuple[Collection, CollectionManifest]] = [
-            each for each in bookies.collected.whole if all(name in each[1].tables for name in SPACE_TABLES)
+            collection
+            for collection in bookies.collected.whole
+            if all(name in collection[1].tables for name in SPACE_TABLES)
         ]
         self._ids = {collection.path: manifest.id for collection, manifest in self.collections}
 
@@ -209,51 +219,53 @@ class _Directories:
                 row.owner,
                 self._logger(row),
                 row.path,
-                IndexDirectory.seen(row.path, found.version).version_sha256,
+                IndexDirectory.seen(row.path, directory.version).version_sha256,
                 verify=verify,
                 cache=self._cache(row),
             )
-            for row, found in self._found
+            for row, directory in self._current
             if row.role in HAVE_LOGS and row.path not in self._bookies.collected.directories
         ]
 
     def disks(self, spark: SparkSession) -> DataFrame:
         """What lies in them besides entry logs."""
-        here = [row for row, _ in self._found if row.path not in self._bookies.collected.directories]
-        owners = {row.path: row.owner for row in here}
-        whose = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
-        sizes = PartTable.of(spark, SIZES, read_sizes, sorted(owners)).frame().join(whose, "directory")
+        rows = [row for row, _ in self._current if row.path not in self._bookies.collected.directories]
+        owners = {row.path: row.owner for row in rows}
+        bookie_of = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
+        sizes = PartTable.of(spark, SIZES, read_sizes, sorted(owners)).frame().join(bookie_of, "directory")
         return self.with_collected(sizes.select(*DISK_ROWS.names), "disks", DISKS, DISK_ROWS)
 
     def with_collected(
-        self, here: DataFrame, table: str, collected: pa.Schema, schema: pa.Schema
+        self, on_disk: DataFrame, table: str, collected: pa.Schema, schema: pa.Schema
     ) -> DataFrame:
-        """The rows of a table ``here`` and in collections, and which of these have none."""
+        """The rows of a table ``on_disk`` and in collections, and which of these have none."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        rows = here.select(*schema.names)
+        rows = on_disk.select(*schema.names)
         if owners := list(self._owners()):
-            more = rows_of_directories(here.sparkSession, table, collected, self.collections, owners)
-            rows = rows.unionByName(more.select(*schema.names))
+            from_collections = rows_of_directories(
+                on_disk.sparkSession, table, collected, self.collections, owners
+            )
+            rows = rows.unionByName(from_collections.select(*schema.names))
         if lacking := list(self._lacking(table)):
             unread = pa.Table.from_pylist(lacking, schema=schema)
-            rows = rows.unionByName(here.sparkSession.createDataFrame(unread, from_arrow_schema(schema)))
+            rows = rows.unionByName(on_disk.sparkSession.createDataFrame(unread, from_arrow_schema(schema)))
         return rows
 
     def _owners(self) -> Iterator[DirectoryOwner]:
-        for row, _ in self._found:
-            found = self._collected.get(row.path)
-            if found is not None and found.collection in self._ids:
+        for row, _ in self._current:
+            place = self._collected.get(row.path)
+            if place is not None and place.collection in self._ids:
                 logger = self._logger(row)
-                yield DirectoryOwner(self._ids[found.collection], found.path, row.path, row.owner, logger)
+                yield DirectoryOwner(self._ids[place.collection], place.path, row.path, row.owner, logger)
 
     def _lacking(self, table: str) -> Iterator[dict[str, Any]]:
         """Rows that say of a directory that its collection has nothing of it."""
-        for row, _ in self._found:
-            found = self._bookies.collected.directories.get(row.path)
-            if found is None or (found.trouble is None and found.collection in self._ids):
+        for row, _ in self._current:
+            place = self._bookies.collected.directories.get(row.path)
+            if place is None or (place.trouble is None and place.collection in self._ids):
                 continue
-            reason = found.trouble or NOT_COLLECTED
+            reason = place.trouble or NOT_COLLECTED
             if table != "entry_logs":
                 yield {"bookie_id": row.owner, "directory": row.path, "reason": reason}
             elif row.role in HAVE_LOGS:

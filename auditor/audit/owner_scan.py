@@ -108,9 +108,9 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
     Raises:
         StoreError: a store that ``--owners`` names cannot be read, or has none.
     """
-    named = named_stores(options)
-    is_own = named is None
-    stores, notes = _find_own(source) if named is None else (named, ())
+    named_uris = named_stores(options)
+    is_own = named_uris is None
+    stores, notes = _find_own(source) if named_uris is None else (named_uris, ())
     if not stores:
         return Owners((), None, is_own, notes)
     try:
@@ -129,13 +129,13 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
 def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: DataFrame) -> None:
     """Raise StoreError for a named store without a row."""
     if "owners" in source.landing.empty:
-        found = set()
+        store_names = set()
     elif len(stores) == 1:
         return
     else:
-        found = {row["store"] for row in rows.select("store").distinct().collect()}
+        store_names = {row["store"] for row in rows.select("store").distinct().collect()}
     for store in stores:
-        if store.text not in found:
+        if store.text not in store_names:
             tree = APPLICATIONS[store.application].trees[0]
             raise StoreError(
                 f"--owners {store.text}: nothing of {store.application} is kept there; the chroot above "
@@ -164,20 +164,22 @@ def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreRefere
         lists: The table ownership of the earlier run; None: there is none.
     """
     is_own = (F.col("status") == "ok") & F.col("ledger_id").isNotNull()
-    now = owners.where(is_own & ~F.coalesce("borrowed", F.lit(False)))
-    now = now.select("store", "path", "ledger_id").distinct()
-    firsts = now.groupBy("store").agg(F.min("ledger_id").alias("first")).collect()
+    references = owners.where(is_own & ~F.coalesce("borrowed", F.lit(False)))
+    references = references.select("store", "path", "ledger_id").distinct()
+    firsts = references.groupBy("store").agg(F.min("ledger_id").alias("first")).collect()
     first = {row["store"]: row["first"] for row in firsts}
     twins: list[tuple[str, str]] = []
     if len(first) > 1:
-        pairs = now.join(now.withColumnRenamed("store", "other"), ["path", "ledger_id"])
+        pairs = references.join(references.withColumnRenamed("store", "other"), ["path", "ledger_id"])
         pairs = pairs.where("store < other").select("store", "other").distinct()
         twins = [(row["store"], row["other"]) for row in pairs.collect()]
     if lists is None or "store" not in lists.columns:  # of an earlier release
         return StoreReferences(first, twins, {})
-    named = lists.where("path is not null and store is not null and not coalesce(borrowed, false)")
-    then = named.select(F.col("store").alias("then"), "path", "ledger_id").distinct()
-    counts = now.join(then, ["path", "ledger_id"]).groupBy("store", "then").count().collect()
+    earlier_references = lists.where(
+        "path is not null and store is not null and not coalesce(borrowed, false)"
+    )
+    then = earlier_references.select(F.col("store").alias("then"), "path", "ledger_id").distinct()
+    counts = references.join(then, ["path", "ledger_id"]).groupBy("store", "then").count().collect()
     return StoreReferences(first, twins, {(row["store"], row["then"]): row["count"] for row in counts})
 
 
@@ -267,9 +269,9 @@ def land_owner_stores(
     return [SourceScope(**store) for store in stores]
 
 
-def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, now: int) -> OwnerCounts:
+def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
     """Ask both tables; of each there is a row per store."""
-    counts = list_counts(ownership, owners.applications, now).collect()
+    counts = list_counts(ownership, owners.applications, scan_time).collect()
     lists: dict[str, ListCounts] = {}
     for row in counts:
         store = owners.names[0] if row["store"] is None else row["store"]  # of an earlier release
@@ -291,11 +293,11 @@ def named_ledgers(rows: DataFrame) -> DataFrame | None:
 
     Returns None where their absence proves nothing: an owner could not be read, or none names any ledger.
     """
-    named = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
+    names_ledger = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
     [row] = rows.agg(
-        F.count_if(named).alias("named"), F.count_if(F.col("fault") == UNREADABLE).alias("unreadable")
+        F.count_if(names_ledger).alias("named"), F.count_if(F.col("fault") == UNREADABLE).alias("unreadable")
     ).collect()
-    return rows.where(named) if row["named"] and not row["unreadable"] else None
+    return rows.where(names_ledger) if row["named"] and not row["unreadable"] else None
 
 
 def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
@@ -314,8 +316,8 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
         if name in counts
     ]
     text = f"{plural(sum(counts.values()), 'ledger')}: no owner is known, and none is ruled out"
-    left = [remark(RemarkKind.OWNERS, text, *parts)] if parts else []
-    return [*unread, remark(RemarkKind.OWNERS, "owners were read", *owners.names), *left]
+    open_remarks = [remark(RemarkKind.OWNERS, text, *parts)] if parts else []
+    return [*unread, remark(RemarkKind.OWNERS, "owners were read", *owners.names), *open_remarks]
 
 
 def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str, ...]]:
@@ -333,8 +335,8 @@ def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str,
 
 def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOptions) -> pa.Table | PartTable:
     spark = source.landing.spark
-    named = {"owners": OWNERS_SEPARATOR.join(store.text for store in stores)}
-    return read_source(spark, OwnerSource(source_options(spark, options, named)))
+    parameters = {"owners": OWNERS_SEPARATOR.join(store.text for store in stores)}
+    return read_source(spark, OwnerSource(source_options(spark, options, parameters)))
 
 
 def _zxid(first: FirstScan) -> int | None:

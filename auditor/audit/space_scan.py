@@ -56,7 +56,9 @@ def with_space(
     marked = landing.spark.createDataFrame(times, "path string, index_time long")
     unlocated = landing.land(
         "log_entries",
-        lambda: log_entries(scan.entry_logs, scan.locations, tables.ledgers, tables.judged, scan.gone),
+        lambda: log_entries(
+            scan.entry_logs, scan.locations, tables.ledgers, tables.judged, scan.gone_entries
+        ),
     )
     of_bytes = landing.land(
         "space",
@@ -91,7 +93,7 @@ def with_space(
         "log_entries": unlocated,
         "entry_logs": scan.entry_logs,
         "locations": scan.locations,
-        "gone_entries": scan.gone,
+        "gone_entries": scan.gone_entries,
         "disks": scan.disks,
         "misplaced": wrong,
     }

@@ -54,13 +54,13 @@ def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
     unread = logs_with_unknown_bytes(tables)
     if unread is None:
         return frozenset()
-    held = earlier.where(F.col("object") == HoldObject.ENTRY_LOG).select(
+    held_logs = earlier.where(F.col("object") == HoldObject.ENTRY_LOG).select(
         "key", F.regexp_replace("key", " [0-9]+$", "").alias("name")
     )
-    named = unread.select(F.concat_ws(" ", "bookie_id", F.col("log_id").cast("string")).alias("unread"))
+    unread_keys = unread.select(F.concat_ws(" ", "bookie_id", F.col("log_id").cast("string")).alias("unread"))
     # The key of a directory that could not be listed is its bookie's.
     is_of = (F.col("key") == F.col("unread")) | (F.col("name") == F.col("unread"))
-    rows = held.join(F.broadcast(named), is_of, "left_semi").collect()
+    rows = held_logs.join(F.broadcast(unread_keys), is_of, "left_semi").collect()
     return frozenset(name for row in rows for name in (row["key"], row["name"]))
 
 
