@@ -100,9 +100,9 @@ def call(scene: Scene, command: Sequence[str]) -> Told:
         running = subprocess.Popen(command, stdout=printed, stderr=printed, env=environment, cwd=work)
         while running.poll() is None:
             # Path.glob asks for each file, and fails where a process ends meanwhile.
-            for number in filter(str.isdecimal, os.listdir("/proc")):
+            for process in Path("/proc").iterdir():
                 try:
-                    seen.add(Path("/proc", number, "cmdline").read_bytes())
+                    seen.add((process / "cmdline").read_bytes())
                 except OSError:
                     continue
             time.sleep(0.1)
