@@ -6,7 +6,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from auditor.embedded.zookeeper import zookeeper_jars
 from tests.servers import oxia
 from tests.servers.bookies.jars import RELEASES
 from tests.servers.zookeeper_debian import debian_jars
+from tests.tiers import Tier, tier_reached
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = ["store or server", "how it is secured", "what works", "release tested", "test"]
@@ -71,6 +74,26 @@ def test_no_row_is_there_twice_and_every_server_has_one() -> None:
     ways = [(row.server, row.secured) for row in rows()]
     assert len(set(ways)) == len(ways)
     assert {row.server for row in rows()} == {*KNOWN}
+
+
+def tier_of_test(file: str, name: str) -> Tier:
+    """The tier of a test by its code and by the fixtures of its module that it has, directly or not."""
+    module = import_module(file.removesuffix(".py").replace("/", "."))
+    highest, pending_names, names = Tier.UNIT, [name], set[str]()
+    while pending_names:
+        names.add(code_name := pending_names.pop())
+        value = getattr(module, code_name, None)
+        code = getattr(value, "__wrapped__", value)  # of a fixture
+        if callable(code):
+            highest = max(highest, tier_reached(code))
+            pending_names += [parameter for parameter in signature(code).parameters if parameter not in names]
+    return highest
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.server}-{row.secured}")
+def test_the_test_of_a_row_starts_a_server(row: Row) -> None:
+    file, _, name = row.test.strip("`").partition("::")
+    assert tier_of_test(file, name) >= (Tier.CLUSTER if row.server == "bookies" else Tier.SERVER)
 
 
 @pytest.mark.process
