@@ -62,21 +62,24 @@ def deletion_verdicts(
     classes = verdicts.select(
         *LEDGER,
         (F.col("class") == LedgerClass.ENTRY_LOST).alias("lost"),
-        (F.col("potential_class") == LedgerClass.ENTRY_LOST).alias("endangered"),
+        F.col("potential_class").isin(LedgerClass.ENTRY_LOST, LedgerClass.UNDECIDED).alias("endangered"),
         (F.col("confidence") == Confidence.CONFIRMED).alias("sure"),
-        F.size("unread_bookies").alias("unread"),
     )
     pairs = over_replicated.join(classes, [*LEDGER], "left")
     rows = pairs.join(_last_copies(over_replicated, judged, verdicts, unequal), [*REPLICA], "left")
     rows = rows.join(_under_another_id(over_replicated, ledgers, aliases), [*REPLICA], "left")
+    has_unknown = judged.where(F.size("unknown") > 0).select(*LEDGER, F.lit(True).alias("has_unknown"))
+    rows = rows.join(has_unknown, [*LEDGER], "left")
     last = F.coalesce("last", F.lit(False))
-    may_be_last = (F.col("lost") & F.col("last").isNull()) | (F.col("endangered") & (F.col("unread") > 0))
+    # A copy of a member that is only unknown may not exist: while it is, this one may be the last.
+    has_doubt = F.coalesce("has_unknown", F.lit(False)) | ~F.col("lost")
+    may_be_last = (F.col("lost") & F.col("last").isNull()) | (F.col("endangered") & has_doubt)
     reason = (
         F.when(F.col("other_id"), GcReason.OTHER_ID)
         .when(last & F.col("sure"), GcReason.LAST_COPY)
-        .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT)
         .when(last | may_be_last, GcReason.MEMBERS_UNKNOWN)
         .when(F.col("behind_end") > 0, GcReason.BEHIND_END)
+        .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT)
         .otherwise(GcReason.COPIES_ELSEWHERE)
     )
     wrong = F.col("reason").isin(GcReason.OTHER_ID, GcReason.LAST_COPY)

@@ -50,20 +50,23 @@ def answers(
     """Of each ledger: action, cause, verdict and reason."""
     made = tables(
         spark,
-        ledgers=[ledger(number, MEMBER, OTHER) for number in (*range(10, 19), 20)]
+        ledgers=[ledger(number, MEMBER, OTHER) for number in (*range(10, 19), *range(20, 25))]
         + [ledger(19, OLD, OTHER), ledger(30, HERE, MEMBER), ledger(31, MEMBER)]
         + [ledger(32, HERE, undecidable=True, status="unreadable")],
         over_replicated=[
             copy(10), copy(11), copy(12), copy(13, marked=True), copy(14, exposed=True), copy(15),
             copy(16, state="OPEN"), copy(17, locked=True), copy(18), copy(19), copy(20, behind_end=3),
+            copy(21, marked=True, exposed=True), copy(22), copy(23), copy(24),
         ],
-        unequal=[holds(11, FIVE), holds(12, (6, 6, 1, 0)), holds(18, FIVE)],
-        judged=[lost(11), lost(12), lost(18)],
+        unequal=[holds(11, FIVE), holds(12, (6, 6, 1, 0)), holds(18, FIVE), holds(24, (6, 6, 1, 0))],
+        judged=[lost(11), lost(12), lost(18), {**lost(24), "unknown": [{"bookie_id": OTHER, "count": 1}]}],
         verdicts=[
             verdict(10, "healthy"), verdict(11, "entry-lost"), verdict(12, "entry-lost"),
             verdict(13, "healthy"), verdict(14, "healthy"), verdict(15, "healthy", "entry-lost", [OTHER]),
             verdict(16, "not-closed"), verdict(17, "healthy"), verdict(19, "healthy"),
-            verdict(20, "healthy"),
+            verdict(20, "healthy"), verdict(21, "below-write-quorum", "entry-lost", [OTHER]),
+            verdict(22, "below-write-quorum", "entry-lost"), verdict(23, "undecided"),
+            verdict(24, "entry-lost"),
             verdict(18, "entry-lost", confidence="suspect"),
         ],
         availability=[{"ledger_id": number, "bookie_id": HERE} for number in (30, 31, 32)],
@@ -114,6 +117,10 @@ def test_copies_outside_of_the_ensembles_go_where_members_have_every_entry(spark
         18: (*goes, "unknown", "members-unknown"),  # that the entry is lost is not sure
         19: (*goes, "wrong", "under-another-id"),
         20: (*goes, "unknown", "behind-end"),
+        21: (*goes, "unknown", "members-unknown"),  # it is being copied, perhaps from here
+        22: (*goes, "unknown", "members-unknown"),  # an index on a member that was read is damaged
+        23: (*goes, "unknown", "members-unknown"),
+        24: (*goes, "unknown", "members-unknown"),  # more may be lost than what it lacks too
         40: ("delete", "not-listed", "right", "no-metadata"),
         90: ("delete", "not-listed", "unknown", "newer-than-scan"),
     }
